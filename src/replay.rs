@@ -47,7 +47,7 @@ impl Replayer {
         let Assembly { mut switches, mut collector, learning, routing, ports, .. } = assemble(&config, epoch, 1)?;
         let run = Run::of(&mut collector, &config.programs);
         Ok(Self {
-            tx_bursts: TxBursts::new(config.ports.len()),
+            tx_bursts: TxBursts::without_queues(config.ports.len()),
             switch: switches.remove(0),
             config,
             collector,

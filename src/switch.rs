@@ -28,6 +28,7 @@ use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
 use crate::pisa::{BatchOrder, Phv, PortId};
+use crate::program::Needs;
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
 use crate::text::named;
@@ -100,16 +101,79 @@ impl PortInfo {
     }
 }
 
+/// What waits for a port behind the queue of a burst, where the driver of the switch knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    packets: u32,
+    /// The share of the queue's room that these take, and the one that a packet takes, in units of
+    /// 2⁻¹⁶.
+    used: u32,
+    of_packet: u32,
+    /// 1 where packets of a burst wait for each other, else 0.
+    of_burst: u32,
+}
+
+impl Backlog {
+    /// There is no queue: packets of a burst are together in it by chance.
+    pub const NONE: Self = Self::of_share(0, 0);
+
+    /// So many packets in a queue with room for so many. Those of the burst wait behind them.
+    pub fn new(packets: u32, room: u32) -> Self {
+        let of_packet = (1 << 16) / room.max(1);
+        Self { packets, used: packets.saturating_mul(of_packet), of_packet, of_burst: 1 }
+    }
+
+    /// So many packets, and the share of the queue's room that they take, in units of 2⁻¹⁶, of
+    /// packets that come one by one.
+    pub const fn of_share(packets: u32, used: u32) -> Self {
+        Self { packets, used, of_packet: 0, of_burst: 0 }
+    }
+}
+
+/// Nothing waits: the queue is that of the burst.
+impl Default for Backlog {
+    fn default() -> Self {
+        Self::new(0, BURST as u32)
+    }
+}
+
 /// Where the packets of a burst go: a queue for each port, with room for one burst.
 pub struct TxBursts<F> {
     queues: Vec<Burst<F>>,
+    /// What the driver of the switch knows of the queues behind these.
+    backlogs: Vec<Backlog>,
     /// Copies for mirror ports, which come behind all originals. It never grows.
     copies: Vec<(PortId, F)>,
 }
 
 impl<F> TxBursts<F> {
     pub fn new(ports: usize) -> Self {
-        Self { queues: (0..ports).map(|_| ArrayVec::new()).collect(), copies: Vec::with_capacity(COPIES) }
+        let queues = (0..ports).map(|_| ArrayVec::new()).collect();
+        Self { queues, backlogs: vec![Backlog::default(); ports], copies: Vec::with_capacity(COPIES) }
+    }
+
+    /// Of a switch whose packets wait for nothing, unless [`Self::set_backlog`] says otherwise.
+    pub fn without_queues(ports: usize) -> Self {
+        Self { backlogs: vec![Backlog::NONE; ports], ..Self::new(ports) }
+    }
+
+    /// Sets what waits for a port before the next burst is processed. It stays until it is set anew.
+    #[inline(always)]
+    pub fn set_backlog(&mut self, port: PortId, backlog: Backlog) {
+        if let Some(known) = self.backlogs.get_mut(usize::from(port)) {
+            *known = backlog;
+        }
+    }
+
+    /// The packets ahead of one that was admitted, and the share of the queue's room that they take,
+    /// in units of 2⁻¹⁶.
+    #[inline(always)]
+    fn ahead(&self, exit: &Exit) -> (u16, u16) {
+        let backlog = self.backlogs.get(usize::from(exit.port())).copied();
+        let Backlog { packets, used, of_packet, of_burst } = backlog.unwrap_or_default();
+        let slot = exit.slot() as u32 * of_burst;
+        let at_most = |number: u32| number.min(u16::MAX.into()) as u16;
+        (at_most(packets.saturating_add(slot)), at_most(used.saturating_add(slot.saturating_mul(of_packet))))
     }
 
     /// The queues, to be emptied before the next burst is processed.
@@ -229,6 +293,12 @@ impl Switch {
     /// [`EpochClock::set_behind`]: crate::telemetry::epoch::EpochClock::set_behind
     pub fn set_behind(&mut self, behind: Nanos) {
         self.telemetry.clock.set_behind(behind);
+    }
+
+    /// Whether a program needs to know what waits for ports ([`TxBursts::set_backlog`]).
+    #[inline(always)]
+    pub fn needs_queues(&self) -> bool {
+        self.telemetry.needs.contains(Needs::QUEUE_DEPTH)
     }
 
     /// The epoch that is running.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::dpdk::{Eal, Lcore, LcoreError, Mbuf, cycles, cycles_per_second, free_burst, sleep_precisely};
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
 use crate::port::{Burst, RxQueue, Sent, TxQueue};
-use crate::switch::{Switch, TxBursts};
+use crate::switch::{Backlog, Switch, TxBursts};
 use crate::telemetry::epoch::Nanos;
 use idle::Idle;
 use rounds::Rounds;
@@ -125,6 +125,9 @@ impl Worker {
                 self.switch.waited(*port, burst, since, now);
             }
             while !burst.is_empty() {
+                if self.switch.needs_queues() {
+                    tell_backlogs(&self.tx[..self.ports], &mut self.tx_bursts);
+                }
                 self.switch.process(*port, burst, now, &mut self.tx_bursts);
                 send(&mut self.tx, &mut self.switch, &mut self.tx_bursts, now);
             }
@@ -174,6 +177,16 @@ impl Worker {
         }
         let give = |&port: &PortId| Some((port, self.tx.get_mut(usize::from(port))?.take()?));
         old.tx.extend(ports.iter().filter_map(give));
+    }
+}
+
+/// Tells the switch what waits in the transmit queues.
+#[inline(never)]
+fn tell_backlogs(tx: &[Option<TxQueue>], tx_bursts: &mut TxBursts<Mbuf>) {
+    for (port, queue) in (0..).zip(tx) {
+        let held = queue.as_ref().map_or(0, TxQueue::held);
+        let backlog = if held == 0 { Backlog::default() } else { Backlog::new(held as u32, TxQueue::MAX_HELD) };
+        tx_bursts.set_backlog(port, backlog);
     }
 }
 

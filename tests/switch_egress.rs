@@ -10,7 +10,7 @@ use weir::config::Config;
 use weir::pisa::hash::{Crc, Polynomial};
 use weir::pisa::{BatchOrder, Disposition, DropReason, Phv, PortId, Probe, ProgramUse};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
-use weir::switch::{BURST, Burst, Parts, Telemetry, TxBursts};
+use weir::switch::{BURST, Backlog, Burst, Parts, Telemetry, TxBursts};
 use weir::telemetry::epoch::EpochClock;
 use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, dscp, identity, parse, shim};
 
@@ -191,6 +191,8 @@ impl Bench {
             incoming.packets.iter().map(|packet| self.world.frame(packet, incoming.port)).collect();
         while !burst.is_empty() {
             let (mut out, before) = (TxBursts::new(PORTS), self.ended());
+            out.set_backlog(1, Backlog::new(500, 1000));
+            out.set_backlog(2, Backlog::of_share(7, 999));
             self.assembly.switches[0].process(incoming.port, &mut burst, NOW, &mut out);
             let seen = std::mem::take(&mut *self.seen.lock().unwrap());
             let ended = seen.iter().filter(|phv| phv.disposition == Disposition::Ended).count() as u64;
@@ -248,7 +250,13 @@ impl Bench {
             prop_assert_eq!(sent.tos & dscp::MASK, dscp::bits(phv.shim.class(), phv.shim.epoch() & 1 == 1));
         }
         if needs.contains(Needs::QUEUE_DEPTH) {
-            prop_assert_eq!(usize::from(phv.queue_depth), depth);
+            // Packets of a burst wait for each other, behind those that waited before.
+            let (packets, used) = match phv.egress {
+                1 => (500 + depth, (500 + depth) * 65),
+                2 => (7, 999),
+                _ => (depth, depth * 1024),
+            };
+            prop_assert_eq!([phv.queue_depth, phv.queue_used].map(usize::from), [packets, used]);
         }
         if needs.contains(Needs::TIME) {
             prop_assert_eq!(phv.egress_ns, NOW);

@@ -81,6 +81,7 @@ pub fn tasks<A: Answering>() -> Router<Arc<A>> {
         .route("/v1/latency", task(Task::Latency, |_, s, q| view::Latency::new(&s, q.top, q.threshold)))
         .route("/v1/loops", task(Task::Loops, |_, s, q| view::Loops::new(&s, q.top, q.threshold)))
         .route("/v1/utilisation", task(Task::Utilisation, |_, s, q| view::Utilisation::new(&s, q.top, q.threshold)))
+        .route("/v1/values", task(Task::Values, |_, s, q| view::Values::new(&s, q.top, q.threshold)))
         .route("/v1/attention", task(Task::Attention, |_, s, _| view::Attention::new(&s)))
 }
 

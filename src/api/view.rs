@@ -12,6 +12,7 @@ mod paths;
 mod ports;
 mod status;
 mod utilisation;
+mod values;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,7 @@ pub use paths::{Path, Paths};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 pub use utilisation::{FlowUtilisation, Utilisation};
+pub use values::{FlowValues, Frequent, Told, Value, Values};
 
 pub use crate::network::documents::{
     ChangedParameters, ControllerLink, EpochAttention, EvictedSwitch, LinkedProgram, NetworkSwitch, NetworkSwitches,

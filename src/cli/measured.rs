@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{latency, loops, output, paths, utilisation};
+use super::{latency, loops, output, paths, utilisation, values};
 use crate::api::flows::Flows;
-use crate::api::view::{FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path};
+use crate::api::view::{FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -31,6 +31,9 @@ pub struct Measured {
     /// `None` for programs that do not measure utilisations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisations: Option<Vec<FlowUtilisation>>,
+    /// Of programs that measure other values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Value>,
 }
 
 impl Measured {
@@ -38,7 +41,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, latency, loops, utilisation, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, latency, loops, utilisation, values, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -50,7 +53,8 @@ impl Measured {
         let latencies = latency.map(|latency| latency.flows.iter().take(top).map(FlowLatency::from).collect());
         let loops = loops.map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect());
         let utilisations = utilisation.map(|found| found.flows.iter().take(top).map(FlowUtilisation::from).collect());
-        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops, utilisations };
+        let values = values.iter().map(|answers| Value::of(answers, top)).collect();
+        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops, utilisations, values };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -68,6 +72,7 @@ impl Measured {
             self.latencies.as_ref().map(|_| "latencies"),
             self.loops.as_ref().map(|_| "loops"),
             self.utilisations.as_ref().map(|_| "busiest links"),
+            (!self.values.is_empty()).then_some("values"),
         ];
         match &words.into_iter().flatten().collect::<Vec<_>>()[..] {
             [] => "the heaviest flows".into(),
@@ -85,7 +90,8 @@ impl Measured {
             found => loops::loops_table(found),
         });
         let utilisations = self.utilisations.as_deref().map(utilisation::utilisation_table);
-        let tables: Vec<_> = [paths, latencies, loops, utilisations].into_iter().flatten().collect();
+        let values = (!self.values.is_empty()).then(|| values::values_tables(&self.values));
+        let tables: Vec<_> = [paths, latencies, loops, utilisations, values].into_iter().flatten().collect();
         if !tables.is_empty() {
             return tables.join("\n\n");
         }

@@ -53,6 +53,7 @@ mod table;
 mod top;
 mod trace;
 mod utilisation;
+mod values;
 
 use std::fmt::Display;
 use std::path::Path;

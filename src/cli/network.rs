@@ -1,5 +1,5 @@
 //! `weir show heavy`, `losses`, `flows`, `changes`, `cardinality`, `entropy`, `attention`, `paths`,
-//! `latency`, `loops`, `utilisation`: what programs found, by epochs.
+//! `latency`, `loops`, `utilisation`, `values`: what programs found, by epochs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, latency, loops, output, paths, utilisation};
+use super::{Failure, attention, latency, loops, output, paths, utilisation, values};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Covered};
@@ -344,6 +344,20 @@ pub fn utilisation_text(found: &view::Utilisation) -> String {
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let error = format!("utilisations are off by a factor of {:.3} at most", found.error_factor);
     format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
+}
+
+pub fn values_text(found: &view::Values) -> String {
+    let covered = covered_text(&found.covered, "all values");
+    if found.covered.last_epoch.is_none() {
+        return covered;
+    }
+    if found.values.is_empty() {
+        return format!("no value is asked for but those of other tasks\n\n{covered}");
+    }
+    let sum = |of: fn(&view::Value) -> u64| found.values.iter().map(of).sum();
+    let evicted = evicted_text(sum(|value| value.evicted_flows));
+    let unnamed = unnamed_text(sum(|value| value.omitted_flows), 0, "");
+    format!("{}\n\n{covered}{unnamed}{evicted}", values::values_tables(&found.values))
 }
 
 /// Flows that made place for others, on a line of their own; nothing where there are none.

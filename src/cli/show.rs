@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::counts::{balance_text, drops_text, ports_text};
 use super::network::{
     Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, latency_text,
-    loops_text, losses_text, paths_text, utilisation_text,
+    loops_text, losses_text, paths_text, utilisation_text, values_text,
 };
 use super::remote::Remote;
 use super::{Failure, names, output};
@@ -105,6 +105,8 @@ enum What {
     Loops(Epochs),
     /// How busy the busiest link is that packets of flows cross
     Utilisation(Epochs),
+    /// What else packets of flows tell of the switches on their way: ports, queues, times
+    Values(Epochs),
     /// How the switch stands with its controller
     Controller,
     /// The switches of a controller's network
@@ -141,6 +143,7 @@ impl Show {
             What::Utilisation(epochs) => {
                 epochs.show(&client, json, "/v1/utilisation", utilisation_text, |d| d.covered.last_epoch)
             }
+            What::Values(epochs) => epochs.show(&client, json, "/v1/values", values_text, |d| d.covered.last_epoch),
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
             What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),

@@ -7,13 +7,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, attention, latency, output};
+use super::{Failure, Programs, attention, latency, output, values};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::program::ProgramConfig;
 use crate::sim::report::{
-    LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts,
+    LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts, ValueCounts,
 };
 use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
 use crate::switch::TelemetryHeader;
@@ -313,14 +313,19 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let paths = reports.iter().any(|(_, report)| report.paths.is_some());
     let latencies = reports.iter().any(|(_, report)| report.latency.is_some());
     let utilisations = reports.iter().any(|(_, report)| report.utilisation.is_some());
+    // All epochs have the values of the first that has some, or none.
+    let values: Vec<_> =
+        reports.iter().map(|(_, report)| &report.values).find(|of| !of.is_empty()).into_iter().flatten().collect();
+    let of_values: Vec<String> = values.iter().flat_map(|counts| value_headings(counts)).collect();
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
     let loops = reports.iter().any(|(_, report)| report.loops.is_some());
-    let is_main = paths || !(latencies || loops || utilisations);
+    let is_main = paths || !(latencies || loops || utilisations || !values.is_empty());
     headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| is_main));
     headings.extend(LATENCY.iter().filter(|_| latencies));
     headings.extend(LOOPS.iter().filter(|_| loops));
     headings.extend(UTILISATION.iter().filter(|_| utilisations));
+    headings.extend(of_values.iter().map(String::as_str));
     headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
@@ -330,6 +335,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
         row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
+        row.extend(values.iter().flat_map(|of| value_row(report, of)));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -371,6 +377,20 @@ const UTILISATION: [&str; 2] = [">packets of utilisation", ">busiest link"];
 fn utilisation_row(report: &ProgramReport) -> [String; 2] {
     let UtilisationCounts { packets, max_utilisation, .. } = report.utilisation.clone().unwrap_or_default();
     [output::grouped(packets), max_utilisation.map_or_else(|| "-".into(), output::percent)]
+}
+
+fn value_headings(ValueCounts { value, .. }: &ValueCounts) -> [String; 3] {
+    [format!(">packets of {value}"), ">largest p99".into(), "at".into()]
+}
+
+/// The cells of an epoch for a value of another one.
+fn value_row(report: &ProgramReport, of: &ValueCounts) -> [String; 3] {
+    let known = report.values.iter().find(|counts| (counts.value, counts.aggregation) == (of.value, of.aggregation));
+    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = known else {
+        return ["0", "-", "-"].map(Into::into);
+    };
+    let largest = largest_p99.map_or_else(|| "-".into(), |number| values::number_text(unit, number));
+    [output::grouped(*samples), largest, largest_switch.as_deref().unwrap_or("-").to_owned()]
 }
 
 const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];

@@ -36,9 +36,11 @@ pub struct Phv {
 
     /// The port that it leaves by. Known to egress stages, of packets that leave.
     pub egress: PortId,
-    /// Packets ahead of it in the port's queue. Known to egress stages with
+    /// Packets ahead of it in the port's queue, as far as the switch holds them itself, and the share
+    /// of the queue's room that these take, in units of 2⁻¹⁶. Known to egress stages with
     /// [`Needs::QUEUE_DEPTH`](crate::program::Needs::QUEUE_DEPTH).
     pub queue_depth: u16,
+    pub queue_used: u16,
     /// A hash of what no hop changes of the packet ([`wire::identity`](crate::wire::identity)), the
     /// same in all switches. Known to egress stages with
     /// [`Needs::IDENTITY`](crate::program::Needs::IDENTITY).
@@ -46,6 +48,10 @@ pub struct Phv {
     /// When it leaves, in nanoseconds of the switch's clock. Known to egress stages with
     /// [`Needs::TIME`](crate::program::Needs::TIME).
     pub egress_ns: u64,
+    /// For how long it was held back after its reception, in nanoseconds: it was received so long
+    /// before [`Self::egress_ns`]. Known to egress stages with
+    /// [`Needs::HELD`](crate::program::Needs::HELD).
+    pub held_ns: u32,
     /// Its hop latency in nanoseconds: the time from its reception, when a device gave it to the
     /// switch, to egress stages. That is the time for which it was held back, by a fault of the port
     /// or as the switch stood still, and in a live switch the time since the program's ingress

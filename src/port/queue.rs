@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     PortDrop, checksum,
-    fault::FaultEnd,
+    fault::{FaultEnd, HELD},
     memory::Memory,
     stats::QueueCounters,
     veth::{VethRx, VethTx},
@@ -199,6 +199,15 @@ impl TxQueue {
     #[inline(always)]
     pub fn holds(&self) -> bool {
         self.faults.holds()
+    }
+
+    /// Most packets that faults hold back.
+    pub const MAX_HELD: u32 = HELD as u32;
+
+    /// Packets that faults hold back.
+    #[inline(always)]
+    pub fn held(&self) -> usize {
+        self.faults.held()
     }
 
     /// Packets that a fault drops or delays count as sent for the caller. The device may refuse

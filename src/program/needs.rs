@@ -16,7 +16,9 @@ impl Needs {
     pub const ENDS: Self = Self(1 << 1 | Self::EGRESS.0);
     /// [`Phv::egress_ns`](crate::pisa::Phv::egress_ns) in egress stages.
     pub const TIME: Self = Self(1 << 2 | Self::EGRESS.0);
-    /// [`Phv::queue_depth`](crate::pisa::Phv::queue_depth) in egress stages.
+    /// [`Phv::queue_depth`](crate::pisa::Phv::queue_depth) and
+    /// [`Phv::queue_used`](crate::pisa::Phv::queue_used) in egress stages. A live worker looks at all
+    /// its transmit queues before each burst.
     pub const QUEUE_DEPTH: Self = Self(1 << 3 | Self::EGRESS.0);
     /// [`Phv::identity`](crate::pisa::Phv::identity) in egress stages.
     pub const IDENTITY: Self = Self(1 << 4 | Self::EGRESS.0);
@@ -36,6 +38,9 @@ impl Needs {
     /// [`Phv::latency_ns`](crate::pisa::Phv::latency_ns) in egress stages. A live worker reads the
     /// cycle counter once more for a burst, and once for each run of the egress stages.
     pub const LATENCY: Self = Self(1 << 8 | Self::EGRESS.0);
+
+    /// [`Phv::held_ns`](crate::pisa::Phv::held_ns) in egress stages.
+    pub const HELD: Self = Self(1 << 9 | Self::EGRESS.0);
 
     /// Whether all of `other` is needed.
     #[inline(always)]

@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{FlowAnswers, LatencyAnswers, LoopAnswers, Losses, PathAnswers, Reasons, UtilisationAnswers};
+use super::answers::{
+    FlowAnswers, LatencyAnswers, LoopAnswers, Losses, PathAnswers, Reasons, UtilisationAnswers, ValueAnswers,
+};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -19,6 +21,8 @@ pub struct RunAnswers {
     pub loops: Option<LoopAnswers>,
     /// The utilisations of a program that measures some.
     pub utilisation: Option<UtilisationAnswers>,
+    /// Of each value that a program measures beside these.
+    pub values: Vec<ValueAnswers>,
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.
     pub distribution_wmre: Option<f64>,

@@ -1,5 +1,6 @@
 //! From a topology to switches that are configured, and wires.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Wire {
     pub random: SplitMix64,
     /// When the last packet will have been sent.
     pub free: Nanos,
+    /// When each packet that waits, or is being sent, will have been sent.
+    pub queued: VecDeque<Nanos>,
     pub crossed: u64,
     pub lost: u64,
     pub busy: u64,
@@ -48,6 +51,17 @@ pub struct Wire {
     pub double: u64,
     pub late: u64,
     pub late_by: Nanos,
+}
+
+impl Wire {
+    /// For how long a packet waits for the link that comes at this time. Forgets what has been sent
+    /// by then.
+    pub fn waits(&mut self, at: Nanos) -> Nanos {
+        while self.queued.front().is_some_and(|sent| *sent <= at) {
+            self.queued.pop_front();
+        }
+        self.free.saturating_sub(at)
+    }
 }
 
 pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> {
@@ -90,7 +104,8 @@ pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Resul
     let mut seeds = SplitMix64::new(setup.workload.seed ^ 0x1055);
     let mut wire = |peer| {
         let random = SplitMix64::new(seeds.next_u64());
-        Wire { peer, loss: 0, random, free: 0, crossed: 0, lost: 0, busy: 0, double: 0, late: 0, late_by: 0 }
+        let queued = VecDeque::new();
+        Wire { peer, loss: 0, random, free: 0, queued, crossed: 0, lost: 0, busy: 0, double: 0, late: 0, late_by: 0 }
     };
     let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
     for host in 0..topology.hosts().len() {

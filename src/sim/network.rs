@@ -17,7 +17,7 @@ use super::traffic::{Generation, Traffic, Where};
 use super::{Setup, SimError, Victims};
 use crate::api::view::Counts;
 use crate::pisa::PortId;
-use crate::switch::{BURST, Burst, TxBursts};
+use crate::switch::{BURST, Backlog, Burst, TxBursts};
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 use crate::wire::{Frame, HeapFrame, ethertype};
@@ -83,7 +83,7 @@ impl Network {
             wires: wires(setup, topology, addresses)?,
             source: Source::new(setup, hosts(topology, addresses, &owners)),
             calendar: Calendar::new(owners.len(), delay, epoch, furthest),
-            tx_bursts: TxBursts::new(max.unwrap_or(0)),
+            tx_bursts: TxBursts::without_queues(max.unwrap_or(0)),
             burst: Burst::new(),
             pool: Vec::new(),
             generations: (0..generations).map(|_| Generation::default()).collect(),
@@ -206,10 +206,14 @@ impl Network {
         let mut rest = packets.drain(..);
         loop {
             // A switch may leave the rest of a burst for the next call.
-            self.burst.extend(rest.by_ref().take(BURST - self.burst.len()));
+            let together = self.together(switch, worker);
+            self.burst.extend(rest.by_ref().take(together.saturating_sub(self.burst.len())));
             let Some(now) = self.burst.first().map(|packet| packet.tag.at) else { break };
             let arrived: ArrayVec<Tag, BURST> = self.burst.iter().map(|packet| packet.tag).collect();
             let clock = self.clock(switch, now);
+            if together == 1 {
+                self.tell_backlogs(switch, now);
+            }
             let (burst, out) = (&mut self.burst, &mut self.tx_bursts);
             self.nodes[switch as usize].drive(worker, |replica| replica.process(own, burst, clock, out));
             let entered = self.nodes[switch as usize].workers[worker].epoch() as u32;
@@ -219,6 +223,24 @@ impl Network {
         }
         drop(rest);
         self.calendar.put_queue_back(port, packets);
+    }
+
+    /// Packets that a switch takes at once. Where links have queues and a program needs to know them,
+    /// each packet comes alone, with the queues as it finds them.
+    fn together(&self, switch: u32, worker: usize) -> usize {
+        let alone = self.rate.is_some() && self.nodes[switch as usize].workers[worker].needs_queues();
+        if alone { 1 } else { BURST }
+    }
+
+    /// Tells the switch what waits for the links behind its ports. Its queues have room for what a
+    /// link sends within the timeout.
+    fn tell_backlogs(&mut self, switch: u32, now: Nanos) {
+        let ports = self.traffic.addresses.of_switch(switch);
+        for (own, wire) in (0..).zip(&mut self.wires[ports.start as usize..ports.end as usize]) {
+            let used = u128::from(wire.waits(now)) << 16;
+            let used = (used / u128::from(self.queue_timeout.max(1))) as u32;
+            self.tx_bursts.set_backlog(own, Backlog::of_share(wire.queued.len() as u32, used));
+        }
     }
 
     /// What arrives at a switch that stands still waits.
@@ -304,14 +326,15 @@ impl Network {
             return self.end(packet, Where::Link(port));
         }
         if let Some(rate) = self.rate {
-            let start = wire.free.max(packet.tag.at);
-            if start - packet.tag.at > self.queue_timeout {
+            let waits = wire.waits(packet.tag.at);
+            if waits > self.queue_timeout {
                 wire.busy += 1;
                 return self.end(packet, Where::Busy(port));
             }
             let bits = packet.wire_len() as u64 * 8 + BITS_BESIDE;
-            wire.free = start + bits * 1_000_000_000 / rate;
+            wire.free = packet.tag.at + waits + bits * 1_000_000_000 / rate;
             packet.tag.at = wire.free;
+            wire.queued.push_back(wire.free);
         }
         wire.crossed += 1;
         match wire.peer {

@@ -11,7 +11,7 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
     Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath,
-    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task, UtilisationAnswers,
+    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task, UtilisationAnswers, ValueAnswers,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -66,6 +66,9 @@ pub struct ProgramReport {
     pub loops: Option<LoopCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<UtilisationCounts>,
+    /// Of each value that the program measures beside these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<ValueCounts>,
     pub heavy: HeavyScore,
     /// The heaviest flows.
     pub score: Score,
@@ -130,6 +133,22 @@ pub struct UtilisationCounts {
     pub packets: u64,
     /// 1 is a full link.
     pub max_utilisation: Option<f64>,
+}
+
+/// A value of the task values: flows of which packets told, these packets, and where its numbers are
+/// largest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ValueCounts {
+    pub value: &'static str,
+    pub aggregation: &'static str,
+    /// What its numbers count.
+    pub unit: &'static str,
+    pub flows: u64,
+    pub samples: u64,
+    /// The largest 99th percentile of all hops whose switch is known, or of all whole ways; and of a
+    /// hop the switch. Nothing of frequent numbers.
+    pub largest_p99: Option<f64>,
+    pub largest_switch: Option<String>,
 }
 
 /// The task losses.
@@ -254,6 +273,7 @@ impl ProgramReport {
             latency: answers.latency.as_ref().map(LatencyCounts::new),
             loops: answers.loops.as_ref().map(LoopCounts::new),
             utilisation: answers.utilisation.as_ref().map(UtilisationCounts::new),
+            values: answers.values.iter().map(ValueCounts::new).collect(),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -348,6 +368,24 @@ impl UtilisationCounts {
             flows: answers.found as u64,
             packets: answers.flows.iter().map(|flow| flow.packets).sum(),
             max_utilisation: answers.flows.iter().map(|flow| flow.max).max_by(f64::total_cmp),
+        }
+    }
+}
+
+impl ValueCounts {
+    fn new(answers: &ValueAnswers) -> Self {
+        let told = answers.flows.iter().flat_map(|flow| &flow.told);
+        let known = told.filter(|told| told.switch.is_some() || !answers.of_hops);
+        let p99 = known.filter_map(|told| Some((told.quantiles?.p99, told.switch.as_deref())));
+        let largest = p99.max_by(|a, b| a.0.total_cmp(&b.0));
+        Self {
+            value: answers.value,
+            aggregation: answers.aggregation,
+            unit: answers.unit.name(),
+            flows: answers.found as u64,
+            samples: answers.flows.iter().map(|flow| flow.samples()).sum(),
+            largest_p99: largest.map(|(p99, _)| p99),
+            largest_switch: largest.and_then(|(_, switch)| switch.map(str::to_owned)),
         }
     }
 }

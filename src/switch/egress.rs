@@ -292,10 +292,13 @@ impl Switch {
                 phv.egress_ns = now;
             }
             if needs.contains(Needs::QUEUE_DEPTH) {
-                phv.queue_depth = exit.slot() as u16;
+                (phv.queue_depth, phv.queue_used) = out.ahead(exit);
             }
             if needs.contains(Needs::LATENCY) {
                 phv.latency_ns = out.waiting(exit).map_or(0, Frame::held_ns);
+            }
+            if needs.contains(Needs::HELD) {
+                phv.held_ns = out.waiting(exit).map_or(0, Frame::held_ns);
             }
             if let (Some(crc), Some(frame)) = (&self.telemetry.identity, out.waiting(exit)) {
                 phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));

@@ -83,7 +83,7 @@ impl Switch {
     pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
         let settings = self.policy.settings();
         let copier = Copier { ports: &self.ports, stats: &self.stats, header: self.header };
-        let TxBursts { queues, copies } = out;
+        let TxBursts { queues, copies, .. } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
             if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
                 let mut meter = limiter.open(now);

@@ -11,7 +11,8 @@ pub struct Telemetry {
     /// One for each program, in their order.
     rotations: Vec<BankRotation>,
     pub(super) clock: EpochClock,
-    /// What the programs need, all together.
+    /// What the programs need, all together. What they need of single packets that leave may change
+    /// from epoch to epoch; the rest is as it was at first.
     pub(super) needs: Needs,
     /// Of that: egress stages; packets that end here; the digest.
     pub(super) egress: bool,
@@ -39,11 +40,11 @@ impl Telemetry {
             rotations.push(rotation);
             channels.push(channel);
         }
-        let needs = programs.iter().fold(Needs::NONE, |needs, program| needs | program.needs());
+        let needs = needs_of(&programs);
         let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
         // Without egress stages there is nothing to wait for.
         let clock = if egress { clock } else { clock.with_transit(0) };
-        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::LATENCY];
+        let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::LATENCY, Needs::HELD];
         let describes = described.into_iter().any(|need| needs.contains(need));
         let late = [Needs::SHIM, Needs::DIGEST | Needs::EGRESS, Needs::IDENTITY];
         let writes_late = late.into_iter().any(|need| needs.contains(need));
@@ -84,6 +85,7 @@ impl Telemetry {
                 }
             }
         }
+        self.needs = needs_of(&self.programs);
         self.end_sub_epochs(time, stats);
         if let Some(due) = self.rotations.iter().map(BankRotation::due).min() {
             self.clock.wake_by(due);
@@ -164,6 +166,10 @@ impl Telemetry {
             }
         }
     }
+}
+
+fn needs_of(programs: &[Box<dyn Dataplane>]) -> Needs {
+    programs.iter().fold(Needs::NONE, |needs, program| needs | program.needs())
 }
 
 /// Lets a program enter an epoch with fresh registers.

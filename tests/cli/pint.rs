@@ -138,3 +138,49 @@ fn a_utilisation_takes_eight_stages() {
         assert_eq!(arrays, ["last sent", "utilisation"]);
     }
 }
+
+/// Values of a capture's only switch, of hops and of whole ways: what packets told is what there was.
+#[test]
+fn values_are_told_of_captures_and_networks() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=4000");
+    let queries = "path:bits=4+egress_port:bits=4+queue:bits=4:aggregation=sum+ingress_time:bits=4";
+    let document = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3 --json")).json();
+    let values = document["programs"]["pint"]["values"].as_array().unwrap().clone();
+    let names: Vec<_> = values.iter().map(|of| (of["value"].as_str().unwrap(), of["unit"].as_str().unwrap())).collect();
+    assert_eq!(names, [("egress_port", "port"), ("queue", "packets"), ("ingress_time", "ns")]);
+    let [port, queue, time] = &values[..] else { unreachable!("three") };
+    for value in &values {
+        assert_eq!((value["told"].as_array().unwrap().len(), &value["flows"]), (3, &json!(40)), "{value}");
+    }
+    for flow in port["told"].as_array().unwrap() {
+        let hop = &flow["told"][0];
+        assert_eq!((&hop["hop"], &hop["switch"], &hop["p50"]), (&json!(1), &json!("weir"), &json!(null)), "{hop}");
+        assert_eq!(hop["frequent"], json!([{ "number": 1.0, "share": 1.0 }]), "{hop}");
+    }
+    // Nothing waits where a capture is read, and no time passes.
+    for (value, hop, mean) in [(queue, json!(null), json!(0.0)), (time, json!(1), json!(null))] {
+        let told = &value["told"][0]["told"][0];
+        let numbers = ["hop", "p50", "mean", "mean_error"].map(|key| &told[key]);
+        assert_eq!(numbers, [&hop, &json!(0.0), &mean, &mean], "{value}");
+        assert!(told["max"].as_f64() <= value["error"].as_f64(), "{value}");
+        assert!(told["samples"].as_u64() > Some(100) && told["rank_error"].as_f64() < Some(0.2), "{told}");
+    }
+    let text = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 3")).stdout;
+    for part in
+        ["paths and values of flows", "queue, sum of each packet's way", "1 (100.00 %)", "egress_port, frequent"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let words = "sim --topology line:3 --workload isp/uniform,flows=10,packets=4k,seed=4 --epochs 1 --rate 200Mbps \
+                 --queue-timeout 3ms --program pint:queries=path:bits=8+queue:bits=8";
+    let document = weir(&format!("{words} --json")).json();
+    let queue = &document["epochs"][0]["programs"]["pint"]["values"][0];
+    assert_eq!((&queue["value"], &queue["aggregation"]), (&json!("queue"), &json!("quantiles")), "{document}");
+    assert!(queue["samples"].as_u64() > Some(1000) && queue["largest_p99"].is_number(), "{queue}");
+    let text = weir(words).stdout;
+    assert!(text.contains("packets of queue") && text.contains("largest p99"), "{text}");
+    let refused = weir("budget --program pint:queries=queue:aggregation=median");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("one of quantiles, frequent, max, min, sum"), "{}", refused.stderr);
+}

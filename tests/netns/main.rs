@@ -25,6 +25,7 @@ mod names;
 mod paused;
 mod policy;
 mod privileges;
+mod queues;
 mod rootless;
 mod routes;
 mod paths;

@@ -24,7 +24,7 @@ const BUDGET: u32 = 16;
 pub const EMPTY_NS: u32 = 1000;
 
 /// The times that codes tell apart: from an empty switch's to that of a queue of 1.2 MB at a host.
-pub const RANGE: Range = Range { from_ns: EMPTY_NS, to_ns: 100_000 };
+pub const RANGE: Range = Range { from: EMPTY_NS, to: 100_000 };
 
 /// Packets that are kept of a flow, and flows of a run of which any are kept.
 pub const KEPT_PACKETS: usize = 1000;

@@ -36,7 +36,7 @@ impl<'a, T> Newest<'a, T> {
     /// on. Names at most `top` flows, of at least `threshold` packets.
     pub fn new<K: Ord>(
         selected: &'a Selected,
-        of: fn(&EpochAnswers) -> Option<OfEpoch<'_, T>>,
+        of: impl for<'e> Fn(&'e EpochAnswers) -> Option<OfEpoch<'e, T>>,
         key: impl Fn(&'a T) -> K,
         packets: impl Fn(&T) -> u64,
         (top, threshold): (usize, u64),

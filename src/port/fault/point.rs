@@ -82,7 +82,13 @@ impl FaultEnd {
     /// Whether packets are held back. Costs no look at what others write.
     #[inline(always)]
     pub fn holds(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.held() > 0)
+        self.held() > 0
+    }
+
+    /// Packets that are held back.
+    #[inline(always)]
+    pub fn held(&self) -> usize {
+        self.engine.as_ref().map_or(0, |engine| engine.held())
     }
 
     #[cold]

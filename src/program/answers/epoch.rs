@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, UtilisationAnswers};
+use super::{
+    Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, UtilisationAnswers, ValueAnswers,
+};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -192,6 +194,8 @@ pub struct EpochAnswers {
     pub loops: Option<LoopAnswers>,
     /// `None` when they are not measured.
     pub utilisation: Option<UtilisationAnswers>,
+    /// Of each value that is measured beside these.
+    pub values: Vec<ValueAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
 }
@@ -202,7 +206,7 @@ impl EpochAnswers {
         self.losses_lack.is_empty()
     }
 
-    /// Number of flows, sizes, loops, and switches of paths and latencies that it keeps.
+    /// Number of flows, sizes, loops, switches of paths and latencies, and values that it keeps.
     pub fn weight(&self) -> usize {
         let answers = |answers: &FlowAnswers| answers.heavy.len() + answers.distribution.as_ref().map_or(0, Vec::len);
         let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
@@ -213,7 +217,8 @@ impl EpochAnswers {
         let latency = flows.map(|flow| 1 + flow.hops.len()).sum::<usize>();
         let loops = self.loops.as_ref().map_or(0, |loops| loops.flows.len());
         let utilisation = self.utilisation.as_ref().map_or(0, |utilisation| utilisation.flows.len());
-        answers(&self.network) + switches + losses + changes + paths + latency + loops + utilisation
+        let values = self.values.iter().map(ValueAnswers::weight).sum::<usize>();
+        answers(&self.network) + switches + losses + changes + paths + latency + loops + utilisation + values
     }
 
     /// Something is missing of the epoch, as is known only now.
@@ -225,6 +230,7 @@ impl EpochAnswers {
         self.latency.iter_mut().for_each(|latency| latency.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.loops.iter_mut().for_each(|loops| loops.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.utilisation.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
+        self.values.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
     }
 }
 

@@ -10,6 +10,7 @@ mod loops;
 mod paths;
 mod task;
 mod utilisation;
+mod values;
 
 pub use completeness::{Reason, Reasons};
 pub use distribution::{Distribution, rounded};
@@ -23,3 +24,4 @@ pub use loops::{FlowLoop, LoopAnswers};
 pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;
 pub use utilisation::{FlowUtilisation, UtilisationAnswers};
+pub use values::{FlowValues, Frequent, Mean, Quantiles, Told, ValueAnswers, ValueUnit};

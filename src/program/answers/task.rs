@@ -21,4 +21,6 @@ pub enum Task {
     Loops,
     /// How busy the links are that flows cross.
     Utilisation,
+    /// Numbers that packets of flows tell of the switches on their way.
+    Values,
 }

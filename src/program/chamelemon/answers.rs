@@ -95,6 +95,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         latency: None,
         loops: None,
         utilisation: None,
+        values: Vec::new(),
         adaptation: None,
     }
 }
@@ -124,6 +125,7 @@ pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> 
         latency: None,
         loops: None,
         utilisation: None,
+        values: Vec::new(),
         distribution_wmre: truth.and_then(error),
     }
 }

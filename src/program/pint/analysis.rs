@@ -1,21 +1,20 @@
-//! Records of an epoch, from all switches of a network, become the paths of flows, the latencies of
-//! their hops, the loops that their packets are in, and the utilisations of their busiest links.
+//! Records of an epoch, from all switches of a network, become the paths of flows, the loops that
+//! their packets are in, and what these told of their hops and ways.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::parameters::Coding;
-use super::query::Value;
+use super::query::{Query, Value};
 use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
-use super::recorder::latency::LatencyRecorder;
 use super::recorder::loops::LoopRecorder;
-use super::recorder::utilisation::UtilisationRecorder;
+use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
     Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, LoopAnswers, PathAnswers, Reason,
-    SwitchAnswers, SwitchGap, Task, UtilisationAnswers,
+    SwitchAnswers, SwitchGap, Task, UtilisationAnswers, ValueAnswers,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
@@ -28,12 +27,10 @@ pub struct PintAnalysis {
     coding: Option<Coding>,
     /// A path takes packets of several epochs.
     recorder: Recorder,
-    /// `None` where latencies are not asked for.
-    latency: Option<LatencyRecorder>,
     /// `None` where loops are not asked for.
     loops: Option<LoopRecorder>,
-    /// `None` where utilisations are not asked for.
-    utilisation: Option<UtilisationRecorder>,
+    /// Of each query for a value that packets carry as a code.
+    values: Vec<ValueRecorder>,
     waiting: Option<Waiting>,
     /// What each switch last said of its plans.
     known: BTreeMap<Arc<str>, PlanUse>,
@@ -58,9 +55,8 @@ impl PintAnalysis {
             parameters: None,
             coding: None,
             recorder: Recorder::new(config),
-            latency: None,
             loops: None,
-            utilisation: None,
+            values: Vec::new(),
             waiting: None,
             known: BTreeMap::new(),
             disagreed: None,
@@ -72,18 +68,16 @@ impl PintAnalysis {
     fn plan(&mut self, parameters: &PlanParameters, family: Option<&HashFamily>) {
         if self.parameters.as_ref() != Some(parameters) {
             let room = self.config.flows as usize;
-            self.latency = parameters.query(Value::Latency).map(|query| match self.latency.take() {
-                Some(latency) => latency.change(query),
-                None => LatencyRecorder::new(query, room),
-            });
             self.loops = parameters.query(Value::Loops).map(|query| match self.loops.take() {
                 Some(loops) => loops.change(query),
                 None => LoopRecorder::new(query, room),
             });
-            self.utilisation = parameters.query(Value::Utilisation).map(|query| match self.utilisation.take() {
-                Some(utilisation) => utilisation.change(query),
-                None => UtilisationRecorder::new(query, room),
-            });
+            let mut before = std::mem::take(&mut self.values);
+            let recorder = |query: &Query| match before.iter().position(|known| known.query().value == query.value) {
+                Some(place) => before.swap_remove(place).change(*query, room),
+                None => ValueRecorder::new(*query, room),
+            };
+            self.values = parameters.queries.0.iter().filter_map(recorder).collect();
             (self.parameters, self.coding) = (Some(parameters.clone()), None);
         }
         if self.coding.is_none() {
@@ -99,6 +93,7 @@ pub struct Network {
     latency: Option<LatencyAnswers>,
     loops: Option<LoopAnswers>,
     utilisation: Option<UtilisationAnswers>,
+    values: Vec<ValueAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
 }
@@ -115,7 +110,7 @@ impl Analysis for PintAnalysis {
     type Early = ();
     type Network = Network;
 
-    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops, Task::Utilisation];
+    const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops, Task::Utilisation, Task::Values];
     const ADDS: bool = true;
 
     fn fits(&self, _: &Digests) -> bool {
@@ -209,7 +204,7 @@ impl Analysis for PintAnalysis {
         let mut lack = crate::program::answers::Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
-        let Self { coding, recorder, latency, loops, utilisation, .. } = self;
+        let Self { coding, recorder, loops, values, .. } = self;
         let loops = loops.as_mut().map(|loops| {
             let read = records.iter().filter(|_| agreed).map(|(switch, record)| (switch, &**record));
             let mut answers = loops.epoch(turn, read);
@@ -219,16 +214,22 @@ impl Analysis for PintAnalysis {
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
-        let coding = coding.as_ref();
-        let latency = latency.as_mut().map(|latency| latency.answers(turn, coding, &decoded, recorder, &lack));
-        let utilisation = utilisation.as_mut().map(|recorder| recorder.answers(coding, &decoded, &lack));
+        let (mut latency, mut utilisation, mut others) = (None, None, Vec::new());
+        for values in values {
+            let answers = values.answers(turn, coding.as_ref(), &decoded, recorder, &lack);
+            match values.query().value {
+                _ if !values::has_task(values.query()) => others.push(answers),
+                Value::Latency => latency = Some(values::latency(answers)),
+                _ => utilisation = Some(values::utilisation(answers)),
+            }
+        }
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later.or(held.then_some(id)) {
             self.waiting = Some(Waiting { epoch, plan, records });
         }
-        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, switches } }
+        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, values: others, switches } }
     }
 
     /// Queries change when people change them.
@@ -237,11 +238,12 @@ impl Analysis for PintAnalysis {
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let Network { mut paths, mut latency, mut loops, mut utilisation, .. } = network.network.clone();
+        let Network { mut paths, mut latency, mut loops, mut utilisation, mut values, .. } = network.network.clone();
         paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
         latency.iter_mut().for_each(|latency| latency.keep(limits.flows));
         loops.iter_mut().for_each(|loops| loops.keep(limits.flows));
         utilisation.iter_mut().for_each(|utilisation| utilisation.keep(limits.flows));
+        values.iter_mut().for_each(|values| values.keep(limits.flows));
         let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
         EpochAnswers {
             epoch: network.number,
@@ -251,6 +253,7 @@ impl Analysis for PintAnalysis {
             latency,
             loops,
             utilisation,
+            values,
             switches: network.switches.iter().map(switch).collect(),
             ..EpochAnswers::default()
         }

@@ -7,19 +7,19 @@
 //! so that the mean of a time's codes is its logarithm, within 1/32 of a step. The table is one of
 //! ranges, as a TCAM matches them; the code computes with integers alone.
 
-/// The times that codes tell apart, in nanoseconds.
+/// The numbers that codes tell apart, in the unit of their value: nanoseconds of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Times up to this have the first code.
-    pub from_ns: u32,
-    /// Times from this on have the last one.
-    pub to_ns: u32,
+    /// Numbers up to this need not be told apart.
+    pub from: u32,
+    /// Neither need those from this on.
+    pub to: u32,
 }
 
 /// What a switch may take, from a little to very much.
 impl Default for Range {
     fn default() -> Self {
-        Self { from_ns: 256, to_ns: 1_000_000_000 }
+        Self { from: 256, to: 1_000_000_000 }
     }
 }
 
@@ -43,7 +43,7 @@ pub struct Compression {
 impl Compression {
     /// Codes of `bits` bits, from [`MIN_CODE_BITS`] to [`MAX_CODE_BITS`].
     pub fn new(bits: u32, range: Range) -> Self {
-        let [from, to] = [range.from_ns.max(1), range.to_ns].map(f64::from);
+        let [from, to] = [range.from.max(1), range.to].map(f64::from);
         let codes = (1u32 << bits.clamp(MIN_CODE_BITS, MAX_CODE_BITS)) - 1;
         let step = (to / from).log2() / f64::from(codes);
         let parts = f64::from(1 << FRACTION_BITS);
@@ -60,7 +60,7 @@ impl Compression {
 
     /// The time that a code stands for, in nanoseconds.
     pub fn expand(&self, code: u32) -> u64 {
-        (f64::from(self.range.from_ns) * (self.step * f64::from(code)).exp2()).round() as u64
+        (f64::from(self.range.from) * (self.step * f64::from(code)).exp2()).round() as u64
     }
 
     /// The factor by which the time of a code is off at most, for times in the
@@ -84,20 +84,20 @@ mod tests {
         fn codes_are_within_their_bound(
             bits in MIN_CODE_BITS..=MAX_CODE_BITS,
             log in 0.0..32.0f64,
-            (from_ns, times) in (100..10_000u32, 2..100_000u32),
+            (from, times) in (100..10_000u32, 2..100_000u32),
             random: u32,
         ) {
-            let range = Range { from_ns, to_ns: from_ns * times };
+            let range = Range { from, to: from * times };
             let (codes, time) = (Compression::new(bits, range), log.exp2() as u32);
             let code = codes.compress(time, random);
             prop_assert!(code < 1 << bits);
-            let clamped = f64::from(time.clamp(from_ns, range.to_ns));
+            let clamped = f64::from(time.clamp(from, range.to));
             let off = codes.expand(code) as f64 / clamped;
             // A nanosecond more or less for the rounding to whole ones.
             let bound = codes.error_factor() * (1.0 + 1.0 / clamped);
             prop_assert!(off <= bound && 1.0 / off <= bound, "{time} → {code}: {off}");
             let mean = (0..16).map(|random| f64::from(codes.compress(time, random))).sum::<f64>() / 16.0;
-            let exact = (clamped / f64::from(from_ns)).log2() / codes.step;
+            let exact = (clamped / f64::from(from)).log2() / codes.step;
             let whole = (1.0 + 1.0 / clamped).log2() / codes.step;
             prop_assert!((mean - exact).abs() <= 1.0 / 32.0 + whole, "{time}: {mean}, {exact}");
         }
@@ -108,14 +108,14 @@ mod tests {
         let range = Range::default();
         for bits in MIN_CODE_BITS..=MAX_CODE_BITS {
             let codes = Compression::new(bits, range);
-            assert_eq!([0, 1, range.from_ns].map(|time| codes.compress(time, 0)), [0; 3]);
-            assert_eq!([range.to_ns, u32::MAX].map(|time| codes.compress(time, 15)), [(1 << bits) - 1; 2]);
-            assert_eq!(codes.expand(0), u64::from(range.from_ns));
-            assert_eq!(codes.expand((1 << bits) - 1), u64::from(range.to_ns));
+            assert_eq!([0, 1, range.from].map(|time| codes.compress(time, 0)), [0; 3]);
+            assert_eq!([range.to, u32::MAX].map(|time| codes.compress(time, 15)), [(1 << bits) - 1; 2]);
+            assert_eq!(codes.expand(0), u64::from(range.from));
+            assert_eq!(codes.expand((1 << bits) - 1), u64::from(range.to));
         }
         // The authors' code has 2.2 % for 8 bits and 42 % for 4, for times up to 2^16.
         for (bits, error) in [(8, 1.022), (4, 1.42)] {
-            let codes = Compression::new(bits, Range { from_ns: 1, to_ns: 1 << 16 });
+            let codes = Compression::new(bits, Range { from: 1, to: 1 << 16 });
             assert!((codes.step.exp2().sqrt() - error).abs() < 0.03, "{codes:?}");
         }
     }

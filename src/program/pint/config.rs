@@ -16,8 +16,8 @@ use crate::program::{Program, ProgramError};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What is asked of packets: `path`, `latency`, `loops` and `utilisation`, each with its bits and
-    /// the share of packets that are to carry it. Without it the path alone, with `bits` and
+    /// What is asked of packets: `path`, `loops`, and values of switches such as `latency`, each with
+    /// its bits and the share of packets that are to carry it. Without it the path alone, with `bits` and
     /// `instances`.
     #[serde(skip_serializing_if = "Queries::is_empty")]
     pub queries: Queries,

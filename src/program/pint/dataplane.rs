@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use super::compress::Compression;
 use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::query::Value;
-use super::utilisation::Compression as UtilisationCode;
+use super::values::dataplane::ValueCode;
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
 /// Maximum number of switches on a path: the shim counts hops up to 63, and a count that stays
@@ -68,9 +67,9 @@ pub struct Scheme {
     pub(super) chooses: Global,
     pub(super) set: Addends,
     pub(super) path: Option<Arc<Code>>,
-    pub(super) latency: Option<LatencyCode>,
     pub(super) loops: Option<LoopCode>,
-    pub(super) utilisation: Option<UtilisationCode>,
+    /// Of the other values, in the order of the queries.
+    pub(super) values: Vec<ValueCode>,
     pub(super) family: HashFamily,
 }
 
@@ -86,6 +85,8 @@ pub struct CarriedSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub value: Value,
+    /// The place of its code, of values that have one.
+    pub(super) code: usize,
     pub(super) shift: u32,
     /// As many ones as it has bits.
     pub(super) mask: u16,
@@ -108,6 +109,15 @@ pub struct Measured {
     pub latency_ns: u32,
     /// The utilisation of the link that it leaves by, in units of 2⁻²⁴.
     pub utilisation: u32,
+    /// The ports by which it comes in and leaves.
+    pub ingress: u16,
+    pub egress: u16,
+    /// When the switch received it, in nanoseconds.
+    pub ingress_ns: u64,
+    /// Packets that wait for the port ahead of it, and their share of the queue's room, in units of
+    /// 2⁻¹⁶.
+    pub queue_packets: u16,
+    pub queue_used: u16,
 }
 
 impl Scheme {
@@ -124,17 +134,19 @@ impl Scheme {
     /// The digest behind a switch. Bits that no query has stay as they are.
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, packet: Measured, digest: u16) -> u16 {
-        let Measured { hop, identity, latency_ns, utilisation } = packet;
+        let Measured { hop, identity, .. } = packet;
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for part in self.parts(identity) {
             let before = part.of(digest);
             let after = match part.value {
                 Value::Path => self.path.as_ref().map(|path| path.encode(switch, hop, identity, before)),
-                Value::Latency => self.latency.as_ref().map(|code| code.encode(hop, identity, latency_ns, before)),
                 // See `check_loop`.
                 Value::Loops => None,
-                Value::Utilisation => self.utilisation.as_ref().map(|code| code.encode(identity, utilisation, before)),
+                value => {
+                    let code = self.values.get(part.code);
+                    code.map(|code| code.encode(hop, identity, packet.value(value), before))
+                }
             };
             let after = after.unwrap_or(before) & part.mask;
             digest = digest & !(part.mask << part.shift) | after << part.shift;
@@ -152,37 +164,6 @@ impl Scheme {
         let Checked { carried: after, is_loop } = code.check(own, packet.hop, packet.identity, before);
         let digest = carried.digest & !(part.mask << part.shift) | after.digest << part.shift;
         Some(Checked { carried: Carried { digest, ..after }, is_loop })
-    }
-}
-
-/// The code of the latency query: each packet holds the latency of one hop, drawn uniformly.
-#[derive(Debug)]
-pub struct LatencyCode {
-    pub(super) compression: Compression,
-    /// The largest hash with which a hop acts, by hop.
-    pub(super) limits: [u32; MAX_HOPS + 1],
-    pub(super) acts: Global,
-    pub(super) rounds: Global,
-    /// The hops as second arguments of both hashes.
-    pub(super) hops: [[Addends; 2]; MAX_HOPS + 1],
-}
-
-impl LatencyCode {
-    /// The query's bits behind a hop: with probability 1 / hop the code of its own latency.
-    #[inline(always)]
-    pub fn encode(&self, hop: u8, identity: u32, latency_ns: u32, before: u16) -> u16 {
-        let hop = usize::from(hop);
-        if !self.acts_at(self.acts.packet(&identity.to_be_bytes()), hop) {
-            return before;
-        }
-        let random = self.rounds.join(self.rounds.packet(&identity.to_be_bytes()), self.hops[hop][1]);
-        self.compression.compress(latency_ns, random) as u16
-    }
-
-    #[inline(always)]
-    pub(super) fn acts_at(&self, packet: u32, hop: usize) -> bool {
-        let Some([acts, _]) = self.hops.get(hop) else { return false };
-        self.acts.join(packet, *acts) <= self.limits[hop]
     }
 }
 

@@ -8,9 +8,9 @@
 //!          g(packet, hop) < p           in an xor layer
 //! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
 //! ```
-//! The packets of the latency query are all of one baseline layer. Its value is the code of the
-//! packet's latency at the hop ([`compress`](super::compress)). On those of the utilisation query
-//! every hop acts, and keeps the larger code ([`utilisation`](super::utilisation)).
+//! The packets of queries for other values of hops are all of one baseline layer, and carry codes of
+//! these values; on those of queries for a value of the whole way every hop acts
+//! ([`values`](super::values)).
 //!
 //! Behind the instances there may be a checksum of the path, a sum to which each switch adds a hash of
 //! its identifier and of its hop. It tells packets of several paths of one flow apart (§7).
@@ -24,15 +24,14 @@
 
 use std::sync::Arc;
 
-use super::compress::{Compression, Range};
 use super::dataplane::{
-    CarriedSet, Checksum, Code, Coded, Fragments, Instance, LatencyCode, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
+    CarriedSet, Checksum, Code, Coded, Fragments, Instance, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
 };
 use super::hops::Hops;
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
 use super::query::{PathCoding, Query, Value};
-use super::utilisation::{Compression as UtilisationCode, Scale};
+use super::values::dataplane::ValueCode;
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
@@ -243,27 +242,6 @@ pub(super) fn reservoir<const N: usize>() -> [u32; N] {
     std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
 }
 
-impl LatencyCode {
-    /// Codes of `bits` bits for times of this range.
-    pub fn new(bits: u32, range: Range, family: &HashFamily) -> Self {
-        let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
-        let [acts, rounds] = ["pint/latency", "pint/rounding"].map(global);
-        let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
-        let hops = std::array::from_fn(argument);
-        Self { compression: Compression::new(bits, range), limits: reservoir(), hops, acts, rounds }
-    }
-
-    /// The hop whose latency a packet holds behind a path of `length` switches.
-    pub fn writer(&self, identity: u32, length: usize) -> Option<usize> {
-        let packet = self.acts.packet(&identity.to_be_bytes());
-        (1..=length).rev().find(|hop| self.acts_at(packet, *hop))
-    }
-
-    pub fn compression(&self) -> &Compression {
-        &self.compression
-    }
-}
-
 impl Scheme {
     /// The codes of these queries, of which each value stands there once, by their plan. Parts of a
     /// digest stand in the order of the queries, the first one in the lowest bits.
@@ -275,14 +253,15 @@ impl Scheme {
             Arc::new(if query.coding == PathCoding::Fragments { code.with_fragments() } else { code })
         };
         let path = find(Value::Path).map(code);
-        let latency = find(Value::Latency).map(|query| LatencyCode::new(query.bits, query.range, family));
         let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
-        let utilisation = find(Value::Utilisation).map(|query| UtilisationCode::new(Scale::new(query.bits), family));
+        let values: Vec<_> = queries.iter().filter_map(|query| ValueCode::new(query, family)).collect();
+        let place = |value| values.iter().position(|code| code.value == value).unwrap_or_default();
         let set = |planned: &super::plan::Planned| {
             let mut shift = 0;
             let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
                 let bits = query.demand().bits;
-                let part = Part { value: query.value, shift, mask: u16::MAX >> (DIGEST_BITS - bits) };
+                let mask = u16::MAX >> (DIGEST_BITS - bits);
+                let part = Part { value: query.value, code: place(query.value), shift, mask };
                 shift += bits;
                 part
             });
@@ -291,7 +270,7 @@ impl Scheme {
         let sets = plan.0.iter().map(set).collect();
         let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
         let set = chooses.argument(&0u32.to_be_bytes());
-        Self { sets, chooses, set, path, latency, loops, utilisation, family: family.clone() }
+        Self { sets, chooses, set, path, loops, values, family: family.clone() }
     }
 
     /// Number of sets of queries that packets carry.
@@ -304,9 +283,14 @@ impl Scheme {
         self.path.as_ref()
     }
 
-    /// The code of the latency query, if there is one.
-    pub fn latency(&self) -> Option<&LatencyCode> {
-        self.latency.as_ref()
+    /// The code of the query for this value, if there is one that has codes.
+    pub fn value(&self, value: Value) -> Option<&ValueCode> {
+        self.values.iter().find(|code| code.value == value)
+    }
+
+    /// The codes of all queries that have some.
+    pub fn values(&self) -> &[ValueCode] {
+        &self.values
     }
 
     /// The code of the loop query, if there is one.
@@ -331,24 +315,21 @@ impl Scheme {
         self.path.as_ref()?.checksum(self.part(Value::Path, identity, digest)?)
     }
 
-    /// The hop whose latency a packet holds behind a path of `length` switches, and the code of
-    /// that latency; `None` of a packet that carries none.
-    pub fn read_latency(&self, identity: u32, length: u8, digest: u16) -> Option<(usize, u16)> {
-        let code = self.part(Value::Latency, identity, digest)?;
-        Some((self.latency.as_ref()?.writer(identity, length.into())?, code))
+    /// The hop whose value a packet holds behind a path of `length` switches, and its code; `None`
+    /// of a packet that carries none.
+    pub fn read_hop(&self, value: Value, identity: u32, length: u8, digest: u16) -> Option<(usize, u16)> {
+        let code = self.part(value, identity, digest)?;
+        Some((self.value(value)?.writer(identity, length.into())?, code))
     }
 }
 
 impl PartialEq for Scheme {
     fn eq(&self, other: &Self) -> bool {
         let loops = |scheme: &Self| scheme.loops.as_ref().map(|code| (code.bits(), code.threshold()));
-        let compressed = |scheme: &Self| scheme.latency.as_ref().map(|code| code.compression.clone());
-        let scale = |scheme: &Self| scheme.utilisation.as_ref().map(|code| code.scale);
         self.sets == other.sets
             && self.path == other.path
-            && compressed(self) == compressed(other)
             && loops(self) == loops(other)
-            && scale(self) == scale(other)
+            && self.values == other.values
             && self.family == other.family
     }
 }

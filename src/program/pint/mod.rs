@@ -1,17 +1,16 @@
-//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet. So far four
-//! queries: the switches that a flow crosses, the latency of each of its hops, loops, and the
-//! utilisation of the busiest link.
+//! PINT: what the packets of a flow meet on their way, on 1 to 16 bits a packet: the switches that a
+//! flow crosses, loops, and values of these switches, of each hop or of the whole way.
 //!
 //! *Paper:* Ben Basat, Ramanathan, Li, Antichi, Yu, Mitzenmacher: "PINT: Probabilistic In-band
-//! Network Telemetry", SIGCOMM 2020; Algorithms 1 and 2, §4.2 and appendix A.
+//! Network Telemetry", SIGCOMM 2020; Algorithms 1 and 2, §4.2, §4.3 and appendix A.
 //!
 //! *Shape:* Each packet carries a digest, of one set of the configured queries ([`query`]); the
 //! [`plan`] says which. A switch writes a hash of its identifier and of the packet into it, or a code
-//! of the packet's latency ([`compress`]), or leaves it, as hashes decide that all know
-//! (`encoding`). Of the utilisations of links it keeps the largest code ([`utilisation`]). The last
+//! of a value, or leaves it, as hashes decide that all know (`encoding`). For a value of the whole
+//! way it keeps the largest or the smallest code, or adds its own ([`values`]). The last
 //! switch takes the digest off and reports it with the packet's identity and the number of switches
 //! passed. What has the reports knows which switches wrote each digest. It eliminates candidates of
-//! paths (`inference`), and keeps samples of latencies and of utilisations (`recorder`). A
+//! paths (`inference`), and keeps samples of values (`recorder`). A
 //! switch that finds its own hash on a packet reports a loop ([`loops`]).
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
@@ -57,6 +56,7 @@ mod replica;
 mod sample;
 pub mod samples;
 pub mod utilisation;
+pub mod values;
 mod window;
 
 pub use analysis::PintAnalysis;
@@ -155,7 +155,7 @@ impl Program for Pint {
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        let EpochAnswers { paths, latency, utilisation, .. } = answers;
-        RunAnswers { paths, latency, utilisation, loops: answers.loops, ..RunAnswers::default() }
+        let EpochAnswers { paths, latency, loops, utilisation, values, .. } = answers;
+        RunAnswers { paths, latency, loops, utilisation, values, ..RunAnswers::default() }
     }
 }

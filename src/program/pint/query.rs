@@ -15,22 +15,34 @@ use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, MAX_QUERIES, Share};
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
+use super::values::Aggregation;
 use super::window::PARTS;
+use crate::program::answers::ValueUnit;
 use crate::text::{named, scaled, serde_as_text, short};
 use crate::wire::{FiveTuple, Flow};
 
 named! {
-    /// What a query asks for: a value of the switches, and how it is aggregated (§3.1).
+    /// What a query asks for: a value of the switches (Table 1).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Value {
         /// The switches that a flow crosses: static per flow.
         Path = "path",
-        /// The latency of each hop of a flow: dynamic per flow.
+        /// The time that a packet takes in a switch.
         Latency = "latency",
         /// Packets that come back to a switch (§A.4).
         Loops = "loops",
-        /// The utilisation of the busiest link that a packet crosses: the maximum per packet.
+        /// The utilisation of the link that a packet leaves by.
         Utilisation = "utilisation",
+        /// The number of the port by which a packet comes in.
+        IngressPort = "ingress_port",
+        /// The number of the port by which it leaves.
+        EgressPort = "egress_port",
+        /// When a switch receives a packet.
+        IngressTime = "ingress_time",
+        /// Packets that wait for the port ahead of it.
+        Queue = "queue",
+        /// The share of the queue's room that these take.
+        Congestion = "congestion",
     }
 }
 
@@ -88,6 +100,8 @@ named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     pub value: Value,
+    /// Of values that have some: how those of hops or packets come together.
+    pub aggregation: Aggregation,
     /// Bits of one hash or value.
     pub bits: u32,
     /// Of a path: hashes side by side, each of a hop of its own.
@@ -100,9 +114,9 @@ pub struct Query {
     pub frequency: Share,
     /// What its answers are about.
     pub flow: FlowDefinition,
-    /// Of latencies: the times that its codes tell apart.
+    /// Of values with codes: the numbers that these tell apart.
     pub range: Range,
-    /// Of latencies: bytes that are kept for each hop of a flow; `None` keeps every sample.
+    /// Of values of hops: bytes that are kept for each hop of a flow; `None` keeps every sample.
     pub space: Option<u32>,
     /// Of latencies: answers are about the last packets alone, those of so many nanoseconds.
     pub window_ns: Option<u64>,
@@ -111,6 +125,9 @@ pub struct Query {
     /// Of utilisations: the links of the network.
     pub links: Links,
 }
+
+/// Most packets that a queue's codes tell apart.
+const MAX_QUEUE: u32 = 1 << 20;
 
 /// Fewest and most bytes of a query's space budget: a sketch of 8-bit values has at least as many.
 pub const SPACE_BYTES: std::ops::RangeInclusive<u32> = 50..=65_536;
@@ -123,13 +140,14 @@ impl Query {
     pub fn new(value: Value) -> Self {
         Self {
             value,
+            aggregation: value.aggregations().first().copied().unwrap_or(Aggregation::Quantiles),
             bits: 8,
             instances: 1,
             coding: PathCoding::default(),
             checksum: 0,
             frequency: Share::ALL,
             flow: FlowDefinition::default(),
-            range: Range::default(),
+            range: value.range(),
             space: None,
             window_ns: None,
             threshold: MAX_THRESHOLD,
@@ -152,7 +170,10 @@ impl Query {
             ("bits", Value::Latency) => self.bits = number(MIN_CODE_BITS..=MAX_CODE_BITS)?,
             ("bits", Value::Loops) => self.bits = number(MIN_BITS..=DIGEST_BITS)?,
             ("threshold", Value::Loops) => self.threshold = number(0..=MAX_THRESHOLD)?,
-            ("bits", Value::Utilisation) => self.bits = number(1..=MAX_BITS)?,
+            ("bits", Value::Utilisation | Value::IngressPort | Value::EgressPort) => self.bits = number(1..=MAX_BITS)?,
+            ("bits", Value::IngressTime) => self.bits = number(4..=MAX_CODE_BITS)?,
+            ("bits", Value::Queue | Value::Congestion) => self.bits = number(1..=MAX_CODE_BITS)?,
+            ("aggregation", value) if !value.aggregations().is_empty() => self.aggregation = aggregation(value, text)?,
             ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
             ("coding", Value::Path) => {
                 let names = || PathCoding::ALL.map(PathCoding::name).join(", ");
@@ -166,22 +187,15 @@ impl Query {
                 let definition = FlowDefinition::ALL.into_iter().find(|definition| definition.name() == text);
                 self.flow = definition.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
             }
-            ("from", Value::Latency) => self.range.from_ns = time(key, text)?,
-            ("to", Value::Latency) => self.range.to_ns = time(key, text)?,
-            ("space", Value::Latency) => self.space = Some(number(SPACE_BYTES)?),
-            ("window", Value::Latency) => self.window_ns = Some(window(key, text)?),
+            ("from", Value::Latency) => self.range.from = time(key, text)?,
+            ("to", Value::Latency | Value::IngressTime) => self.range.to = time(key, text)?,
+            ("from", Value::Queue) => self.range.from = number(1..=MAX_QUEUE)?,
+            ("to", Value::Queue) => self.range.to = number(1..=MAX_QUEUE)?,
+            ("space", value) if !value.aggregations().is_empty() => self.space = Some(number(SPACE_BYTES)?),
+            ("window", value) if !value.aggregations().is_empty() => self.window_ns = Some(window(key, text)?),
             ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
             ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
-            (_, Value::Path) => {
-                return Err(format!("{key}: path has bits, instances, coding, checksum, frequency and flow"));
-            }
-            (_, Value::Loops) => return Err(format!("{key}: loops has bits, threshold, frequency and flow")),
-            (_, Value::Latency) => {
-                return Err(format!("{key}: latency has bits, frequency, flow, from, to, space and window"));
-            }
-            (_, Value::Utilisation) => {
-                return Err(format!("{key}: utilisation has bits, frequency, flow, rate and period"));
-            }
+            (_, value) => return Err(format!("{key}: {} has {}", value.name(), value.keys())),
         }
         Ok(())
     }
@@ -213,9 +227,13 @@ impl FromStr for Query {
         if query.demand().bits > DIGEST_BITS {
             return Err(format!("{name}: bits × instances + checksum exceeds the {DIGEST_BITS} bits of a digest"));
         }
-        let Range { from_ns, to_ns } = query.range;
-        if from_ns > to_ns / 2 {
-            return Err(format!("{name}: to is at least twice as long as from"));
+        if (query.space.is_some() || query.window_ns.is_some()) && !query.aggregation.is_of_hops() {
+            let none = query.aggregation.name();
+            return Err(format!("{name}: space and window are of the samples of hops, and {none} has none"));
+        }
+        let Range { from, to } = query.range;
+        if from > to / 2 {
+            return Err(format!("{name}: to is at least twice from"));
         }
         let least = *SPACE_BYTES.start() * PARTS as u32;
         if query.window_ns.is_some() && query.space.is_some_and(|space| space < least) {
@@ -224,6 +242,29 @@ impl FromStr for Query {
         query.links.check().map_err(|why| format!("{name}: {why}"))?;
         Ok(query)
     }
+}
+
+impl Value {
+    /// The keys of its queries.
+    fn keys(self) -> &'static str {
+        match self {
+            Self::Path => "bits, instances, coding, checksum, frequency and flow",
+            Self::Loops => "bits, threshold, frequency and flow",
+            Self::Latency | Self::Queue => "bits, aggregation, frequency, flow, from, to, space and window",
+            Self::Utilisation => "bits, aggregation, frequency, flow, rate, period, space and window",
+            Self::IngressPort | Self::EgressPort => "bits, aggregation, frequency, flow, space and window",
+            Self::IngressTime => "bits, aggregation, frequency, flow, to, space and window",
+            Self::Congestion => "bits, aggregation, frequency, flow, space and window",
+        }
+    }
+}
+
+/// An aggregation of a value, by its name.
+fn aggregation(value: Value, text: &str) -> Result<Aggregation, String> {
+    let all = value.aggregations();
+    let names = || all.iter().map(|of| of.name()).collect::<Vec<_>>().join(", ");
+    let named = all.iter().find(|of| of.name() == text).copied();
+    named.ok_or_else(|| format!("aggregation={text}: one of {}", names()))
 }
 
 /// Bits per second of a rate that is written like `10Gbps`.
@@ -256,21 +297,12 @@ pub(super) fn written(ns: impl Into<u64>) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            value,
-            bits,
-            instances,
-            coding,
-            checksum,
-            frequency,
-            flow,
-            range,
-            space,
-            window_ns,
-            threshold,
-            links,
-        } = self;
+        let Self { value, aggregation, bits, instances, coding, checksum, frequency, flow, .. } = self;
+        let Self { range, space, window_ns, threshold, links, .. } = self;
         write!(f, "{}:bits={bits}", value.name())?;
+        if *aggregation != Self::new(*value).aggregation {
+            write!(f, ":aggregation={}", aggregation.name())?;
+        }
         if *instances > 1 {
             write!(f, ":instances={instances}")?;
         }
@@ -289,12 +321,15 @@ impl fmt::Display for Query {
         if *threshold != MAX_THRESHOLD {
             write!(f, ":threshold={threshold}")?;
         }
-        let default = Range::default();
-        if range.from_ns != default.from_ns {
-            write!(f, ":from={}", written(range.from_ns))?;
-        }
-        if range.to_ns != default.to_ns {
-            write!(f, ":to={}", written(range.to_ns))?;
+        let default = value.range();
+        let text = |number: u32| match value.unit() {
+            Some(ValueUnit::Ns) => written(number),
+            _ => number.to_string(),
+        };
+        for (key, number, default) in [("from", range.from, default.from), ("to", range.to, default.to)] {
+            if number != default {
+                write!(f, ":{key}={}", text(number))?;
+            }
         }
         if let Some(space) = space {
             write!(f, ":space={space}")?;
@@ -373,6 +408,10 @@ mod tests {
             "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
             "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16",
             "utilisation:bits=1:flow=src:rate=2500Mbps:period=100us",
+            "utilisation:bits=8:aggregation=quantiles:frequency=1/2:space=100:rate=1Gbps+queue:bits=8:frequency=1/2",
+            "latency:bits=8:aggregation=sum:from=1us+ingress_port:bits=8",
+            "ingress_time:bits=12:to=1s:space=100+queue:bits=4:aggregation=frequent:to=100",
+            "egress_port:bits=4:space=50+congestion:bits=3:aggregation=max+queue:bits=8:aggregation=min:from=2:to=4",
         ] {
             assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
         }
@@ -393,15 +432,25 @@ mod tests {
     #[test]
     fn wrong_queries_say_what_would_be_right() {
         let refused = |text: &str| text.parse::<Queries>().unwrap_err();
-        assert_eq!(refused("paths"), "\"paths\": a query is one of path, latency, loops, utilisation");
+        assert_eq!(
+            refused("paths"),
+            "\"paths\": a query is one of path, latency, loops, utilisation, \
+             ingress_port, egress_port, ingress_time, queue, congestion"
+        );
         assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
         assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
         assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
         assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
-        assert_eq!(
-            refused("latency:instances=2"),
-            "instances: latency has bits, frequency, flow, from, to, space and window"
-        );
+        let keys = "bits, aggregation, frequency, flow, from, to, space and window";
+        assert_eq!(refused("latency:instances=2"), format!("instances: latency has {keys}"));
+        assert_eq!(refused("queue:threshold=2"), format!("threshold: queue has {keys}"));
+        assert_eq!(refused("queue:aggregation=mean"), "aggregation=mean: one of quantiles, frequent, max, min, sum");
+        assert_eq!(refused("egress_port:aggregation=max"), "aggregation=max: one of frequent");
+        assert_eq!(refused("ingress_port:bits=9"), "bits=9: a whole number from 1 to 8");
+        assert_eq!(refused("ingress_time:bits=3"), "bits=3: a whole number from 4 to 12");
+        assert_eq!(refused("queue:to=1"), "queue: to is at least twice from");
+        let none = "space and window are of the samples of hops, and max has none";
+        assert_eq!(refused("congestion:space=99:aggregation=max"), format!("congestion: {none}"));
         assert_eq!(refused("path:space=100"), "space: path has bits, instances, coding, checksum, frequency and flow");
         assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
         assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
@@ -418,12 +467,13 @@ mod tests {
         assert_eq!(refused("path:checksum=0"), "checksum=0: a whole number from 1 to 15");
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
-        assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice as long as from");
+        assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice from");
         assert_eq!(refused("latency:window=2days"), "window=2days: a time is written like 10s, 1ms to 1day");
         let parts = "latency: with a window space is at least 400, for its 8 parts";
         assert_eq!(refused("latency:window=1s:space=399"), parts);
-        let keys = "utilisation has bits, frequency, flow, rate and period";
-        assert_eq!(refused("utilisation:space=100"), format!("space: {keys}"));
+        assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
+        let keys = "utilisation has bits, aggregation, frequency, flow, rate, period, space and window";
+        assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
         assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
         let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";
         assert_eq!(refused("utilisation:rate=10"), format!("rate=10: {rates}"));

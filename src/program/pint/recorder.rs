@@ -1,10 +1,11 @@
 //! The recording module: what is known of flows over all epochs, bounded in memory, and their paths
 //! as far as digests decide them.
 
+pub mod hops;
 mod kept;
-pub mod latency;
 pub mod loops;
-pub mod utilisation;
+pub mod packets;
+pub mod values;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

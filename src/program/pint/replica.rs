@@ -16,6 +16,7 @@ use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sampled;
 use super::utilisation::link::Links;
 use super::utilisation::ports::Ports;
+use super::values::dataplane::{Codes, ValueCode};
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
@@ -91,6 +92,14 @@ impl InForce {
     }
 }
 
+/// A packet at its way out.
+#[inline(always)]
+fn measured(phv: &Phv, utilisation: u32) -> Measured {
+    let Phv { identity, latency_ns, ingress, egress, egress_ns, held_ns, queue_depth, queue_used, .. } = *phv;
+    let (hop, ingress_ns, queue_packets) = (phv.shim.hop(), egress_ns.saturating_sub(held_ns.into()), queue_depth);
+    Measured { hop, identity, latency_ns, utilisation, ingress, egress, ingress_ns, queue_packets, queue_used }
+}
+
 /// Whether an epoch is that one or a later one, both as packets carry them.
 #[inline(always)]
 fn is_since(from: u32, epoch: u32) -> bool {
@@ -154,7 +163,7 @@ impl Replica {
             return;
         };
         let hops = phv.shim.hop();
-        let measured = Measured { hop: hops, identity: phv.identity, latency_ns: phv.latency_ns, utilisation };
+        let measured = measured(phv, utilisation);
         phv.digest = plan.coding.scheme.encode(&plan.own, measured, phv.digest);
         plan.check_loop(phv, measured, &mut self.loops);
         if phv.disposition == Disposition::ToHost
@@ -185,9 +194,16 @@ impl Dataplane for Replica {
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
-    /// Also what the plan of now does not ask for: a later one may.
+    /// Also the latency, which the plan of now may not ask for and a later one does. Queues and times
+    /// only as long as a plan in force asks for them.
     fn needs(&self) -> Needs {
-        Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::LATENCY
+        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::LATENCY;
+        let asked = self.plans.iter().flat_map(|plan| plan.coding.scheme.values());
+        asked.fold(needs, |needs, code| match code.value {
+            Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
+            Value::IngressTime => needs | Needs::HELD,
+            _ => needs,
+        })
     }
 
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
@@ -327,14 +343,27 @@ impl Dataplane for Replica {
                 StageUse::hashing(vec![hash(name[2], bits, true)]),
             ]
         };
-        if scheme.and_then(Scheme::latency).is_some() {
+        // The utilisation counts its own stages, which end with the digest; to be of hops it takes the
+        // hashes that choose one beside these.
+        let codes = scheme.map_or(&[][..], Scheme::values).iter();
+        let is_apart = |code: &&ValueCode| code.value != Value::Utilisation || code.aggregation.is_of_hops();
+        let codes: Vec<_> = codes.filter(is_apart).collect();
+        for code in &codes {
             // One identity serves all chains.
             let first = if chains.is_empty() { identity() } else { StageUse::default() };
-            // The latency is computed beside the hashes; its code is looked up, then written.
-            let acts = three(first, ["packet for g of latency", "middle CRC of g of latency", "g of latency"], 32);
+            // The value is known beside the hashes; its code is looked up, then written.
+            let [packet, middle, last] = hash_names(code.value);
+            let acts = if code.aggregation.is_of_hops() {
+                three(first, [packet, middle, last], 32)
+            } else {
+                vec![first, StageUse::default(), StageUse::default(), StageUse::default()]
+            };
             chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
+        }
+        if !codes.is_empty() {
             let rounds = ["packet for rounding", "middle CRC of rounding", "rounding"];
-            chains.push(three(StageUse::default(), rounds, 4));
+            let bits = if codes.iter().all(|code| matches!(code.codes(), Codes::Times(_))) { 4 } else { 32 };
+            chains.push(three(StageUse::default(), rounds, bits));
         }
         let loops = scheme.and_then(Scheme::loops);
         if let Some(bits) = loops.map(LoopCode::bits) {
@@ -361,6 +390,21 @@ impl Dataplane for Replica {
         let more = if loops.is_some() { self.room.loops as u32 } else { 0 };
         let reports = Some(ReportBuffer::<Arrival>::usage(self.limit + more));
         ProgramUse { program: Pint::NAME, chains, reports }
+    }
+}
+
+/// The hashes that choose the hop whose value a packet carries.
+fn hash_names(value: Value) -> [&'static str; 3] {
+    match value {
+        Value::Latency => ["packet for g of latency", "middle CRC of g of latency", "g of latency"],
+        Value::Queue => ["packet for g of queue", "middle CRC of g of queue", "g of queue"],
+        Value::Congestion => ["packet for g of congestion", "middle CRC of g of congestion", "g of congestion"],
+        Value::IngressPort => ["packet for g of ingress port", "middle CRC of g of ingress port", "g of ingress port"],
+        Value::EgressPort => ["packet for g of egress port", "middle CRC of g of egress port", "g of egress port"],
+        Value::IngressTime => ["packet for g of ingress time", "middle CRC of g of ingress time", "g of ingress time"],
+        Value::Utilisation => ["packet for g of utilisation", "middle CRC of g of utilisation", "g of utilisation"],
+        // They have hashes of their own.
+        Value::Path | Value::Loops => ["packet for g", "middle CRC of g", "g"],
     }
 }
 

@@ -1,9 +1,15 @@
-//! Samples of a value in few bits, and their quantiles, in bounded memory.
+//! Samples of a value in few bits, and their quantiles or the frequent ones, in bounded memory.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use datasketches::common::SearchCriteria;
+use datasketches::frequencies::{ErrorType, FrequentItemsSketch};
 use datasketches::kll::KllSketch;
+
+use super::query::Query;
+use super::values::Aggregation;
+use crate::program::answers::Mean;
 
 /// The samples of one hop, as codes.
 #[derive(Clone, Debug)]
@@ -12,12 +18,32 @@ pub enum Samples {
     All(BTreeMap<u16, u64>),
     /// A sketch of them (Karnin, Lang and Liberty), within a space budget.
     Sketch(KllSketch<u16>),
+    /// The frequent ones (Misra and Gries, as Anderson et al. have it), within a space budget.
+    Frequent(FrequentItemsSketch<u64>),
 }
 
 /// A KLL sketch keeps about three times its k in values.
 const VALUES_OF_K: u32 = 3;
 
+/// Bytes of an item and its count in a sketch of frequent items, as the space budget counts them.
+const BYTES_OF_ITEM: u32 = 8;
+
+/// Most frequent values that an answer has.
+const FREQUENT: usize = 8;
+
 impl Samples {
+    /// Of a hop, or of packets, as the query has it.
+    pub fn of(query: &Query) -> Self {
+        match (query.aggregation, query.space) {
+            (Aggregation::Frequent, Some(space)) => {
+                // A power of two of at least eight; three quarters of it are kept.
+                let size = 1 << (space / BYTES_OF_ITEM).max(8).ilog2();
+                FrequentItemsSketch::new(size).map_or_else(|_| Self::All(BTreeMap::new()), Self::Frequent)
+            }
+            (_, space) => Self::new(query.bits, space),
+        }
+    }
+
     /// With a space budget in bytes: codes of `bits` bits.
     pub fn new(bits: u32, space: Option<u32>) -> Self {
         let k = space.map(|space| (space * 8 / bits / VALUES_OF_K).clamp(8, u16::MAX.into()) as u16);
@@ -30,6 +56,7 @@ impl Samples {
         match self {
             Self::All(counts) => *counts.entry(code).or_default() += 1,
             Self::Sketch(sketch) => sketch.update(code),
+            Self::Frequent(sketch) => sketch.update(code.into()),
         }
     }
 
@@ -40,6 +67,7 @@ impl Samples {
                 more.iter().for_each(|(code, number)| *counts.entry(*code).or_default() += number);
             }
             (Self::Sketch(sketch), Self::Sketch(more)) => _ = sketch.merge(more),
+            (Self::Frequent(sketch), Self::Frequent(more)) => sketch.merge(more),
             _ => {}
         }
     }
@@ -56,6 +84,7 @@ impl Samples {
         match self {
             Self::All(counts) => counts.values().sum(),
             Self::Sketch(sketch) => sketch.n(),
+            Self::Frequent(sketch) => sketch.total_weight(),
         }
     }
 
@@ -72,15 +101,47 @@ impl Samples {
                 counts.iter().find(|(_, count)| reaches(count)).map(|(code, _)| *code)
             }
             Self::Sketch(sketch) => sketch.quantile(rank, SearchCriteria::Inclusive).ok().flatten(),
+            Self::Frequent(_) => None,
         }
     }
 
+    /// The codes with the most samples and their shares, the largest first. Of a sketch a share is
+    /// an upper bound: it is too large by [`Self::rank_error`] at most.
+    pub fn frequent(&self) -> Vec<(u16, f64)> {
+        let mut counts: Vec<(u16, u64)> = match self {
+            Self::All(counts) => counts.iter().map(|(code, count)| (*code, *count)).collect(),
+            Self::Sketch(_) => Vec::new(),
+            Self::Frequent(sketch) => {
+                let rows = sketch.frequent_items(ErrorType::NoFalseNegatives);
+                rows.iter().map(|row| (*row.item() as u16, row.estimate())).collect()
+            }
+        };
+        counts.sort_unstable_by_key(|(code, count)| (Reverse(*count), *code));
+        counts.truncate(FREQUENT);
+        let number = self.number().max(1) as f64;
+        counts.into_iter().map(|(code, count)| (code, (count as f64 / number).min(1.0))).collect()
+    }
+
+    /// The mean of the numbers that the codes stand for, where all samples are known.
+    pub fn mean(&self, number: impl Fn(u16) -> f64) -> Option<Mean> {
+        let Self::All(counts) = self else { return None };
+        let samples = self.number() as f64;
+        let sum = |of: &dyn Fn(f64) -> f64| counts.iter().map(|(code, count)| *count as f64 * of(number(*code))).sum();
+        let total: f64 = sum(&|number| number);
+        let mean = total / samples;
+        let squares: f64 = sum(&|number| (number - mean).powi(2));
+        // 95 of 100 normal variates are within so many standard deviations.
+        (samples > 1.0).then(|| Mean { mean, error: 1.96 * (squares / (samples - 1.0) / samples).sqrt() })
+    }
+
     /// By how much the rank of a quantile is off at most, in 95 of 100 cases: of the sample (the
-    /// inequality of Dvoretzky, Kiefer and Wolfowitz), and of the sketch.
+    /// inequality of Dvoretzky, Kiefer and Wolfowitz), and of the sketch. The share of a frequent
+    /// value is off by no more (Hoeffding's inequality, which has the same bound).
     pub fn rank_error(&self) -> f64 {
         let of_sample = ((2.0f64 / 0.05).ln() / (2.0 * self.number().max(1) as f64)).sqrt();
         let of_sketch = match self {
             Self::Sketch(sketch) if sketch.is_estimation_mode() => sketch.normalized_rank_error(),
+            Self::Frequent(sketch) => sketch.maximum_error() as f64 / sketch.total_weight().max(1) as f64,
             _ => 0.0,
         };
         (of_sample + of_sketch).min(1.0)
@@ -122,5 +183,53 @@ mod tests {
         assert!(Samples::sum([].into_iter()).is_none());
         assert_eq!(Samples::new(8, None).quantile(0.5), None);
         assert_eq!(Samples::new(8, Some(100)).quantile(0.5), None);
+    }
+
+    /// Shares are those of exact counts within their error, and no value whose share is larger than
+    /// the error is missing. A sketch keeps no more than its space.
+    #[test]
+    fn frequent_values_are_within_their_error() {
+        use crate::program::pint::query::Value;
+        let query = Query { aggregation: Aggregation::Frequent, ..Query::new(Value::Queue) };
+        for (space, size) in [(None, usize::MAX), (Some(50), 8), (Some(128), 16), (Some(1024), 128)] {
+            let mut samples = Samples::of(&Query { space, ..query });
+            let mut exact = [0u64; 256];
+            for number in 0..60_000u32 {
+                let random = number.wrapping_mul(2_654_435_761) >> 12;
+                // A half are 7, a quarter 9, an eighth 11 …, and a sixteenth is spread over all codes.
+                let code =
+                    if random % 16 == 0 { random >> 4 & 255 } else { 7 + 2 * (random >> 4 | 1 << 12).trailing_zeros() };
+                samples.add(code as u16);
+                exact[code as usize] += 1;
+            }
+            let found = samples.frequent();
+            let error = samples.rank_error();
+            for (code, share) in &found {
+                let truth = exact[usize::from(*code)] as f64 / 60_000.0;
+                assert!(share - truth <= error && *share >= truth - 1e-9, "{space:?} {code}: {share}, {truth}");
+            }
+            let least = found.last().map_or(0.0, |(_, share)| *share);
+            for (code, count) in
+                exact.iter().enumerate().filter(|(_, count)| **count as f64 / 60_000.0 > error.max(least))
+            {
+                assert!(
+                    found.iter().any(|(of, _)| usize::from(*of) == code),
+                    "{space:?}: {code} with {count} is missing"
+                );
+            }
+            assert_eq!((samples.number(), found[0].0, found.len() <= FREQUENT), (60_000, 7, true));
+            if let Samples::Frequent(sketch) = &samples {
+                assert!(sketch.num_active_items() <= size && samples.quantile(0.5).is_none() && error < 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_is_within_its_error() {
+        let mut samples = Samples::new(8, None);
+        assert_eq!(samples.mean(f64::from), None);
+        [1, 3].into_iter().for_each(|code| samples.add(code));
+        let Mean { mean, error } = samples.mean(f64::from).unwrap();
+        assert!(mean == 2.0 && (error - 1.96).abs() < 1e-9);
     }
 }

@@ -2,10 +2,9 @@
 
 use weir::pisa::hash::HashFamily;
 use weir::program::answers::Task;
-use weir::program::pint::compress::Range;
-use weir::program::pint::dataplane::{LatencyCode, Measured};
-
-use weir::program::pint::query::{Queries, Value};
+use weir::program::pint::dataplane::Measured;
+use weir::program::pint::query::{Queries, Query, Value};
+use weir::program::pint::values::dataplane::ValueCode;
 use weir::program::pint::{Config, Pint};
 use weir::program::{Program, ProgramConfig};
 use weir::sim::report::LatencyCounts;
@@ -22,8 +21,8 @@ fn config(queries: &str) -> Config {
 #[test]
 fn hops_are_sampled_uniformly() {
     const PACKETS: u32 = 10_000;
-    for seed in 0..2 {
-        let code = LatencyCode::new(8, Range::default(), &HashFamily::reproducible(seed));
+    for (seed, value) in [(0, Value::Latency), (1, Value::Latency), (2, Value::Queue), (3, Value::EgressPort)] {
+        let code = ValueCode::new(&Query::new(value), &HashFamily::reproducible(seed)).unwrap();
         for length in 2..=62 {
             let mut counts = vec![0u32; length];
             // As IPv4 identifications are: numbers in a row.
@@ -47,7 +46,7 @@ fn a_sink_reads_what_the_hop_wrote() {
         let config = config(queries);
         let scheme = config.scheme(&HashFamily::reproducible(7));
         let switches: Vec<_> = (1..=9).map(|id| scheme.switch(id)).collect();
-        let codes = scheme.latency().unwrap().compression();
+        let codes = scheme.value(Value::Latency).unwrap().codes();
         let mut carriers = 0;
         for identity in 0..4000 {
             let latency = |hop: usize| 1000 << hop;
@@ -55,9 +54,10 @@ fn a_sink_reads_what_the_hop_wrote() {
                 let measured = Measured { hop, identity, latency_ns: latency(hop.into()), ..Measured::default() };
                 scheme.encode(switch, measured, digest)
             });
-            let Some((hop, code)) = scheme.read_latency(identity, 9, digest) else { continue };
-            let off = codes.expand(code.into()) as f64 / f64::from(latency(hop));
-            assert!(off.max(1.0 / off) <= codes.error_factor() + 1e-3, "hop {hop}: {off}");
+            let Some((hop, code)) = scheme.read_hop(Value::Latency, identity, 9, digest) else { continue };
+            let off = codes.number(Value::Latency, code) / f64::from(latency(hop));
+            let (_, factor) = codes.errors(Value::Latency);
+            assert!(off.max(1.0 / off) <= factor + 1e-3, "hop {hop}: {off}");
             carriers += 1;
             // The path's part is what the path alone would have.
             if let Some(part) = scheme.part(Value::Path, identity, digest) {

@@ -6,6 +6,7 @@ mod naive;
 mod network;
 mod plans;
 mod utilisation;
+mod values;
 
 use naive::Naive;
 use proptest::prelude::*;

@@ -85,7 +85,7 @@ impl Naive {
                     Value::Path => self.path(phv, instance, query, part),
                     Value::Latency => self.latency(phv, query, part),
                     Value::Loops => self.check_loop(phv, query, part),
-                    Value::Utilisation => unreachable!("`utilisation.rs` holds it to a naive switch of its own"),
+                    _ => unreachable!("`values.rs` and `utilisation.rs` hold them to naive switches of their own"),
                 };
                 // Bits beyond the queries stay as they came.
                 digest = digest & !mask | part << from;
@@ -133,7 +133,7 @@ impl Naive {
         // Equal steps of the logarithm; sixteenths of a step are kept, and the rest of the hash
         // rounds them up or down.
         let codes = f64::from((1 << query.bits) - 1);
-        let [from, to, time] = [query.range.from_ns, query.range.to_ns, phv.latency_ns.max(1)].map(f64::from);
+        let [from, to, time] = [query.range.from, query.range.to, phv.latency_ns.max(1)].map(f64::from);
         let steps = (time / from).log2() / (to / from).log2() * codes;
         let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
         let random = (rounds * 2f64.powi(32)) as u32 % 16;

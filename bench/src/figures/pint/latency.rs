@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use weir::pisa::hash::HashFamily;
 use weir::program::pint::compress::Range;
-use weir::program::pint::dataplane::{LatencyCode, MAX_HOPS};
+use weir::program::pint::dataplane::MAX_HOPS;
+use weir::program::pint::query::{Query, Value};
 use weir::program::pint::samples::Samples;
+use weir::program::pint::values::dataplane::ValueCode;
 use weir::trace::SplitMix64;
 
 use super::super::experiment::Trials;
@@ -132,7 +134,7 @@ impl Queue {
 }
 
 /// The times that codes tell apart: those that such a queue has.
-const RANGE: Range = Range { from_ns: 1_000, to_ns: 100_000 };
+const RANGE: Range = Range { from: 1_000, to: 100_000 };
 
 /// How samples are carried and kept.
 struct Kept {
@@ -169,11 +171,12 @@ impl Flow {
     }
 
     /// The relative errors of a quantile, one for each hop that some packet told of.
-    fn errors(&self, packets: usize, rank: f64, code: &LatencyCode, bits: u32, space: Option<u32>) -> Vec<f64> {
+    fn errors(&self, packets: usize, rank: f64, code: &ValueCode, bits: u32, space: Option<u32>) -> Vec<f64> {
         let mut samples: Vec<_> = (0..HOPS).map(|_| Samples::new(bits, space)).collect();
         for (identity, latencies) in self.identities.iter().zip(&self.latencies).take(packets) {
-            let digest =
-                (1u8..).zip(latencies).fold(0, |digest, (hop, latency)| code.encode(hop, *identity, *latency, digest));
+            let digest = (1u8..)
+                .zip(latencies)
+                .fold(0, |digest, (hop, latency)| code.encode(hop, *identity, (*latency).into(), digest));
             let hop = code.writer(*identity, HOPS).expect("the first hop acts always");
             samples[hop - 1].add(digest);
         }
@@ -182,7 +185,7 @@ impl Flow {
             exact.sort_unstable();
             let place = (rank * packets as f64).ceil() as usize;
             let exact = f64::from(exact[place.clamp(1, packets) - 1]);
-            let found = code.compression().expand(samples.quantile(rank)?.into()) as f64;
+            let found = code.codes().number(Value::Latency, samples.quantile(rank)?);
             Some((found - exact).abs() / exact)
         };
         samples.iter().enumerate().filter_map(error).collect()
@@ -213,7 +216,8 @@ pub fn figures(seeds: usize, quick: bool, progress: impl Fn(&str)) -> Result<([F
         for (color, Kept { name, bits, sketched }) in SCHEMES.iter().enumerate() {
             let measure = |packets: usize, space: Option<u32>| {
                 let seed = |(seed, flows): (u64, &Vec<Flow>)| {
-                    let code = LatencyCode::new(*bits, RANGE, &HashFamily::reproducible(seed));
+                    let query = Query { bits: *bits, range: RANGE, ..Query::new(Value::Latency) };
+                    let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).expect("a latency has codes");
                     let errors = flows.iter().flat_map(|flow| flow.errors(packets, rank, &code, *bits, space));
                     let errors: Vec<_> = errors.collect();
                     errors.iter().sum::<f64>() / errors.len().max(1) as f64

@@ -153,7 +153,7 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
                 let alone = alone(carrier.bits, &family);
                 let shared = Shared::new(&tree, &family);
                 let scheme = if carrier.shared { shared.scheme() } else { &alone };
-                let codes = scheme.latency().expect("the query is there").compression();
+                let codes = scheme.value(Value::Latency).expect("the query is there").codes();
                 let of_flow = |kept: &Kept| {
                     let told = |number: usize| {
                         let packet = &kept.packets[number];
@@ -165,9 +165,9 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
                                 scheme.encode(&scheme.switch(0), measured, digest)
                             }),
                         };
-                        scheme.read_latency(packet.identity, MAX_HOPS as u8, digest)
+                        scheme.read_hop(Value::Latency, packet.identity, MAX_HOPS as u8, digest)
                     };
-                    errors(kept, packets, carrier.bits, told, |code| codes.expand(code.into()) as f64)
+                    errors(kept, packets, carrier.bits, told, |code| codes.number(Value::Latency, code))
                 };
                 let errors: Vec<_> = flows(pair[1]).flat_map(of_flow).collect();
                 errors.iter().sum::<f64>() / errors.len().max(1) as f64

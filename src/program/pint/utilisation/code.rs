@@ -50,6 +50,16 @@ impl Scale {
         SMALLEST * self.base.powi(digest.into())
     }
 
+    /// The table of its digests. Above the largest one they stay there.
+    pub fn codes(&self) -> Codes {
+        let first = f64::from(UNIT_BITS) + SMALLEST.log2();
+        let code = |index: usize| {
+            let log = (index as f64 + 0.5) / f64::from(1 << CODE_BITS);
+            (256.0 * ((log - first) / self.base.log2()).clamp(0.0, self.last.into())).round() as u16
+        };
+        Codes(Box::new(std::array::from_fn(code)))
+    }
+
     /// The factor by which a digest is off at most, of utilisations from [`SMALLEST`] to that of
     /// the last digest.
     pub fn error_factor(&self) -> f64 {
@@ -71,17 +81,12 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// Digests of this scale. Above the largest one they stay there.
+    /// Digests of this scale.
     pub fn new(scale: Scale, family: &HashFamily) -> Self {
-        let first = f64::from(UNIT_BITS) + SMALLEST.log2();
-        let code = |index: usize| {
-            let log = (index as f64 + 0.5) / f64::from(1 << CODE_BITS);
-            (256.0 * ((log - first) / scale.base.log2()).clamp(0.0, scale.last.into())).round() as u16
-        };
         // No hop is number 0, so this is another hash than those that round latencies.
         let rounding = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/rounding", index)));
         let argument = rounding.argument(&0u32.to_be_bytes());
-        Self { codes: Codes(Box::new(std::array::from_fn(code))), scale, rounding, argument }
+        Self { codes: scale.codes(), scale, rounding, argument }
     }
 
     /// The hash of a packet by which all switches round its digest.

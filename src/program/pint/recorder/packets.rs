@@ -1,40 +1,43 @@
-//! The busiest links of flows, by the packets of one epoch, bounded in memory.
+//! What the whole way of flows' packets had, by the packets of one epoch, bounded in memory.
 //!
-//! Each packet that carries the query tells the utilisation of the busiest link on its way. A hash
-//! chooses these packets, so they are a uniform sample of the flow's packets that are reported: the
-//! first of the epoch, as many as `packets` says. Their median is that of these within the error that
-//! [`FlowUtilisation::rank_error`] states.
+//! Each packet that carries the query tells of its whole way: of the busiest link, or of all that it
+//! waited. A hash chooses these packets, so they are a uniform sample of the flow's packets that are
+//! reported: the first of the epoch, as many as `packets` says. Their median is that of these within
+//! the error that [`Told::rank_error`](crate::program::answers::Told::rank_error) states.
 
 use std::sync::Arc;
 
 use super::Key;
 use super::kept::Kept;
-use crate::program::answers::{FlowName, FlowUtilisation, Reasons, UtilisationAnswers};
+use super::values::Meaning;
+use crate::program::answers::{FlowName, FlowValues, Reasons, ValueAnswers};
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::query::{Query, Value};
+use crate::program::pint::query::Query;
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
-use crate::program::pint::utilisation::Scale;
 
 /// What makes answers of the digests of an epoch.
-pub struct UtilisationRecorder {
-    query: Query,
-    scale: Scale,
+pub struct PacketRecorder {
+    meaning: Meaning,
     /// Flows at most.
     room: usize,
     evicted: u64,
 }
 
-impl UtilisationRecorder {
+impl PacketRecorder {
     /// Of this query, with room for so many flows of an epoch.
-    pub fn new(query: Query, room: usize) -> Self {
-        Self { query, scale: Scale::new(query.bits), room, evicted: 0 }
+    pub fn new(meaning: Meaning, room: usize) -> Self {
+        Self { meaning, room, evicted: 0 }
+    }
+
+    pub fn query(&self) -> &Query {
+        &self.meaning.query
     }
 
     /// Goes on with another query.
     #[must_use]
-    pub fn change(self, query: Query) -> Self {
-        Self { evicted: self.evicted, ..Self::new(query, self.room) }
+    pub fn change(self, meaning: Meaning) -> Self {
+        Self { evicted: self.evicted, ..Self::new(meaning, self.room) }
     }
 
     /// What the records of an epoch tell, as an answer that lacks what they do. Without a coding
@@ -44,52 +47,38 @@ impl UtilisationRecorder {
         coding: Option<&Coding>,
         records: &[(Arc<str>, &Digests)],
         lack: &Reasons,
-    ) -> UtilisationAnswers {
+    ) -> ValueAnswers {
         let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records));
-        UtilisationAnswers {
-            found: flows.len(),
-            flows,
-            evicted: self.evicted,
-            error_factor: self.scale.error_factor(),
-            lack: lack.clone(),
-        }
+        self.meaning.answers(flows, self.evicted, lack.clone())
     }
 
-    /// The utilisations that the flows of an epoch met, by its records and their sinks. Flows of
-    /// which no packet carried the query are not there. Where there are too many, those with the
-    /// fewest packets make place.
-    fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowUtilisation> {
+    /// The values that the flows of an epoch met, by its records and their sinks. Flows of which no
+    /// packet carried the query are not there. Where there are too many, those with the fewest
+    /// packets make place.
+    fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowValues> {
+        let query = self.meaning.query;
         let mut flows = Kept::<Key, Samples>::new(self.room, Samples::number);
         for (sink, record) in records {
             for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-                let key = Key { flow: self.query.flow.key(stream.flow), sink: sink.clone() };
-                let code = |seen: &super::Seen| coding.scheme.part(Value::Utilisation, seen.identity, seen.digest);
+                let key = Key { flow: query.flow.key(stream.flow), sink: sink.clone() };
+                let code = |seen: &super::Seen| coding.scheme.part(query.value, seen.identity, seen.digest);
                 let mut codes = seen.iter().filter_map(code).peekable();
                 if codes.peek().is_none() {
                     continue;
                 }
-                let samples = flows.flow(key, || Samples::new(self.query.bits, None));
+                let samples = flows.flow(key, || Samples::of(&query));
                 codes.for_each(|code| samples.add(code));
             }
         }
         flows.trim();
         self.evicted += flows.evicted();
-        let mut found: Vec<_> = flows.iter().filter_map(|(key, samples)| self.answer(key, samples)).collect();
-        found
-            .sort_unstable_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.sink).cmp(&(b.flow, &b.sink))));
-        found
-    }
-
-    fn answer(&self, key: &Key, samples: &Samples) -> Option<FlowUtilisation> {
-        let at = |rank| samples.quantile(rank).map(|code| self.scale.decode(code as u8));
-        Some(FlowUtilisation {
-            flow: FlowName::Flow(self.query.flow.flow(key.flow)),
+        let answer = |(key, samples): (&Key, &Samples)| FlowValues {
+            flow: FlowName::Flow(query.flow.flow(key.flow)),
             sink: key.sink.clone(),
-            packets: samples.number(),
-            median: at(0.5)?,
-            max: at(1.0)?,
-            rank_error: samples.rank_error(),
-        })
+            checksum: None,
+            told: vec![self.meaning.told(None, Some(samples))],
+        };
+        flows.iter().map(answer).collect()
     }
 }
 
@@ -98,13 +87,16 @@ mod tests {
     use super::*;
     use crate::pisa::hash::HashFamily;
     use crate::program::ReportBuffer;
+    use crate::program::answers::FlowUtilisation;
     use crate::program::pint::Config;
     use crate::program::pint::dataplane::Measured;
+    use crate::program::pint::query::Value;
     use crate::program::pint::record::{Arrival, Room};
+    use crate::program::pint::recorder::values::utilisation;
     use crate::wire::FiveTuple;
 
     /// The digests of one epoch: of each packet a flow, and a utilisation in units of 2⁻²⁴.
-    fn epoch(config: &Config, recorder: &mut UtilisationRecorder, packets: &[(u64, u32)]) -> Vec<FlowUtilisation> {
+    fn epoch(config: &Config, recorder: &mut PacketRecorder, packets: &[(u64, u32)]) -> Vec<FlowUtilisation> {
         let family = HashFamily::reproducible(3);
         let coding = Coding::new(config.parameters(), &family);
         let scheme = &coding.scheme;
@@ -116,16 +108,16 @@ mod tests {
             buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
         }
         let record = Digests::of(&family, Room::of(config), &buffer.read());
-        recorder.epoch(&coding, &[("a".into(), &record)])
+        utilisation(recorder.answers(Some(&coding), &[("a".into(), &record)], &Reasons::default())).flows
     }
 
     fn config(queries: &str, flows: u32) -> Config {
         Config { queries: queries.parse().unwrap(), flows, ..Config::default() }
     }
 
-    fn of_config(config: &Config) -> UtilisationRecorder {
+    fn of_config(config: &Config) -> PacketRecorder {
         let query = config.parameters().query(Value::Utilisation).unwrap();
-        UtilisationRecorder::new(query, config.flows as usize)
+        PacketRecorder::new(Meaning::new(query).unwrap(), config.flows as usize)
     }
 
     /// The median and the maximum of an epoch are those of its packets, and nothing is left of the
@@ -134,7 +126,7 @@ mod tests {
     fn answers_are_of_one_epoch() {
         let config = config("utilisation:bits=8", 9);
         let mut recorder = of_config(&config);
-        let factor = recorder.scale.error_factor();
+        let (_, factor) = recorder.meaning.codes.errors(Value::Utilisation);
         for half in [1 << 23, 1 << 20] {
             // As many at a half as at a sixteenth of that, and one more; a single one at twice that.
             let mut packets: Vec<_> = (0..100).map(|i| (1, if i % 2 == 0 { half } else { half >> 4 })).collect();

@@ -14,9 +14,9 @@ fn coding(config: &Config) -> (HashFamily, Coding) {
     (family.clone(), Coding::new(config.parameters(), &family))
 }
 
-fn recorders(config: &Config) -> (Recorder, LatencyRecorder) {
+fn recorders(config: &Config) -> (Recorder, HopRecorder) {
     let query = config.parameters().query(Value::Latency).unwrap();
-    (Recorder::new(config), LatencyRecorder::new(query, config.flows as usize))
+    (Recorder::new(config), HopRecorder::new(Meaning::new(query).unwrap(), config.flows as usize))
 }
 
 /// Flows are bounded: those that have been silent longest go, counted. Flows are what the query
@@ -42,10 +42,10 @@ fn flows_are_bounded() {
             let records = [("a".into(), &record)];
             paths.epoch(epoch, &coding, &records);
             let [flow] = &latency.epoch(epoch, &coding, &records, &paths)[..] else { panic!("one flow") };
-            let hop = &flow.hops[0];
+            let hop = &flow.told[0];
             let epochs = if definition == "src" { epoch + 1 } else { 1 };
             assert_eq!((hop.samples, hop.switch.is_some()), (64 * epochs, named), "{flow:?}");
-            let off = hop.p50_ns.unwrap() as f64 / f64::from(1 << 20);
+            let off = hop.quantiles.unwrap().p50 / f64::from(1 << 20);
             assert!((0.9..1.1).contains(&off), "{hop:?}");
         }
         assert_eq!((latency.flows.len(), latency.flows.evicted()), (kept, if kept == 5 { 7 } else { 0 }));
@@ -117,7 +117,7 @@ fn a_window_has_the_newest_samples() {
             let answer = latency.answers(epoch, Some(&codes.1), &[("a".into(), &record)], &paths, &Reasons::default());
             assert_eq!(answer.window_ns, Some(WINDOW));
             let within = |length| all.iter().filter(|(_, time)| (newest - length + 1..=newest).contains(time)).count();
-            let samples = answer.flows[0].hops[0].samples as usize;
+            let samples = answer.flows[0].told[0].samples as usize;
             assert!((within(WINDOW / 8 * 7)..=within(WINDOW)).contains(&samples), "{epoch}: {samples}");
             clock = newest + 1;
             if epoch == 24 {
@@ -140,7 +140,7 @@ fn a_slow_time_leaves_the_window() {
         let packets: Vec<_> = (0..50).map(|i| ((10 + epoch) * 100_000_000 + i, slow)).collect();
         let record = record(&config, &codes, &packets);
         let answer = latency.epoch(epoch, &codes.1, &[("a".into(), &record)], &paths);
-        medians.push(answer[0].hops[0].p50_ns.unwrap() > 1 << 19);
+        medians.push(answer[0].told[0].quantiles.unwrap().p50 > f64::from(1 << 19));
     }
     let last_slow = medians.iter().rposition(|slow| *slow).unwrap();
     assert!((23..=25).contains(&last_slow), "half a second after epoch 19: {last_slow}");
@@ -154,7 +154,7 @@ fn a_window_knows_its_gaps_and_its_plan() {
     let config = of("latency:bits=8:window=1s");
     let (paths, mut latency) = recorders(&config);
     let codes = coding(&config);
-    let epoch = |latency: &mut LatencyRecorder, number: u64, codes: &(HashFamily, Coding), gap: bool| {
+    let epoch = |latency: &mut HopRecorder, number: u64, codes: &(HashFamily, Coding), gap: bool| {
         let record = record(&config, codes, &[(number * 100_000_000, 1 << 20)]);
         let lack = gap.then_some(Reason::Overflow).into_iter().collect();
         let answer = latency.answers(number, Some(&codes.1), &[("a".into(), &record)], &paths, &lack);
@@ -166,7 +166,7 @@ fn a_window_knows_its_gaps_and_its_plan() {
     assert!(!found[1].1 && found[19].0 >= 8);
     // Half as many packets carry the query: the samples of before count for another share.
     let half = of("latency:bits=8:window=1s:frequency=1/2");
-    let mut latency = latency.change(half.parameters().query(Value::Latency).unwrap());
+    let mut latency = latency.change(Meaning::new(half.parameters().query(Value::Latency).unwrap()).unwrap());
     let codes = coding(&half);
     assert_eq!(epoch(&mut latency, 31, &codes, false).0, 1);
     assert_eq!(latency.flows.evicted(), 1);
@@ -205,15 +205,15 @@ fn latencies_are_those_of_a_path() {
     }
     assert_eq!(last.len(), 2);
     for flow in &last {
-        let names: String = flow.hops.iter().map(|hop| hop.switch.as_deref().unwrap_or("?")).collect();
+        let names: String = flow.told.iter().map(|hop| hop.switch.as_deref().unwrap_or("?")).collect();
         assert!(["abd", "acd"].contains(&&*names) && flow.samples() > 1000, "{flow:?}");
-        for hop in &flow.hops {
+        for hop in &flow.told {
             let slow = if hop.switch.as_deref() == Some("b") { 1 << 24 } else { 1 << 14 };
-            for ns in [hop.p50_ns, hop.p99_ns] {
-                let off = ns.unwrap() as f64 / f64::from(slow);
+            for ns in [hop.quantiles.map(|of| of.p50), hop.quantiles.map(|of| of.p99)] {
+                let off = ns.unwrap() / f64::from(slow);
                 assert!((0.3..3.0).contains(&off), "{flow:?}");
             }
         }
     }
-    assert_ne!(last[0].hops[1].switch, last[1].hops[1].switch);
+    assert_ne!(last[0].told[1].switch, last[1].told[1].switch);
 }

@@ -1,9 +1,9 @@
-//! The latencies of hops, as samples of flows' packets: bounded in memory, over all epochs or over a
+//! The values of hops, as samples of flows' packets: bounded in memory, over all epochs or over a
 //! sliding [window](crate::program::pint::window).
 //!
-//! Each packet tells the latency of one hop, drawn uniformly. So each hop of a flow has a uniform
-//! sample of its packets, and the quantiles of the sample are those of the flow within the error
-//! that [`HopLatency::rank_error`] states.
+//! Each packet tells the value of one hop, drawn uniformly. So each hop of a flow has a uniform
+//! sample of its packets, and the quantiles of the sample, and the shares of frequent values, are
+//! those of the flow within the error that [`Told::rank_error`] states.
 //!
 //! A window ends with the newest packet of the epoch that left at the flow's switch, by the clock of
 //! that switch.
@@ -13,9 +13,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::kept::Kept;
+use super::values::Meaning;
 use super::{Key, Recorder, by_checksum};
-use crate::program::answers::{FlowLatency, FlowName, HopLatency, LatencyAnswers, Reasons};
-use crate::program::pint::compress::Compression;
+use crate::program::answers::{FlowName, FlowValues, Reasons, Told, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::plan::Share;
 use crate::program::pint::query::{Query, Value};
@@ -41,28 +41,20 @@ struct Known {
 
 impl Known {
     /// The hops of a path, as far as it is known.
-    fn answer(&self, path: &[Option<Arc<str>>], codes: &Compression) -> Vec<HopLatency> {
+    fn answer(&self, path: &[Option<Arc<str>>], meaning: &Meaning) -> Vec<Told> {
         let hop = |(place, parts): (usize, &Parts<Samples>)| {
             let several = if parts.only().is_some() { None } else { Samples::sum(parts.iter()) };
             let samples = parts.only().or(several.as_ref());
-            let at = |rank| samples?.quantile(rank).map(|code| codes.expand(code.into()));
-            HopLatency {
-                switch: path.get(place).cloned().flatten(),
-                samples: samples.map_or(0, Samples::number),
-                p50_ns: at(0.5),
-                p99_ns: at(0.99),
-                rank_error: samples.map_or(1.0, Samples::rank_error),
-            }
+            meaning.told(path.get(place).cloned().flatten(), samples)
         };
         self.hops.iter().enumerate().map(hop).collect()
     }
 }
 
-/// What a network has reported of latencies so far.
-pub struct LatencyRecorder {
+/// What a network has reported of a value of hops so far.
+pub struct HopRecorder {
     /// What the samples are of.
-    query: Query,
-    codes: Compression,
+    meaning: Meaning,
     window: Window,
     /// Bits of the paths' checksums.
     checksum: u32,
@@ -72,13 +64,12 @@ pub struct LatencyRecorder {
     newest_ns: u64,
 }
 
-impl LatencyRecorder {
+impl HopRecorder {
     /// Of this query, with room for so many flows.
-    pub fn new(query: Query, room: usize) -> Self {
+    pub fn new(meaning: Meaning, room: usize) -> Self {
         Self {
-            query,
-            codes: Compression::new(query.bits, query.range),
-            window: Window::of(query.window_ns),
+            window: Window::of(meaning.query.window_ns),
+            meaning,
             checksum: 0,
             flows: Kept::new(room, |known| known.last_epoch),
             lack: Parts::default(),
@@ -90,15 +81,18 @@ impl LatencyRecorder {
     /// codes are asked of the same flows; else their flows are evicted. Those of a window are: each
     /// plan has its share of packets, and a window has packets of one plan.
     #[must_use]
-    pub fn change(mut self, query: Query) -> Self {
-        let rest = |query: Query| Query { frequency: Share::ALL, ..query };
-        if rest(self.query) == rest(query) && query.window_ns.is_none() {
-            self.query = query;
+    pub fn change(mut self, meaning: Meaning) -> Self {
+        let rest = |query: &Query| Query { frequency: Share::ALL, ..*query };
+        if rest(self.query()) == rest(&meaning.query) && meaning.query.window_ns.is_none() {
+            self.meaning = meaning;
             return self;
         }
         self.flows.clear();
-        let (codes, window) = (Compression::new(query.bits, query.range), Window::of(query.window_ns));
-        Self { query, codes, window, lack: Parts::default(), ..self }
+        Self { window: Window::of(meaning.query.window_ns), meaning, lack: Parts::default(), ..self }
+    }
+
+    pub fn query(&self) -> &Query {
+        &self.meaning.query
     }
 
     /// The answer about an epoch that lacks this, of its records by sink; see [`epoch`](Self::epoch).
@@ -110,20 +104,14 @@ impl LatencyRecorder {
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
         lack: &Reasons,
-    ) -> LatencyAnswers {
+    ) -> ValueAnswers {
         let flows = coding.map_or(Vec::new(), |coding| self.epoch(epoch, coding, records, paths));
-        LatencyAnswers {
-            found: flows.len(),
-            flows,
-            evicted: self.flows.evicted(),
-            error_factor: self.codes.error_factor(),
-            window_ns: self.query.window_ns,
-            lack: self.lack_of_window(records, lack),
-        }
+        let lack = self.lack_of_window(records, lack);
+        self.meaning.answers(flows, self.flows.evicted(), lack)
     }
 
     fn lack_of_window(&mut self, records: &[(Arc<str>, &Digests)], lack: &Reasons) -> Reasons {
-        if self.query.window_ns.is_none() {
+        if self.query().window_ns.is_none() {
             return lack.clone();
         }
         // An epoch without packets is as late as the one before.
@@ -145,7 +133,7 @@ impl LatencyRecorder {
         newest_ns.into_iter().map(|(sink, newest_ns)| (sink, self.window.until(newest_ns))).collect()
     }
 
-    /// Takes the records of an epoch, by sink, and gives the latencies of their flows. `paths` names
+    /// Takes the records of an epoch, by sink, and gives the values of their flows. `paths` names
     /// switches where both mean the same by a flow, and has taken the records before. The samples of
     /// a flow begin anew when packets contradict a path that was sure.
     fn epoch(
@@ -154,9 +142,10 @@ impl LatencyRecorder {
         coding: &Coding,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
-    ) -> Vec<FlowLatency> {
-        let Query { bits, space, flow, window_ns, .. } = self.query;
+    ) -> Vec<FlowValues> {
+        let Query { value, space, flow, window_ns, .. } = self.meaning.query;
         let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
+        let of_part = Query { space, ..self.meaning.query };
         let checksum = coding.parameters.query(Value::Path).map_or(0, |path| path.checksum);
         if checksum != self.checksum {
             self.flows.clear();
@@ -189,10 +178,11 @@ impl LatencyRecorder {
                 for Seen { time_ns, identity, digest } in seen.iter() {
                     let part = window.part(*time_ns);
                     if span.contains(&part)
-                        && let Some((hop, code)) = coding.scheme.read_latency(*identity, hops, *digest)
+                        && let Some((hop, code)) = coding.scheme.read_hop(value, *identity, hops, *digest)
                         && let Some(parts) = known.hops.get_mut(hop - 1)
                     {
-                        parts.at(part, || Samples::new(bits, space)).add(code);
+                        let sample = self.meaning.codes.sample(code, *time_ns);
+                        parts.at(part, || Samples::of(&of_part)).add(sample);
                     }
                 }
             }
@@ -200,21 +190,12 @@ impl LatencyRecorder {
         let of_epoch = self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
         let answer = |(way, known): (&Way, &Known)| {
             let path = path_of(way).map_or(&[][..], |(path, _)| path);
-            FlowLatency {
-                flow: FlowName::Flow(flow.flow(way.key.flow)),
-                sink: way.key.sink.clone(),
-                checksum: way.checksum,
-                hops: known.answer(path, &self.codes),
-            }
+            let (flow, sink) = (FlowName::Flow(flow.flow(way.key.flow)), way.key.sink.clone());
+            FlowValues { flow, sink, checksum: way.checksum, told: known.answer(path, &self.meaning) }
         };
-        let mut latencies: Vec<_> = of_epoch.map(answer).collect();
-        latencies.sort_unstable_by(|a, b| {
-            let place =
-                |latency: &FlowLatency| (latency.flow, latency.sink.clone(), latency.hops.len(), latency.checksum);
-            b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
-        });
+        let values = of_epoch.map(answer).collect();
         self.flows.trim();
-        latencies
+        values
     }
 }
 

@@ -1,0 +1,240 @@
+//! The numbers that packets of flows told, by value.
+
+use serde::{Deserialize, Serialize};
+
+use super::Covered;
+use super::newest::{Newest, OfEpoch};
+use crate::api::flows::NamedFlow;
+use crate::program::answers::{self, EpochAnswers, Reason, Reasons, ValueAnswers};
+use crate::telemetry::Selected;
+
+/// `weir show values`: what the switches on the way of each flow had, in the newest of the epochs in
+/// which packets of it told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    #[serde(flatten)]
+    pub covered: Covered,
+    /// In the order of the queries.
+    pub values: Vec<Value>,
+}
+
+/// One value, and how its numbers come together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// Both as queries name them.
+    pub value: String,
+    pub aggregation: String,
+    /// What its numbers count: `ns`, `packets`, `share` (1 is all) or `port` (a port's number).
+    pub unit: String,
+    /// A packet tells of one hop; else of its whole way.
+    pub of_hops: bool,
+    /// By how much a number is off at most, and by which factor, because packets carry it in few
+    /// bits: whichever is more.
+    pub error: f64,
+    pub error_factor: f64,
+    /// The packets of so many nanoseconds count alone, those up to the newest; null is all time, or of
+    /// whole ways the epoch.
+    pub window_ns: Option<u64>,
+    /// Flows of which packets told.
+    pub flows: u64,
+    /// The flows with the most packets that told.
+    pub told: Vec<FlowValues>,
+    /// Flows that are not named here.
+    pub omitted_flows: u64,
+    /// Flows that made place for others, since the start.
+    pub evicted_flows: u64,
+}
+
+/// A flow's numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowValues {
+    #[serde(flatten)]
+    pub name: NamedFlow,
+    /// The switch where it leaves the network.
+    pub sink: String,
+    /// Of the packets' path, where they carry one; else null. A flow of several paths is there for
+    /// each.
+    pub checksum: Option<u16>,
+    /// Of each hop from the first to the last, or of the whole way alone.
+    pub told: Vec<Told>,
+}
+
+/// What packets told of a hop, or of their whole way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Counted from 1; null of whole ways.
+    pub hop: Option<usize>,
+    /// Null where the path is not decided, and of whole ways.
+    pub switch: Option<String>,
+    /// Packets that told of it.
+    pub samples: u64,
+    /// The median, the 99th percentile and the maximum; null without samples, and of frequent
+    /// numbers.
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+    /// The mean, and by how much it is off at most in 95 of 100 cases; null where it is not known.
+    pub mean: Option<f64>,
+    pub mean_error: Option<f64>,
+    /// The most frequent numbers.
+    pub frequent: Vec<Frequent>,
+    /// By how much the rank of a percentile, or a share, is off at most, in 95 of 100 cases.
+    pub rank_error: f64,
+}
+
+/// A number, and its share of the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frequent {
+    pub number: f64,
+    pub share: f64,
+}
+
+impl Told {
+    fn new(hop: Option<usize>, told: &answers::Told) -> Self {
+        let answers::Told { switch, samples, quantiles, mean, frequent, rank_error } = told;
+        let frequent = frequent.iter().map(|&answers::Frequent { number, share }| Frequent { number, share });
+        Self {
+            hop,
+            switch: switch.as_ref().map(|switch| switch.to_string()),
+            samples: *samples,
+            p50: quantiles.map(|of| of.p50),
+            p99: quantiles.map(|of| of.p99),
+            max: quantiles.map(|of| of.max),
+            mean: mean.map(|of| of.mean),
+            mean_error: mean.map(|of| of.error),
+            frequent: frequent.collect(),
+            rank_error: *rank_error,
+        }
+    }
+}
+
+impl Value {
+    /// Of one epoch, or of a run; names at most `top` flows.
+    pub fn of(answers: &ValueAnswers, top: usize) -> Self {
+        let named: Vec<_> = answers.flows.iter().take(top).collect();
+        let omitted = answers.found - named.len();
+        Self::new(answers, answers.found as u64, &named, omitted as u64)
+    }
+
+    fn new(answers: &ValueAnswers, flows: u64, named: &[&answers::FlowValues], omitted_flows: u64) -> Self {
+        let flow = |of: &&answers::FlowValues| {
+            let hop = |hop| Some(hop).filter(|_| answers.of_hops);
+            let told = (1..).zip(&of.told).map(|(place, told)| Told::new(hop(place), told));
+            let (name, sink) = (of.flow.into(), of.sink.to_string());
+            FlowValues { name, sink, checksum: of.checksum, told: told.collect() }
+        };
+        Self {
+            value: answers.value.into(),
+            aggregation: answers.aggregation.into(),
+            unit: answers.unit.name().into(),
+            of_hops: answers.of_hops,
+            error: answers.error,
+            error_factor: answers.error_factor,
+            window_ns: answers.window_ns,
+            flows,
+            told: named.iter().map(flow).collect(),
+            omitted_flows,
+            evicted_flows: answers.evicted,
+        }
+    }
+}
+
+/// The value, and how its numbers come together.
+fn key(answers: &ValueAnswers) -> (&'static str, &'static str) {
+    (answers.value, answers.aggregation)
+}
+
+impl Values {
+    /// Names at most `top` flows of each value, of at least `threshold` samples.
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+        let mut newest = Vec::<&ValueAnswers>::new();
+        for answers in selected.epochs.iter().rev().flat_map(|epoch| &epoch.values) {
+            if newest.iter().all(|known| key(known) != key(answers)) {
+                newest.push(answers);
+            }
+        }
+        let value = |answers: &&ValueAnswers| {
+            let flow = |flow: &answers::FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
+            let named = (top, threshold);
+            let newest =
+                Newest::new(selected, |epoch| of_epoch(epoch, key(answers)), flow, answers::FlowValues::samples, named);
+            Value::new(answers, newest.flows, &newest.named, newest.omitted_flows)
+        };
+        Self { covered: Covered::new(selected, lack), values: newest.iter().map(value).collect() }
+    }
+}
+
+fn of_epoch<'e>(epoch: &'e EpochAnswers, of: (&str, &str)) -> Option<OfEpoch<'e, answers::FlowValues>> {
+    let answers = epoch.values.iter().find(|answers| key(answers) == of)?;
+    let ValueAnswers { flows, found, evicted, lack, .. } = answers;
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+}
+
+/// Why something is missing of any value.
+fn lack(epoch: &EpochAnswers) -> Reasons {
+    let mut lack = Reasons::default();
+    lack.add_if(epoch.values.is_empty(), Reason::NotAnalysed);
+    for answers in &epoch.values {
+        lack.extend(&answers.lack);
+        lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
+    }
+    lack
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::program::answers::{FlowName, Mean, Quantiles, ValueUnit};
+    use crate::wire::Flow;
+
+    fn answers(value: &'static str, flows: &[(u16, u64, f64)]) -> ValueAnswers {
+        let flow = |&(sport, samples, number): &(u16, u64, f64)| {
+            let quantiles = Some(Quantiles { p50: number, p99: number, max: number });
+            let mean = Some(Mean { mean: number, error: 0.5 });
+            let told = answers::Told { switch: Some("a".into()), samples, quantiles, mean, ..answers::Told::default() };
+            let flow = FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() });
+            answers::FlowValues { flow, sink: "a".into(), checksum: None, told: vec![told] }
+        };
+        ValueAnswers {
+            value,
+            aggregation: "quantiles",
+            unit: ValueUnit::Packets,
+            of_hops: true,
+            flows: flows.iter().map(flow).collect(),
+            found: flows.len() + 1,
+            evicted: 4,
+            error: 0.0,
+            error_factor: 1.5,
+            window_ns: None,
+            lack: Reasons::default(),
+        }
+    }
+
+    /// Each value has the newest answer of each flow, as far as it is asked for; those of another
+    /// value say nothing of it.
+    #[test]
+    fn values_are_told_apart() {
+        let epoch = |epoch, values| Arc::new(EpochAnswers { epoch, values, ..EpochAnswers::default() });
+        let epochs = vec![
+            epoch(1, vec![answers("queue", &[(1, 50, 1.0), (2, 40, 2.0), (3, 1, 3.0)])]),
+            epoch(2, vec![answers("queue", &[(1, 10, 7.0)]), answers("congestion", &[(9, 5, 0.5)])]),
+        ];
+        let selected = Selected { epochs, first: 1, ..Selected::default() };
+        let found = Values::new(&selected, 2, 2);
+        let told = |value: &Value| {
+            let flow = |flow: &FlowValues| (flow.name.flow.sport, flow.told[0].hop, flow.told[0].p50);
+            (value.value.clone(), value.flows, value.omitted_flows, value.told.iter().map(flow).collect::<Vec<_>>())
+        };
+        let expected = [
+            ("queue".to_owned(), 4, 1, vec![(Some(2), Some(1), Some(2.0)), (Some(1), Some(1), Some(7.0))]),
+            ("congestion".to_owned(), 2, 1, vec![(Some(9), Some(1), Some(0.5))]),
+        ];
+        assert_eq!(found.values.iter().map(told).collect::<Vec<_>>(), expected);
+        assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
+        let epochs = vec![Arc::new(EpochAnswers::default())];
+        let none = Values::new(&Selected { epochs, ..selected }, 2, 2);
+        assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());
+    }
+}

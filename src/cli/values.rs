@@ -1,0 +1,119 @@
+//! Numbers that packets told of switches, as people read them.
+
+use super::{latency, output};
+use crate::api::view::{FlowValues, Told, Value};
+use crate::program::answers::ValueUnit;
+
+/// All values, each with its title.
+pub fn values_tables(values: &[Value]) -> String {
+    values.iter().map(value_table).collect::<Vec<_>>().join("\n\n")
+}
+
+/// What a table is of: `queue, quantiles of each hop`.
+fn title(value: &Value) -> String {
+    let of = if value.of_hops { "each hop" } else { "each packet's way" };
+    let window = value.window_ns.map(|ns| format!(", over the last {}", latency::time(ns)));
+    format!("{}, {} of {of}{}", value.value, value.aggregation, window.unwrap_or_default())
+}
+
+/// By how much numbers are off because packets carry them in few bits; nothing where they are exact.
+fn error_text(value: &Value) -> String {
+    let unit = |number| number_text(&value.unit, number);
+    match (value.error > 0.0, value.error_factor > 1.0) {
+        (false, false) => String::new(),
+        (true, false) => format!("; off by {} at most", unit(value.error)),
+        (false, true) => format!("; off by a factor of {:.3} at most", value.error_factor),
+        (true, true) => format!("; off by {} or a factor of {:.3} at most", unit(value.error), value.error_factor),
+    }
+}
+
+fn value_table(value: &Value) -> String {
+    let heading = title(value) + &error_text(value);
+    if value.told.is_empty() {
+        return format!("{heading}\nno packet told of it");
+    }
+    let rows = value.told.iter().flat_map(|flow| flow.told.iter().map(|told| row(value, flow, told)));
+    let table = match value.aggregation.as_str() {
+        "frequent" => output::table(
+            ["flow", ">hop", "switch", ">samples", "numbers", ">± share"],
+            rows.map(|row| row.of_frequent()),
+        ),
+        _ if value.of_hops => {
+            let headings = ["flow", ">hop", "switch", ">samples", ">p50", ">p99", ">maximum", ">± rank"];
+            output::table(headings, rows.map(|row| row.of_hop()))
+        }
+        _ => {
+            let headings = ["flow", "leaves at", ">packets", ">median", ">maximum", ">mean", ">± mean", ">± rank"];
+            output::table(headings, rows.map(|row| row.of_way()))
+        }
+    };
+    format!("{heading}\n{table}")
+}
+
+/// The cells of a row, of which a table has some.
+struct Row {
+    flow: String,
+    hop: String,
+    switch: String,
+    sink: String,
+    samples: String,
+    quantiles: [String; 3],
+    mean: [String; 2],
+    frequent: String,
+    error: String,
+}
+
+fn row(value: &Value, flow: &FlowValues, told: &Told) -> Row {
+    let number = |number: Option<f64>| number.map_or_else(|| "-".into(), |number| number_text(&value.unit, number));
+    let frequent = |of: &crate::api::view::Frequent| {
+        format!("{} ({})", number_text(&value.unit, of.number), output::percent(of.share))
+    };
+    Row {
+        flow: if told.hop.is_none_or(|hop| hop == 1) { flow.name.to_string() } else { String::new() },
+        hop: told.hop.map_or_else(String::new, |hop| hop.to_string()),
+        switch: told.switch.as_deref().unwrap_or("?").to_owned(),
+        sink: flow.sink.clone(),
+        samples: output::grouped(told.samples),
+        quantiles: [told.p50, told.p99, told.max].map(number),
+        mean: [told.mean, told.mean_error].map(number),
+        frequent: told.frequent.iter().map(frequent).collect::<Vec<_>>().join(", "),
+        error: output::percent(told.rank_error),
+    }
+}
+
+impl Row {
+    fn of_frequent(self) -> [String; 6] {
+        [self.flow, self.hop, self.switch, self.samples, self.frequent, self.error]
+    }
+
+    fn of_hop(self) -> [String; 8] {
+        let [p50, p99, max] = self.quantiles;
+        [self.flow, self.hop, self.switch, self.samples, p50, p99, max, self.error]
+    }
+
+    fn of_way(self) -> [String; 8] {
+        let ([p50, _, max], [mean, mean_error]) = (self.quantiles, self.mean);
+        [self.flow, self.sink, self.samples, p50, max, mean, mean_error, self.error]
+    }
+}
+
+/// A number of this unit.
+pub fn number_text(unit: &str, number: f64) -> String {
+    match ValueUnit::ALL.into_iter().find(|known| known.name() == unit) {
+        Some(ValueUnit::Ns) => latency::time(number.round() as u64),
+        Some(ValueUnit::Share) => output::percent(number),
+        _ if number.fract() == 0.0 => output::grouped(number as u64),
+        _ => format!("{number:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_unit() {
+        let text = [("ns", 1234.4), ("share", 0.125), ("packets", 12.0), ("packets", 1.5), ("port", 3.0)];
+        assert_eq!(text.map(|(unit, number)| number_text(unit, number)), ["1.23 µs", "12.50 %", "12", "1.50", "3"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The task values: numbers that packets of flows told, of a hop each or of their whole way.
+
+use std::sync::Arc;
+
+use super::{FlowName, Reasons};
+use crate::text::named;
+
+named! {
+    /// What a number counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ValueUnit {
+        Ns = "ns",
+        Packets = "packets",
+        /// 1 is all of it.
+        Share = "share",
+        /// The number of a port.
+        Port = "port",
+    }
+}
+
+/// The least numbers that these shares of the samples do not exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantiles {
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// The mean of samples, and by how much it is off at most in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    pub mean: f64,
+    pub error: f64,
+}
+
+/// A number, and its share of the samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frequent {
+    pub number: f64,
+    pub share: f64,
+}
+
+/// What packets told of a hop of a flow, or of their whole way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// `None` where the path is not decided, and of whole ways.
+    pub switch: Option<Arc<str>>,
+    /// Packets that told of it.
+    pub samples: u64,
+    /// `None` without samples, and where they are not asked for.
+    pub quantiles: Option<Quantiles>,
+    /// `None` where it is not known as well.
+    pub mean: Option<Mean>,
+    /// Those with the largest shares first.
+    pub frequent: Vec<Frequent>,
+    /// By how much the rank of a quantile, or the share of a frequent number, is off at most, in 95
+    /// of 100 cases.
+    pub rank_error: f64,
+}
+
+/// The numbers of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowValues {
+    pub flow: FlowName,
+    /// Where it leaves the network.
+    pub sink: Arc<str>,
+    /// Of the packets' path, where they carry one: a flow then has an answer for each.
+    pub checksum: Option<u16>,
+    /// Of each hop from the first to the last, or of the whole way alone.
+    pub told: Vec<Told>,
+}
+
+impl FlowValues {
+    /// Samples of all hops.
+    pub fn samples(&self) -> u64 {
+        self.told.iter().map(|told| told.samples).sum()
+    }
+}
+
+/// The numbers of one value that an epoch's flows met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueAnswers {
+    /// The value and how its numbers come together, as the program's queries name them.
+    pub value: &'static str,
+    pub aggregation: &'static str,
+    pub unit: ValueUnit,
+    /// A packet tells of one hop; else of its whole way.
+    pub of_hops: bool,
+    /// Those of the most samples first, and the number of all.
+    pub flows: Vec<FlowValues>,
+    pub found: usize,
+    /// Flows that made place for others so far.
+    pub evicted: u64,
+    /// By how much a number is off at most, and by which factor, because it is carried in few bits:
+    /// whichever is more.
+    pub error: f64,
+    pub error_factor: f64,
+    /// The packets of so many nanoseconds count alone, those up to the newest; `None` is all time, or
+    /// of whole ways the epoch.
+    pub window_ns: Option<u64>,
+    /// Why numbers are missing.
+    pub lack: Reasons,
+}
+
+impl ValueAnswers {
+    /// Keeps at most so many flows, and no memory for more.
+    pub fn keep(&mut self, max: usize) {
+        self.flows.truncate(max);
+        self.flows.shrink_to_fit();
+    }
+
+    /// Hops and flows.
+    pub fn weight(&self) -> usize {
+        self.flows.iter().map(|flow| 1 + flow.told.iter().map(|told| 1 + told.frequent.len()).sum::<usize>()).sum()
+    }
+}

@@ -1,0 +1,161 @@
+//! What packets told of a value, as answers, whether of one hop each or of their whole way.
+
+use std::sync::Arc;
+
+use super::Recorder;
+use super::hops::HopRecorder;
+use super::packets::PacketRecorder;
+use crate::program::answers::{
+    FlowLatency, FlowUtilisation, FlowValues, Frequent, HopLatency, LatencyAnswers, Quantiles, Reasons, Told,
+    UtilisationAnswers, ValueAnswers, ValueUnit,
+};
+use crate::program::pint::parameters::Coding;
+use crate::program::pint::query::{Query, Value};
+use crate::program::pint::record::Digests;
+use crate::program::pint::samples::Samples;
+use crate::program::pint::values::Aggregation;
+use crate::program::pint::values::dataplane::Codes;
+
+/// A query and the meaning of its codes.
+pub struct Meaning {
+    pub query: Query,
+    pub codes: Codes,
+    unit: ValueUnit,
+}
+
+impl Meaning {
+    /// Of a query whose value has codes.
+    pub fn new(query: Query) -> Option<Self> {
+        Some(Self { query, codes: Codes::new(&query)?, unit: query.value.unit()? })
+    }
+
+    /// What samples tell.
+    pub fn told(&self, switch: Option<Arc<str>>, samples: Option<&Samples>) -> Told {
+        let Some(samples) = samples else { return Told { switch, rank_error: 1.0, ..Told::default() } };
+        let number = |code| self.codes.number(self.query.value, code);
+        let is_frequent = self.query.aggregation == Aggregation::Frequent;
+        let at = |rank| samples.quantile(rank).map(number);
+        let quantiles = || Some(Quantiles { p50: at(0.5)?, p99: at(0.99)?, max: at(1.0)? });
+        // Codes in equal factors are right on average of their logarithms, and the shortest times end
+        // at 0.
+        let adds = matches!(self.codes, Codes::Numbers(_));
+        let frequent = || samples.frequent().into_iter().map(|(code, share)| Frequent { number: number(code), share });
+        Told {
+            switch,
+            samples: samples.number(),
+            quantiles: if is_frequent { None } else { quantiles() },
+            mean: if is_frequent || !adds { None } else { samples.mean(number) },
+            frequent: if is_frequent { frequent().collect() } else { Vec::new() },
+            rank_error: samples.rank_error(),
+        }
+    }
+
+    /// Answers with these flows, the most samples first.
+    pub fn answers(&self, mut flows: Vec<FlowValues>, evicted: u64, lack: Reasons) -> ValueAnswers {
+        flows.sort_unstable_by(|a, b| {
+            let place = |flow: &FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
+            b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
+        });
+        let Query { value, aggregation, window_ns, .. } = self.query;
+        let (error, error_factor) = self.codes.errors(value);
+        ValueAnswers {
+            value: value.name(),
+            aggregation: aggregation.name(),
+            unit: self.unit,
+            of_hops: aggregation.is_of_hops(),
+            found: flows.len(),
+            flows,
+            evicted,
+            error,
+            error_factor,
+            window_ns,
+            lack,
+        }
+    }
+}
+
+/// What is known of a value.
+pub enum ValueRecorder {
+    Hops(HopRecorder),
+    Packets(PacketRecorder),
+}
+
+impl ValueRecorder {
+    /// Of this query, with room for so many flows; `None` where its value has no codes.
+    pub fn new(query: Query, room: usize) -> Option<Self> {
+        let meaning = Meaning::new(query)?;
+        Some(match query.aggregation.is_of_hops() {
+            true => Self::Hops(HopRecorder::new(meaning, room)),
+            false => Self::Packets(PacketRecorder::new(meaning, room)),
+        })
+    }
+
+    pub fn query(&self) -> &Query {
+        match self {
+            Self::Hops(hops) => hops.query(),
+            Self::Packets(packets) => packets.query(),
+        }
+    }
+
+    /// Goes on with another query for the same value.
+    #[must_use]
+    pub fn change(self, query: Query, room: usize) -> Option<Self> {
+        let is_of_hops = query.aggregation.is_of_hops();
+        let meaning = Meaning::new(query)?;
+        Some(match self {
+            Self::Hops(hops) if is_of_hops => Self::Hops(hops.change(meaning)),
+            Self::Packets(packets) if !is_of_hops => Self::Packets(packets.change(meaning)),
+            _ => return Self::new(query, room),
+        })
+    }
+
+    /// What the records of an epoch tell, as an answer that lacks what they do. Without a coding
+    /// there is no record.
+    pub fn answers(
+        &mut self,
+        epoch: u64,
+        coding: Option<&Coding>,
+        records: &[(Arc<str>, &Digests)],
+        paths: &Recorder,
+        lack: &Reasons,
+    ) -> ValueAnswers {
+        match self {
+            Self::Hops(hops) => hops.answers(epoch, coding, records, paths, lack),
+            Self::Packets(packets) => packets.answers(coding, records, lack),
+        }
+    }
+}
+
+/// Whether the answers are those of a task of its own.
+pub fn has_task(query: &Query) -> bool {
+    let own = [(Value::Latency, Aggregation::Quantiles), (Value::Utilisation, Aggregation::Max)];
+    own.contains(&(query.value, query.aggregation))
+}
+
+/// The task latency, of its values.
+pub fn latency(answers: ValueAnswers) -> LatencyAnswers {
+    let hop = |told: Told| {
+        let Told { switch, samples, quantiles, rank_error, .. } = told;
+        let [p50_ns, p99_ns] = [quantiles.map(|of| of.p50 as u64), quantiles.map(|of| of.p99 as u64)];
+        HopLatency { switch, samples, p50_ns, p99_ns, rank_error }
+    };
+    let flow = |FlowValues { flow, sink, checksum, told }| FlowLatency {
+        flow,
+        sink,
+        checksum,
+        hops: told.into_iter().map(hop).collect(),
+    };
+    let ValueAnswers { flows, found, evicted, error_factor, window_ns, lack, .. } = answers;
+    LatencyAnswers { flows: flows.into_iter().map(flow).collect(), found, evicted, error_factor, window_ns, lack }
+}
+
+/// The task utilisation, of its values.
+pub fn utilisation(answers: ValueAnswers) -> UtilisationAnswers {
+    let flow = |FlowValues { flow, sink, told, .. }: FlowValues| {
+        let Told { samples, quantiles, rank_error, .. } = told.into_iter().next()?;
+        let Quantiles { p50: median, max, .. } = quantiles?;
+        Some(FlowUtilisation { flow, sink, packets: samples, median, max, rank_error })
+    };
+    let ValueAnswers { flows, found, evicted, error_factor, lack, .. } = answers;
+    UtilisationAnswers { flows: flows.into_iter().filter_map(flow).collect(), found, evicted, error_factor, lack }
+}

@@ -1,0 +1,110 @@
+//! What a switch does with a packet that carries a value: it looks the code of its own value up, and
+//! writes it, compares it with the digest, or adds it. It has no register.
+
+use super::Aggregation;
+use super::clock::Clock;
+use super::numbers::Numbers;
+use crate::pisa::hash::{Addends, Global};
+use crate::program::pint::compress::Compression;
+use crate::program::pint::dataplane::{MAX_HOPS, Measured};
+use crate::program::pint::query::Value;
+use crate::program::pint::utilisation::Scale;
+use crate::program::pint::utilisation::dataplane::Codes as UtilisationCodes;
+
+/// How a value stands in a few bits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Codes {
+    Times(Compression),
+    Utilisations(UtilisationCodes, Scale),
+    Numbers(Numbers),
+    Clock(Clock),
+}
+
+impl Codes {
+    /// The code of a value, rounded as the bits of `random` say.
+    #[inline(always)]
+    pub fn encode(&self, value: u64, random: u32) -> u16 {
+        match self {
+            Self::Times(codes) => codes.compress(value as u32, random) as u16,
+            Self::Utilisations(codes, _) => codes.encode(value as u32, (random >> 24) as u8).into(),
+            Self::Numbers(codes) => codes.encode(value, random),
+            Self::Clock(codes) => codes.encode(value, random),
+        }
+    }
+}
+
+impl Measured {
+    /// The value of a packet at this switch.
+    #[inline(always)]
+    pub fn value(&self, of: Value) -> u64 {
+        match of {
+            Value::Latency => self.latency_ns.into(),
+            Value::Utilisation => self.utilisation.into(),
+            Value::IngressPort => self.ingress.into(),
+            Value::EgressPort => self.egress.into(),
+            Value::IngressTime => self.ingress_ns,
+            Value::Queue => self.queue_packets.into(),
+            Value::Congestion => self.queue_used.into(),
+            // They have codes of their own.
+            Value::Path | Value::Loops => 0,
+        }
+    }
+}
+
+/// The code of a query for a value.
+#[derive(Debug)]
+pub struct ValueCode {
+    pub value: Value,
+    pub aggregation: Aggregation,
+    pub(super) codes: Codes,
+    /// The largest hash with which a hop acts, by hop.
+    pub(super) limits: [u32; MAX_HOPS + 1],
+    pub(super) acts: Global,
+    pub(super) rounds: Global,
+    /// The hops as second arguments of both hashes; number 0 stands for all of them.
+    pub(super) hops: [[Addends; 2]; MAX_HOPS + 1],
+}
+
+impl ValueCode {
+    /// The query's bits behind a hop with this value. Behind more than [`MAX_HOPS`] the number of
+    /// the hop is not known, and they stay.
+    #[inline(always)]
+    pub fn encode(&self, hop: u8, identity: u32, value: u64, before: u16) -> u16 {
+        let hop = usize::from(hop);
+        if hop >= self.hops.len() {
+            return before;
+        }
+        match self.aggregation {
+            Aggregation::Quantiles | Aggregation::Frequent => {
+                if !self.acts_at(self.acts.packet(&identity.to_be_bytes()), hop) {
+                    return before;
+                }
+                self.codes.encode(value, self.random(identity, hop))
+            }
+            Aggregation::Max => self.codes.encode(value, self.random(identity, 0)).max(before),
+            Aggregation::Min => {
+                let own = self.codes.encode(value, self.random(identity, 0));
+                if hop == 1 { own } else { own.min(before) }
+            }
+            Aggregation::Sum => {
+                let sum = match &self.codes {
+                    Codes::Numbers(codes) => codes.expand(before).saturating_add(value),
+                    _ => value,
+                };
+                self.codes.encode(sum, self.random(identity, hop))
+            }
+        }
+    }
+
+    /// The hash by which a hop rounds.
+    #[inline(always)]
+    fn random(&self, identity: u32, hop: usize) -> u32 {
+        self.rounds.join(self.rounds.packet(&identity.to_be_bytes()), self.hops[hop][1])
+    }
+
+    #[inline(always)]
+    pub(super) fn acts_at(&self, packet: u32, hop: usize) -> bool {
+        let Some([acts, _]) = self.hops.get(hop) else { return false };
+        self.acts.join(packet, *acts) <= self.limits[hop]
+    }
+}

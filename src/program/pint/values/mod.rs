@@ -1,0 +1,180 @@
+//! The values of switches (Table 1) that packets carry as codes, and how these come together.
+//!
+//! ```text
+//! quantiles, frequent   g(packet, hop) < 1 / hop: the digest is the code of the hop's own value
+//! max, min              every hop: the larger, or the smaller, code of its own value and the digest
+//! sum                   every hop: the code of the number that the digest stands for and its own
+//! ```
+//! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. The others are
+//! per packet: a packet tells of its whole way. All round by hashes of the packet. For the largest
+//! and the smallest value all hops have the same one, so that the code that stays is that of the
+//! value. A sum is rounded anew by each hop (randomised counting, §4.3), so that it is right on
+//! average, whatever the number of hops.
+
+pub mod clock;
+pub mod dataplane;
+pub mod numbers;
+
+use clock::Clock;
+use dataplane::{Codes, ValueCode};
+use numbers::Numbers;
+
+use super::compress::{Compression, Range};
+use super::encoding::reservoir;
+use super::query::{Query, Value};
+use super::utilisation::Scale;
+use crate::pisa::hash::{Global, HashFamily};
+use crate::program::answers::ValueUnit;
+use crate::text::named;
+
+named! {
+    /// How the values of hops or packets come together (§3.1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Aggregation {
+        /// Per hop of a flow, the quantiles.
+        Quantiles = "quantiles",
+        /// Per hop of a flow, the values that are frequent.
+        Frequent = "frequent",
+        /// Per packet, over its hops.
+        Max = "max",
+        Min = "min",
+        Sum = "sum",
+    }
+}
+
+impl Aggregation {
+    /// A packet tells of one hop.
+    #[inline(always)]
+    pub fn is_of_hops(self) -> bool {
+        matches!(self, Self::Quantiles | Self::Frequent)
+    }
+}
+
+/// The share of a queue's room that is all of it.
+const FULL_BITS: u32 = 16;
+
+impl Value {
+    /// The aggregations that there are of it, the usual one first; none where the value is one.
+    pub fn aggregations(self) -> &'static [Aggregation] {
+        use Aggregation::{Frequent, Max, Min, Quantiles, Sum};
+        match self {
+            Self::Path | Self::Loops => &[],
+            Self::Latency => &[Quantiles, Max, Min, Sum],
+            Self::Utilisation => &[Max, Min, Quantiles],
+            Self::IngressPort | Self::EgressPort => &[Frequent],
+            Self::IngressTime => &[Quantiles],
+            Self::Queue => &[Quantiles, Frequent, Max, Min, Sum],
+            Self::Congestion => &[Quantiles, Max, Min],
+        }
+    }
+
+    /// What its numbers count; `None` of values that are no numbers.
+    pub fn unit(self) -> Option<ValueUnit> {
+        Some(match self {
+            Self::Path | Self::Loops => return None,
+            Self::Latency | Self::IngressTime => ValueUnit::Ns,
+            Self::IngressPort | Self::EgressPort => ValueUnit::Port,
+            Self::Queue => ValueUnit::Packets,
+            Self::Utilisation | Self::Congestion => ValueUnit::Share,
+        })
+    }
+
+    /// The numbers that its codes tell apart where the query does not say, in the value's own unit.
+    pub fn range(self) -> Range {
+        match self {
+            Self::IngressTime => Range { from: 1, to: 100_000_000 },
+            Self::Queue => Range { from: 1, to: 2048 },
+            _ => Range::default(),
+        }
+    }
+}
+
+impl Codes {
+    /// Of a query that has some.
+    pub fn new(query: &Query) -> Option<Self> {
+        let Query { bits, range, .. } = *query;
+        Some(match (query.value, query.aggregation) {
+            (Value::Path | Value::Loops, _) => return None,
+            (Value::Latency | Value::Queue, Aggregation::Sum) | (Value::Queue, _) => {
+                Self::Numbers(Numbers::new(bits, range))
+            }
+            (Value::Latency, _) => Self::Times(Compression::new(bits, range)),
+            (Value::Utilisation, _) => {
+                let scale = Scale::new(bits);
+                Self::Utilisations(scale.codes(), scale)
+            }
+            (Value::IngressPort | Value::EgressPort, _) => Self::Numbers(Numbers::new(bits, Range { from: 1, to: 1 })),
+            (Value::Congestion, _) => {
+                let from = 1 << FULL_BITS.saturating_sub(bits);
+                Self::Numbers(Numbers::new(bits, Range { from, to: (1 << FULL_BITS) - from }))
+            }
+            (Value::IngressTime, _) => Self::Clock(Clock::new(bits, range.to)),
+        })
+    }
+
+    /// The number that a code stands for, in the unit that answers have.
+    pub fn number(&self, value: Value, code: u16) -> f64 {
+        match self {
+            Self::Times(codes) => codes.expand(code.into()) as f64,
+            Self::Utilisations(_, scale) => scale.decode(code as u8),
+            Self::Numbers(codes) if value == Value::Congestion => {
+                codes.expand(code) as f64 / f64::from(1u32 << FULL_BITS)
+            }
+            Self::Numbers(codes) => codes.expand(code) as f64,
+            Self::Clock(clock) => clock.age_ns(code) as f64,
+        }
+    }
+
+    /// By how much a number is off at most, in the unit that answers have, and by which factor:
+    /// whichever is more.
+    pub fn errors(&self, value: Value) -> (f64, f64) {
+        match self {
+            Self::Times(codes) => (0.0, codes.error_factor()),
+            Self::Utilisations(_, scale) => (0.0, scale.error_factor()),
+            Self::Numbers(codes) if value == Value::Congestion => {
+                (codes.error() as f64 / f64::from(1u32 << FULL_BITS), codes.error_factor())
+            }
+            Self::Numbers(codes) => (codes.error() as f64, codes.error_factor()),
+            Self::Clock(clock) => (clock.error_ns() as f64, 1.0),
+        }
+    }
+
+    /// What a packet's code tells that left the network at this time: the code, or how long it was
+    /// before.
+    pub fn sample(&self, code: u16, time_ns: u64) -> u16 {
+        match self {
+            Self::Clock(clock) => clock.age(code, time_ns),
+            _ => code,
+        }
+    }
+}
+
+impl ValueCode {
+    /// Of a query whose value packets carry as a code.
+    pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
+        let Query { value, aggregation, .. } = *query;
+        let codes = Codes::new(query)?;
+        let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
+        let [acts, rounds] = [format!("pint/{}", value.name()), "pint/rounding".into()].map(|label| global(&label));
+        // No hop is number 0, so its argument is free for what all hops have in common.
+        let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
+        let hops = std::array::from_fn(argument);
+        Some(Self { value, aggregation, codes, limits: reservoir(), hops, acts, rounds })
+    }
+
+    /// The hop whose value a packet holds behind a path of `length` switches.
+    pub fn writer(&self, identity: u32, length: usize) -> Option<usize> {
+        let packet = self.acts.packet(&identity.to_be_bytes());
+        (1..=length).rev().find(|hop| self.acts_at(packet, *hop))
+    }
+
+    pub fn codes(&self) -> &Codes {
+        &self.codes
+    }
+}
+
+impl PartialEq for ValueCode {
+    fn eq(&self, other: &Self) -> bool {
+        (self.value, self.aggregation) == (other.value, other.aggregation) && self.codes == other.codes
+    }
+}

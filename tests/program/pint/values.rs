@@ -1,0 +1,388 @@
+//! Values of switches as packets tell of them: against a naive switch with real numbers, by
+//! statistics, and in networks whose queues and ports are known.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use weir::forward::{Forward, Xconnect};
+use weir::pisa::hash::{Global, HashFamily};
+use weir::pisa::{BatchOrder, Disposition, Phv};
+use weir::program::answers::{FlowValues, ValueAnswers};
+use weir::program::pint::query::{Query, Value};
+use weir::program::pint::values::Aggregation;
+use weir::program::pint::values::dataplane::ValueCode;
+use weir::program::pint::{Config, Pint};
+use weir::program::{Needs, Program, ProgramConfig, Schedule};
+use weir::sim::Simulation;
+use weir::switch::{PortInfo, Role, Switch, Telemetry};
+use weir::telemetry::epoch::EpochClock;
+use weir::trace::SplitMix64;
+use weir::wire::{Headers, Net, Shim};
+
+use super::network::setup;
+
+fn config(queries: &str) -> Config {
+    Config { queries: queries.parse().unwrap(), ..Config::default() }
+}
+
+/// The numbers of codes with so many bits: equal steps of `from` as far as a mantissa goes, then
+/// twice as large ones with each power of two; the longest mantissa that reaches `to`.
+fn grid(bits: u32, from: u32, to: u32) -> Vec<f64> {
+    let of = |mantissa: u32| {
+        let per = 1u32 << mantissa;
+        let number = |code: u32| match code / per {
+            0 => f64::from(code),
+            exponent => f64::from(per + code % per) * 2f64.powi(exponent as i32 - 1),
+        };
+        (0..1 << bits).map(|code| number(code) * f64::from(from)).collect::<Vec<_>>()
+    };
+    let all = (0..=bits).rev().map(of);
+    all.into_iter().find(|grid| *grid.last().unwrap() >= f64::from(to)).unwrap()
+}
+
+/// The code of a number, and the number: the next one below it, or the next one above with the
+/// probability that makes the mean right.
+fn round(grid: &[f64], number: f64, random: u32) -> (u32, f64) {
+    let Some(above) = grid.iter().position(|of| *of > number) else {
+        return (grid.len() as u32 - 1, *grid.last().unwrap());
+    };
+    let step = grid[above] - grid[above - 1];
+    let up = number - grid[above - 1] + f64::from(random) % step >= step;
+    let code = if up { above } else { above - 1 };
+    (code as u32, grid[code])
+}
+
+/// The hashes of a query, as §4.1 has them.
+struct Naive {
+    query: Query,
+    acts: Global,
+    rounds: Global,
+    grid: Vec<f64>,
+}
+
+impl Naive {
+    fn new(query: Query, family: &HashFamily) -> Self {
+        let global = |label: &str| Global::new([0, 1, 2, 3].map(|i| family.derive(label, i)));
+        let grid = match query.value {
+            Value::Queue => grid(query.bits, query.range.from, query.range.to),
+            Value::Congestion => grid(query.bits, 1 << (16 - query.bits), 1),
+            _ => grid(query.bits, 1, 1),
+        };
+        Self { query, acts: global(&format!("pint/{}", query.value.name())), rounds: global("pint/rounding"), grid }
+    }
+
+    /// What a packet carries behind hops with these values.
+    fn way(&self, identity: u32, values: &[u32]) -> u32 {
+        let hash = |hash: &Global, argument: u32| {
+            hash.join(hash.packet(&identity.to_be_bytes()), hash.argument(&argument.to_be_bytes()))
+        };
+        let code = |number: f64, hop: u32| round(&self.grid, number, hash(&self.rounds, hop));
+        let hops = (1..).zip(values);
+        match self.query.aggregation {
+            Aggregation::Quantiles | Aggregation::Frequent => {
+                let acts = |hop: u32| f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < 1.0 / f64::from(hop);
+                let (hop, value) = hops.filter(|(hop, _)| acts(*hop)).last().unwrap();
+                code(f64::from(*value), hop).0
+            }
+            Aggregation::Max => values.iter().map(|value| code(f64::from(*value), 0).0).max().unwrap(),
+            Aggregation::Min => values.iter().map(|value| code(f64::from(*value), 0).0).min().unwrap(),
+            Aggregation::Sum => hops.fold((0, 0.0), |(_, sum), (hop, value)| code(sum + f64::from(*value), hop)).0,
+        }
+    }
+}
+
+/// A packet at a switch that has this value.
+fn phv(value: Value, number: u32, hop: u8, last: bool, identity: u32, digest: u16) -> Phv {
+    let headers = Headers { net: Net::Ipv4, proto: 17, shim: hop > 1, ..Headers::default() };
+    let disposition = if last { Disposition::ToHost } else { Disposition::ToFabric };
+    let shim = Shim::default().with_hop(hop);
+    let phv = Phv { headers, disposition, enters: hop == 1, shim, identity, digest, ..Phv::default() };
+    match value {
+        Value::Queue => Phv { queue_depth: number as u16, ..phv },
+        Value::Congestion => Phv { queue_used: number as u16, ..phv },
+        Value::IngressPort => Phv { ingress: number as u16, ..phv },
+        Value::EgressPort => Phv { egress: number as u16, ..phv },
+        _ => unreachable!("of {value:?}"),
+    }
+}
+
+const QUERIES: [&str; 9] = [
+    "queue:bits=8",
+    "queue:bits=3:aggregation=frequent:to=60",
+    "queue:bits=6:aggregation=max:to=1000",
+    "queue:bits=4:aggregation=min:from=4:to=900",
+    "queue:bits=8:aggregation=sum:to=3000",
+    "congestion:bits=5:aggregation=max",
+    "congestion:bits=9",
+    "ingress_port:bits=8",
+    "egress_port:bits=3",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A digest behind the last switch is that of naive switches, alone and beside the path.
+    #[test]
+    fn a_digest_is_that_of_naive_switches(
+        text in prop::sample::select(QUERIES.to_vec()), beside: bool, seed in 0..4u64,
+        hops in prop::collection::vec((0..16u32, any::<u16>()), 1..20), identities in prop::collection::vec(any::<u32>(), 40),
+    ) {
+        let config = config(&if beside { format!("path:bits=3+{text}") } else { text.to_owned() });
+        let family = HashFamily::reproducible(seed);
+        let query = *config.queries.0.last().unwrap();
+        let (naive, program) = (Naive::new(query, &family), ProgramConfig::new::<Pint>(config));
+        let mut replica = program.build(&family).unwrap();
+        replica.name_switch("s");
+        replica.allocate();
+        let values: Vec<_> = hops.iter().map(|(shift, value)| {
+            let number = u32::from(*value) >> shift;
+            if matches!(query.value, Value::IngressPort | Value::EgressPort) { number % 256 } else { number }
+        }).collect();
+        for identity in identities {
+            // What comes in with a packet from a host is no digest.
+            let mut digest = 0xffff;
+            for (hop, number) in (1..).zip(&values) {
+                let last = usize::from(hop) == values.len();
+                let mut phv = phv(query.value, *number, hop, last, identity, digest);
+                replica.egress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
+                digest = phv.digest;
+            }
+            let shift = if beside { 3 } else { 0 };
+            let part = u32::from(digest) >> shift & ((1 << query.bits) - 1);
+            prop_assert_eq!(part, naive.way(identity, &values), "{} {:?}", text, values);
+        }
+    }
+
+    /// The largest and the smallest value of a way are told within the error that is stated, of all
+    /// values that have these.
+    #[test]
+    fn extremes_are_within_their_error(
+        text in prop::sample::select(vec![
+            "queue:bits=8", "queue:bits=5", "congestion:bits=8", "latency:bits=8", "latency:bits=4:from=1us:to=1ms",
+            "utilisation:bits=8", "utilisation:bits=5",
+        ]),
+        largest: bool, seed in 0..4u64, logs in prop::collection::vec(0.0..1.0f64, 1..10), identity: u32,
+    ) {
+        let mut query: Query = text.parse().unwrap();
+        query.aggregation = if largest { Aggregation::Max } else { Aggregation::Min };
+        let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).unwrap();
+        // Numbers that codes reach, and in which unit.
+        let (from, to, unit): (f64, f64, f64) = match query.value {
+            Value::Queue => (1.0, 2000.0, 1.0),
+            Value::Congestion => (1.0, 65_000.0, 65_536.0),
+            Value::Latency => (query.range.from.into(), query.range.to.into(), 1.0),
+            _ => (32_768.0, 67_108_864.0, 16_777_216.0),
+        };
+        let values: Vec<u64> = logs.iter().map(|log| (from * (to / from).powf(*log)).ceil() as u64).collect();
+        let digest = (1..).zip(&values).fold(0, |digest, (hop, value)| code.encode(hop, identity, *value, digest));
+        let extreme = if largest { values.iter().max() } else { values.iter().min() };
+        let truth = *extreme.unwrap() as f64 / unit;
+        let found = code.codes().number(query.value, digest);
+        let (error, factor) = code.codes().errors(query.value);
+        let bound = error.max(truth * (factor - 1.0)).max(truth * (1.0 - 1.0 / factor));
+        prop_assert!((found - truth).abs() <= bound * 1.001 + 1.0 / unit, "{found} for {truth}: {query}");
+    }
+}
+
+/// Sums are right on average, and as far off as randomised rounding makes them: the root mean square
+/// of their errors is that of one rounding a hop at most.
+#[test]
+fn sums_are_right_on_average() {
+    const PACKETS: u32 = 20_000;
+    for (seed, text, values) in [
+        (1, "queue:bits=8:aggregation=sum", vec![3u64, 150, 0, 77, 1, 1, 500, 9]),
+        (2, "queue:bits=5:aggregation=sum:to=4000", vec![200; 12]),
+        (3, "latency:bits=8:aggregation=sum", vec![900, 45_000, 1_200_000, 300, 7_777_777]),
+        (4, "latency:bits=8:aggregation=sum", vec![33; 60]),
+        (5, "queue:bits=8:aggregation=sum", vec![1; 62]),
+    ] {
+        let query: Query = text.parse().unwrap();
+        let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).unwrap();
+        let truth = values.iter().sum::<u64>() as f64;
+        let (unit, factor) = code.codes().errors(query.value);
+        let mut rng = SplitMix64::new(seed);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..PACKETS {
+            let identity = rng.next_u64() as u32;
+            let digest = (1..).zip(&values).fold(0, |digest, (hop, value)| code.encode(hop, identity, *value, digest));
+            let found = code.codes().number(query.value, digest);
+            sum += found;
+            squares += (found - truth).powi(2);
+        }
+        let (mean, deviation) = (sum / f64::from(PACKETS), (squares / f64::from(PACKETS)).sqrt());
+        // A step at the end of the way is twice what its factor says at most, and the variance of a
+        // rounding a quarter of its square.
+        let step = unit.max(2.0 * truth * (factor - 1.0));
+        let bound = 0.5 * step * (values.len() as f64).sqrt();
+        assert!(deviation <= bound, "{text}: {deviation} of {bound}");
+        let off = (mean - truth).abs();
+        // Six standard errors: one in 5 · 10⁸.
+        let limit = 6.0 * deviation.max(1e-9) / f64::from(PACKETS).sqrt();
+        assert!(off <= limit, "{text}: {mean}, not {truth}; {off} of {limit}");
+        assert_eq!(deviation == 0.0, seed == 5, "62 packets are told exactly, and nothing else is: {text}");
+    }
+}
+
+/// A switch is asked for queues and times only as long as a plan in force has queries for them.
+#[test]
+fn needs_follow_the_plan() {
+    let family = HashFamily::reproducible(1);
+    let of = |queries: &str| {
+        let replica = ProgramConfig::new::<Pint>(config(queries)).build(&family).unwrap();
+        [Needs::QUEUE_DEPTH, Needs::HELD].map(|need| replica.needs().contains(need))
+    };
+    assert_eq!(of("path+latency:bits=4"), [false, false]);
+    assert_eq!(of("path+ingress_port:bits=4+egress_port:bits=4"), [false, false]);
+    assert_eq!(of("queue:bits=8+path"), [true, false]);
+    assert_eq!(of("congestion:bits=4:aggregation=max"), [true, false]);
+    assert_eq!(of("ingress_time"), [false, true]);
+    // A later plan asks for queues, and one after that no more.
+    let schedule = Schedule::<Pint>::new(config("path"), config("path").parameters());
+    for (from, queries) in [(100, "path+queue:bits=8"), (200, "path")] {
+        schedule.update(from, config(queries).parameters()).unwrap();
+    }
+    let replica = Pint::dataplane(&config("path"), &family, &schedule).unwrap();
+    const EPOCH: u64 = 1 << 20;
+    let (telemetry, _collecting) = Telemetry::new(vec![replica], EpochClock::new(Some(EPOCH)), 400);
+    let port = || PortInfo { role: Role::Host, mtu: 1500, up: Arc::default(), mac: Arc::default() };
+    let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
+    let mut switch = Switch::new(vec![port(), port()], telemetry, forward, BatchOrder::PacketMajor);
+    for epoch in 90..240 {
+        switch.tick(epoch * EPOCH + 1);
+        // A packet tells its epoch from those before by four bits.
+        let needed = (100..216).contains(&epoch);
+        assert_eq!(switch.needs_queues(), needed, "epoch {epoch}");
+    }
+}
+
+/// The answer of the last simulated epoch for the only value.
+fn only(simulation: &Simulation) -> ValueAnswers {
+    let answers = simulation.last(0).unwrap().values.clone();
+    let [only] = &answers[..] else { panic!("{answers:?}") };
+    assert!(only.lack.is_empty() && only.evicted == 0 && only.found == only.flows.len(), "{only:?}");
+    only.clone()
+}
+
+/// The switch at the other end of the link behind a port.
+fn peer(simulation: &Simulation, switch: u32, port: u16) -> Option<u32> {
+    let network = simulation.network();
+    let place = network.crossed().map(|crossed| crossed.from).find(|place| network.owner(*place) == (switch, port));
+    network.peer(place.unwrap_or_else(|| panic!("s{switch} has a port {port}")))
+}
+
+fn number(name: &str) -> u32 {
+    name[1..].parse().unwrap()
+}
+
+/// In a row of switches packets come and go by the ports between them: each hop has one number, that
+/// of the port to its neighbour on the path, or to a host.
+#[test]
+fn ports_are_those_of_the_links() {
+    for (queries, before) in [("ingress_port:bits=8", true), ("egress_port:bits=8:space=64", false)] {
+        let config = config(&format!("path:bits=8+{queries}"));
+        let setup = setup("line:4", "isp/uniform,flows=20,packets=8000,seed=5", config);
+        let mut simulation = Simulation::new(&setup).unwrap();
+        simulation.epoch(&setup.workload, None);
+        let report = simulation.finish().pop().unwrap();
+        let answers = only(&simulation);
+        assert_eq!((answers.error, answers.error_factor, answers.of_hops), (0.0, 1.0, true));
+        let mut hops = 0;
+        for FlowValues { told, .. } in &answers.flows {
+            let names: Vec<_> = told.iter().map(|hop| hop.switch.as_deref().map(number)).collect();
+            for (place, hop) in told.iter().enumerate().filter(|(_, hop)| hop.samples > 0) {
+                let [only] = &hop.frequent[..] else { panic!("{hop:?}") };
+                assert!(only.share == 1.0 && hop.rank_error < 0.9, "{hop:?}");
+                let neighbour = if before { place.checked_sub(1) } else { Some(place + 1) };
+                let neighbour = neighbour.and_then(|place| names.get(place));
+                if let (Some(switch), None | Some(Some(_))) = (names[place], neighbour) {
+                    assert_eq!(peer(&simulation, switch, only.number as u16), neighbour.copied().flatten());
+                    hops += 1;
+                }
+            }
+        }
+        assert!(hops > 40, "{hops}");
+        let counts = &report.programs["pint"].values[0];
+        assert_eq!((counts.flows, counts.unit, counts.largest_p99), (20, "port", None));
+        assert_eq!(counts.samples, answers.flows.iter().map(FlowValues::samples).sum::<u64>());
+    }
+}
+
+/// Where links are slower than what hosts send, the queue is at the first switch: it shows there and
+/// only there, as long as it becomes; and on the whole way, in its share of the room.
+#[test]
+fn a_queue_shows_where_it_builds_up() {
+    let run = |queries: &str| {
+        let config = Config { packets: 1 << 14, ..config(queries) };
+        let mut setup = setup("line:4", "isp/uniform,flows=12,packets=12000,seed=6", config);
+        // One direction has a ninth more than the links take, so that the room of 28 ms is not full.
+        (setup.epoch, setup.transit, setup.queue_timeout) = (200_000_000, 88_000_000, 28_000_000);
+        let mut probe = Simulation::new(&setup).unwrap();
+        probe.epoch(&setup.workload, None);
+        let generation = probe.network().generation(0);
+        let mut sent = [0u64; 2];
+        generation.flows.iter().for_each(|flow| sent[usize::from(flow.src < flow.dst)] += u64::from(flow.sent));
+        // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
+        let bytes = u64::from(generation.packet_bytes) + 6 + 24;
+        let most = sent.into_iter().max().unwrap();
+        setup.rate = Some(most * bytes * 8 * 5 * 9 / 10);
+        let mut simulation = Simulation::new(&setup).unwrap();
+        simulation.epoch(&setup.workload, None);
+        let report = simulation.finish().pop().unwrap();
+        assert_eq!(report.lost_packets, 0, "{report:?}");
+        (only(&simulation), report, most as f64)
+    };
+    let (answers, report, most) = run("path:bits=8+queue:bits=8:to=4000");
+    let first = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap());
+    let largest = first.map(|of| of.max).fold(0.0, f64::max);
+    // A tenth of the packets waits in the end.
+    assert!((0.08..0.12).contains(&(largest / most)), "{largest} of {most}");
+    let later = answers.flows.iter().flat_map(|flow| &flow.told[1..]).filter_map(|hop| hop.quantiles);
+    assert!(later.clone().count() > 20 && later.clone().all(|of| of.max <= 2.0), "{:?}", later.collect::<Vec<_>>());
+    let counts = &report.programs["pint"].values[0];
+    assert!(counts.largest_p99 >= Some(0.05 * most) && matches!(counts.largest_switch.as_deref(), Some("s0" | "s3")));
+    // On the whole way: what the first switch had, and the others nearly nothing.
+    let means: Vec<_> = ["max", "sum", "min"]
+        .iter()
+        .map(|aggregation| {
+            let (answers, _, _) = run(&format!("queue:bits=8:to=4000:aggregation={aggregation}"));
+            let told: Vec<_> = answers.flows.iter().map(|flow| &flow.told[0]).collect();
+            let samples: u64 = told.iter().map(|told| told.samples).sum();
+            told.iter().map(|told| told.mean.unwrap().mean * told.samples as f64).sum::<f64>() / samples as f64
+        })
+        .collect();
+    assert!(means[0] > 0.02 * most && (means[1] - means[0]).abs() < 4.0 && means[2] <= 1.0, "{means:?}");
+    // A packet waits for up to 22 ms, and there is room for 28 ms.
+    let (answers, _, _) = run("congestion:bits=8:aggregation=max");
+    let largest = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap().max).fold(0.0, f64::max);
+    assert!((0.65..0.95).contains(&largest), "{largest}");
+    // Links without a rate have no queue.
+    let queries = config("path:bits=8+queue:bits=8");
+    let setup = setup("line:4", "isp/uniform,flows=12,packets=4000,seed=6", queries);
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.epoch(&setup.workload, None);
+    simulation.finish();
+    let hops = only(&simulation).flows.into_iter().flat_map(|flow| flow.told);
+    assert!(hops.filter_map(|hop| hop.quantiles).all(|of| of.max == 0.0));
+}
+
+/// The time since each switch received a packet is that of the links that are left.
+#[test]
+fn times_are_those_of_the_links() {
+    let mut setup =
+        setup("line:5", "isp/uniform,flows=20,packets=12000,seed=8", config("path:bits=8+ingress_time:bits=8:to=8ms"));
+    // A link takes a millisecond; packets of as much as that are in one burst.
+    setup.delay = 1_000_000;
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.epoch(&setup.workload, None);
+    simulation.finish();
+    let answers = only(&simulation);
+    let (mut hops, length) = (0, 1_000_000.0);
+    for FlowValues { told, .. } in &answers.flows {
+        for (left, hop) in told.iter().rev().enumerate().filter(|(_, hop)| hop.samples > 30) {
+            let found = hop.quantiles.unwrap().p50;
+            assert!((found - left as f64 * length).abs() <= length / 2.0 + answers.error, "{left} links: {hop:?}");
+            hops += 1;
+        }
+    }
+    assert!(hops > 40, "{hops}");
+}
