@@ -52,6 +52,7 @@ test: setup lint doc ## everything: lints, documentation, unit tests with and wi
 	$(CARGO) test $(LOCKED) --workspace --doc
 
 test-netns: setup ## only the tests between network namespaces
+	$(CARGO) build $(LOCKED) --package pktgen
 	$(CARGO) test $(LOCKED) --test netns
 
 test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some minutes, and not part of `make test`
