@@ -184,8 +184,8 @@ impl Worker {
 #[inline(never)]
 fn tell_backlogs(tx: &[Option<TxQueue>], tx_bursts: &mut TxBursts<Mbuf>) {
     for (port, queue) in (0..).zip(tx) {
-        let held = queue.as_ref().map_or(0, TxQueue::held);
-        let backlog = if held == 0 { Backlog::default() } else { Backlog::new(held as u32, TxQueue::MAX_HELD) };
+        let held = queue.as_ref().and_then(TxQueue::delayed);
+        let backlog = held.map_or(Backlog::default(), |held| Backlog::new(held as u32, TxQueue::MAX_HELD));
         tx_bursts.set_backlog(port, backlog);
     }
 }

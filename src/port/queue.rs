@@ -204,10 +204,10 @@ impl TxQueue {
     /// Most packets that faults hold back.
     pub const MAX_HELD: u32 = HELD as u32;
 
-    /// Packets that faults hold back.
+    /// Packets that faults hold back; `None` where no fault delays any.
     #[inline(always)]
-    pub fn held(&self) -> usize {
-        self.faults.held()
+    pub fn delayed(&self) -> Option<usize> {
+        self.faults.delayed()
     }
 
     /// Packets that a fault drops or delays count as sent for the caller. The device may refuse

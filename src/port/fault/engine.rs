@@ -87,6 +87,11 @@ impl<F: Sealed> Engine<F> {
         self.held.len()
     }
 
+    /// Whether a rule delays packets.
+    pub fn delays(&self) -> bool {
+        self.rules.iter().any(|rule| rule.delay > 0 || rule.jitter > 0 || rule.reorder != Rate(0))
+    }
+
     /// Drops them. Returns their number.
     pub fn forget(&mut self) -> usize {
         let held = self.held.len();

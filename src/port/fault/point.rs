@@ -91,6 +91,13 @@ impl FaultEnd {
         self.engine.as_ref().map_or(0, |engine| engine.held())
     }
 
+    /// The same where some rule delays packets, or some are still held back.
+    #[inline(always)]
+    pub fn delayed(&self) -> Option<usize> {
+        let engine = self.engine.as_ref()?;
+        (engine.delays() || engine.held() > 0).then(|| engine.held())
+    }
+
     #[cold]
     fn change(&mut self, generation: u32) {
         self.seen = generation;

@@ -16,6 +16,7 @@ use super::plan::{Demand, MAX_QUERIES, Share};
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
 use super::values::Aggregation;
+use super::values::dataplane::Codes;
 use super::window::PARTS;
 use crate::program::answers::ValueUnit;
 use crate::text::{named, scaled, serde_as_text, short};
@@ -238,6 +239,14 @@ impl FromStr for Query {
         let least = *SPACE_BYTES.start() * PARTS as u32;
         if query.window_ns.is_some() && query.space.is_some_and(|space| space < least) {
             return Err(format!("{name}: with a window space is at least {least}, for its {PARTS} parts"));
+        }
+        // Codes of equal factors reach whatever they are to reach.
+        if let (Value::Queue | Value::Latency, Some(Codes::Numbers(codes))) = (query.value, Codes::new(&query)) {
+            let most = codes.expand(u16::MAX);
+            if most < to.into() {
+                let bits = query.bits;
+                return Err(format!("{name}: {bits} bits reach {most}, and to is {to}: more bits, or a smaller to"));
+            }
         }
         query.links.check().map_err(|why| format!("{name}: {why}"))?;
         Ok(query)
@@ -464,6 +473,9 @@ mod tests {
         assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
         assert_eq!(refused("path:coding=parts"), "coding=parts: one of hash, fragments");
         assert_eq!(refused("path:bits=5:coding=fragments"), "path: fragments have 1, 2, 4, 8 or 16 bits");
+        assert_eq!(refused("queue:bits=3"), "queue: 3 bits reach 64, and to is 2048: more bits, or a smaller to");
+        let far = refused("latency:aggregation=sum:bits=4");
+        assert!(far.starts_with("latency: 4 bits reach "), "{far}");
         assert_eq!(refused("path:checksum=0"), "checksum=0: a whole number from 1 to 15");
         assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
         assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");

@@ -154,7 +154,7 @@ impl Switches {
         inference.fix(hops.into(), switch_id(sink));
         seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
         let name = |id: u32| {
-            let known = self.names.iter().find(|name| switch_id(name) == id).cloned();
+            let known = self.blind.place(id).map(|place| self.names[place].clone());
             known.unwrap_or_else(|| format!("{UNKNOWN}{id:08x}").into())
         };
         let decided =
@@ -164,11 +164,15 @@ impl Switches {
 
     /// The switches of a path that is known.
     fn coded(&self, path: &[Option<Arc<str>>]) -> Vec<Coded> {
-        let id = |name: &str| {
-            let hexadecimal = name.strip_prefix(UNKNOWN).filter(|_| self.names.iter().all(|known| **known != *name));
-            hexadecimal.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_else(|| switch_id(name))
+        let known = |name: &str| {
+            let place = self.names.binary_search_by(|other| (**other).cmp(name)).ok()?;
+            self.blind.switch(place).cloned()
         };
-        path.iter().flatten().map(|name| self.code.switch(id(name))).collect()
+        let unknown = |name: &str| {
+            let digits = name.strip_prefix(UNKNOWN).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+            self.code.switch(digits.unwrap_or_else(|| switch_id(name)))
+        };
+        path.iter().flatten().map(|name| known(name).unwrap_or_else(|| unknown(name))).collect()
     }
 }
 

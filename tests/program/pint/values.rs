@@ -200,12 +200,14 @@ fn sums_are_right_on_average() {
         let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).unwrap();
         let truth = values.iter().sum::<u64>() as f64;
         let (unit, factor) = code.codes().errors(query.value);
+        let (error, most) = code.codes().errors_of(query.value, values.len() as u8);
         let mut rng = SplitMix64::new(seed);
         let (mut sum, mut squares) = (0.0, 0.0);
         for _ in 0..PACKETS {
             let identity = rng.next_u64() as u32;
             let digest = (1..).zip(&values).fold(0, |digest, (hop, value)| code.encode(hop, identity, *value, digest));
             let found = code.codes().number(query.value, digest);
+            assert!((found - truth).abs() <= error.max(truth * (most - 1.0)), "{text}: {found}");
             sum += found;
             squares += (found - truth).powi(2);
         }

@@ -44,6 +44,16 @@ impl Universe {
         let links = links.map(|pairs| Links::new(switches.len(), pairs.iter().copied()));
         Self { switches, links }
     }
+
+    /// The switch at a place of the list.
+    pub fn switch(&self, place: usize) -> Option<&Coded> {
+        self.switches.get(place)
+    }
+
+    /// The place of the switch with this identifier.
+    pub fn place(&self, id: u32) -> Option<usize> {
+        self.switches.iter().position(|switch| switch.id == id)
+    }
 }
 
 /// What is known of one flow's path.

@@ -107,7 +107,7 @@ impl HopRecorder {
     ) -> ValueAnswers {
         let flows = coding.map_or(Vec::new(), |coding| self.epoch(epoch, coding, records, paths));
         let lack = self.lack_of_window(records, lack);
-        self.meaning.answers(flows, self.flows.evicted(), lack)
+        self.meaning.answers(flows, self.flows.evicted(), lack, 1)
     }
 
     fn lack_of_window(&mut self, records: &[(Arc<str>, &Digests)], lack: &Reasons) -> Reasons {
@@ -161,7 +161,7 @@ impl HopRecorder {
             let ways = streams.flat_map(|(stream, seen)| {
                 let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
                 let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-                by_checksum(&coding.scheme, Value::Latency, seen).into_iter().map(way)
+                by_checksum(&coding.scheme, value, seen).into_iter().map(way)
             });
             for (way, seen) in ways {
                 let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);

@@ -15,6 +15,7 @@ use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::Query;
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
+use crate::program::pint::values::Aggregation;
 
 /// What makes answers of the digests of an epoch.
 pub struct PacketRecorder {
@@ -49,7 +50,15 @@ impl PacketRecorder {
         lack: &Reasons,
     ) -> ValueAnswers {
         let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records));
-        self.meaning.answers(flows, self.evicted, lack.clone())
+        // Each hop rounds a sum anew.
+        let sums = coding.filter(|_| self.meaning.query.aggregation == Aggregation::Sum);
+        let streams = |coding: &Coding| {
+            let id = coding.id;
+            let all = records.iter().flat_map(|(_, record)| record.streams());
+            all.filter(move |(stream, _)| stream.plan == id).map(|(stream, _)| stream.hops).max()
+        };
+        let roundings = sums.and_then(streams).unwrap_or(1);
+        self.meaning.answers(flows, self.evicted, lack.clone(), roundings)
     }
 
     /// The values that the flows of an epoch met, by its records and their sinks. Flows of which no

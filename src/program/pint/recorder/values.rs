@@ -50,14 +50,15 @@ impl Meaning {
         }
     }
 
-    /// Answers with these flows, the most samples first.
-    pub fn answers(&self, mut flows: Vec<FlowValues>, evicted: u64, lack: Reasons) -> ValueAnswers {
+    /// Answers with these flows, the most samples first. The codes of packets were rounded as often
+    /// as `roundings` says at most.
+    pub fn answers(&self, mut flows: Vec<FlowValues>, evicted: u64, lack: Reasons, roundings: u8) -> ValueAnswers {
         flows.sort_unstable_by(|a, b| {
             let place = |flow: &FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
             b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
         });
         let Query { value, aggregation, window_ns, .. } = self.query;
-        let (error, error_factor) = self.codes.errors(value);
+        let (error, error_factor) = self.codes.errors_of(value, roundings);
         ValueAnswers {
             value: value.name(),
             aggregation: aggregation.name(),

@@ -20,7 +20,9 @@ impl Clock {
     /// Codes of `bits` bits that come round after `span_ns` at the earliest, each of at least a
     /// nanosecond.
     pub fn new(bits: u32, span_ns: u32) -> Self {
-        let span = u64::from(span_ns).next_power_of_two().ilog2();
+        // A sixteenth of the span is for times that seem to lie ahead.
+        let parts = (1 << AHEAD) - 1;
+        let span = (u64::from(span_ns) << AHEAD).div_ceil(parts).next_power_of_two().ilog2();
         Self { step: span.saturating_sub(bits), bits }
     }
 
@@ -67,9 +69,9 @@ mod tests {
             let time_ns = time_ns >> 1;
             let clock = Clock::new(bits, span_ns);
             let span = 1u64 << (clock.step + bits);
-            prop_assert!(span >= span_ns.into());
             // Rounding up makes an age shorter by up to a step, and two more are left to the ends.
             let longest = span - (span >> AHEAD);
+            prop_assert!(longest >= span_ns.into());
             let age = (part * longest as f64) as u64;
             prop_assume!(age > 2 << clock.step && age + (2 << clock.step) < longest && time_ns > span);
             let code = clock.encode(time_ns - age, random);

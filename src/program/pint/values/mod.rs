@@ -139,6 +139,19 @@ impl Codes {
         }
     }
 
+    /// The same of a number that was rounded so often, each time with what there was before.
+    ///
+    /// With r roundings that are off by e and by the factor f, a number x becomes (x + r e) fʳ at
+    /// most. Twice the larger part of that is no less than both together.
+    pub fn errors_of(&self, value: Value, roundings: u8) -> (f64, f64) {
+        let (error, factor) = self.errors(value);
+        if roundings <= 1 {
+            return (error, factor);
+        }
+        let all = factor.powi(roundings.into());
+        (2.0 * f64::from(roundings) * error * all, 1.0 + 2.0 * (all - 1.0))
+    }
+
     /// What a packet's code tells that left the network at this time: the code, or how long it was
     /// before.
     pub fn sample(&self, code: u16, time_ns: u64) -> u16 {

@@ -217,3 +217,31 @@ fn latencies_are_those_of_a_path() {
     }
     assert_ne!(last[0].told[1].switch, last[1].told[1].switch);
 }
+
+/// Beside a path with a checksum all packets that carry a value of a hop count, whatever the value.
+#[test]
+fn every_value_counts_beside_a_checksum() {
+    for value in ["latency:bits=5", "queue:bits=6", "egress_port:bits=8", "ingress_time:bits=8", "congestion:bits=5"] {
+        let queries = format!("path:bits=5:checksum=3+{value}").parse().unwrap();
+        let config = Config { queries, ..Config::default() };
+        let query = config.queries.0[1];
+        let mut paths = Recorder::new(&config);
+        let mut values = HopRecorder::new(Meaning::new(query).unwrap(), 9);
+        paths.name(&"a".into());
+        let (family, coding) = coding(&config);
+        let scheme = &coding.scheme;
+        let mut buffer = ReportBuffer::with_capacity(64);
+        for identity in 0..64 {
+            let digest =
+                scheme.encode(&scheme.switch(switch_id("a")), Measured { hop: 1, identity, ..Measured::default() }, 0);
+            let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns: 1 << 40, plan: coding.id, flow, hops: 1, identity, digest });
+        }
+        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let records = [("a".into(), &record)];
+        paths.epoch(1, &coding, &records);
+        let found = values.epoch(1, &coding, &records, &paths);
+        let [flow] = &found[..] else { panic!("{value}: {found:?}") };
+        assert_eq!((flow.samples(), flow.checksum.is_some()), (64, true), "{value}");
+    }
+}
