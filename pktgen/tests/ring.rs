@@ -71,10 +71,9 @@ fn too_much_loss_ends_with_3() {
 fn a_known_delay_is_found() {
     let report = through_ring("--packets 2000 --rate 20kpps --fault rx:delay=5ms");
     assert_eq!(count(&report, "/received/packets"), 2000);
-    assert!(count(&report, "/latency/min_ns") >= 4_990_000, "{report:#}");
-    // Other processes may hold the core up.
-    assert!(count(&report, "/latency/p50_ns") < 20_000_000, "{report:#}");
-    assert!(count(&report, "/own/p50_ns") < 2_000_000, "{report:#}");
+    // Other processes may hold the core up, but not at each of the packets.
+    assert!((4_990_000..15_000_000).contains(&count(&report, "/latency/min_ns")), "{report:#}");
+    assert!(count(&report, "/own/min_ns") < 2_000_000, "{report:#}");
 }
 
 #[test]

@@ -104,8 +104,7 @@ fn a_delay_of_the_switch_is_measured() {
     let weir = bench.start(Link::Veth, "--fault port2=tx:delay=20ms");
     let report = bench.run("--packets 2000 --rate 2kpps");
     weir.stop();
-    assert!(count(&report, "/latency/min_ns") >= 20_000_000, "{report:#}");
-    assert!(count(&report, "/latency/p50_ns") < 60_000_000, "{report:#}");
+    assert!((20_000_000..60_000_000).contains(&count(&report, "/latency/min_ns")), "{report:#}");
 }
 
 /// The switch's answers are held against what was sent while it is sent: it tells every packet that
