@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir::trace::CaptureReader;
@@ -27,6 +28,36 @@ fn through_ring(line: &str) -> Value {
 
 fn count(report: &Value, pointer: &str) -> u64 {
     report.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {report:#}"))
+}
+
+/// The exit of a run that is interrupted after `signal`, if given; it must end by itself.
+fn ends(line: &str, signal: Option<Duration>) -> Option<i32> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.args(format!("run {line} --no-huge-pages --quiet").split_ascii_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+    if let Some(after) = signal {
+        std::thread::sleep(after);
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.is_ok_and(|status| status.success()));
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().expect("waits") {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("is killed");
+    child.wait().expect("waits");
+    None
+}
+
+/// Nobody takes the frames from the ring, or there are no buffers for them.
+#[test]
+fn a_run_ends_when_nothing_is_taken() {
+    assert_eq!(ends("--tx ring:a --duration 200ms --rate 100kpps", None), Some(0));
+    assert_eq!(ends("--tx ring:a --duration 200ms", None), Some(0));
+    assert_eq!(ends("--tx ring:a --packets 1M --rate 100kpps", Some(Duration::from_secs(2))), Some(0));
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub struct Core<'a, S: Source> {
     /// Nanoseconds a cycle, times 2³².
     scale: u64,
     start: u64,
+    /// Cycles after the start from which on nothing is picked, also what is due.
+    latest: u64,
     sending: bool,
     exhausted: Option<u64>,
     last: u64,
@@ -88,7 +90,9 @@ pub struct Core<'a, S: Source> {
 impl<'a, S: Source> Core<'a, S> {
     pub fn new(job: Job<'a, S>) -> Self {
         let scale = ((1_000_000_000u128 << 32) / u128::from(job.hz.max(1))) as u64;
+        let grace = if job.schedule.is_unpaced() { 0 } else { job.end / GRACE };
         Self {
+            latest: job.end.saturating_add(grace),
             job,
             picks: ArrayVec::new(),
             frames: Burst::new(),
@@ -139,14 +143,25 @@ impl<'a, S: Source> Core<'a, S> {
         ((u128::from(cycles) * u128::from(self.scale)) >> 32) as u64
     }
 
+    /// Sends what is due, and ends when that is over, whatever the device takes.
     #[inline(always)]
     fn send(&mut self, now: u64) {
+        if self.exhausted.is_none() && (now >= self.latest || self.job.control.stop_sending.load(Relaxed)) {
+            self.exhausted = Some(now);
+        }
+        self.attempt(now);
+        if let Some(since) = self.exhausted
+            && (self.picks.is_empty() || now > since + self.job.hz / 1000 * LAST_MS)
+        {
+            self.end_sending();
+        }
+    }
+
+    #[inline(always)]
+    fn attempt(&mut self, now: u64) {
         if self.picks.is_empty() {
             self.pick(now);
             if self.picks.is_empty() {
-                if self.exhausted.is_some() {
-                    self.end_sending();
-                }
                 return;
             }
         }
@@ -155,11 +170,6 @@ impl<'a, S: Source> Core<'a, S> {
             return;
         }
         self.transmit();
-        if let Some(since) = self.exhausted
-            && now > since + self.job.hz / 1000 * LAST_MS
-        {
-            self.end_sending();
-        }
     }
 
     /// Picks what is due.
@@ -168,12 +178,12 @@ impl<'a, S: Source> Core<'a, S> {
         if self.exhausted.is_some() {
             return;
         }
-        let Job { source, schedule, burst, end, truth, control, .. } = &mut self.job;
+        let Job { source, schedule, burst, end, truth, .. } = &mut self.job;
         if let Some(truth) = truth {
             let (paused, cycles) = truth.pause();
             schedule.delay(cycles);
             // A run that is over ends in a pause as well.
-            if paused && now < *end && !control.stop_sending.load(Relaxed) {
+            if paused && now < *end {
                 return;
             }
         }
@@ -188,9 +198,7 @@ impl<'a, S: Source> Core<'a, S> {
             schedule.advance(S::length(&pick), || source.next_time_ns());
             self.picks.push(pick);
         }
-        let grace = if schedule.is_unpaced() { 0 } else { *end / GRACE };
-        let late = now >= end.saturating_add(grace);
-        if over || late || schedule.due() >= *end || control.stop_sending.load(Relaxed) {
+        if over || schedule.due() >= *end {
             self.exhausted = Some(now);
         }
         if !self.picks.is_empty() && !self.job.schedule.is_unpaced() {
