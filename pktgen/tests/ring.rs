@@ -73,6 +73,14 @@ fn all_that_is_sent_comes_back() {
     assert!(count(&report, "/latency/packets") == 20_000 && report["own"]["min_ns"].is_u64(), "{report:#}");
 }
 
+/// The gap behind the last packet is part of the run.
+#[test]
+fn few_packets_keep_the_rate() {
+    let report = through_ring("--packets 2 --rate 10pps --duration 20s");
+    let seconds = report["seconds"].as_f64().unwrap();
+    assert!(count(&report, "/sent/packets") == 2 && seconds >= 0.1999, "{report:#}");
+}
+
 #[test]
 fn cores_share_the_packets() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {

@@ -67,6 +67,8 @@ pub struct Core<'a, S: Source> {
     /// Frames that are to be sent next, and the buffers that they are written to.
     picks: ArrayVec<S::Pick, MAX_BURST>,
     frames: Burst,
+    /// The epoch that the frames were written with.
+    filled: Option<u64>,
     came: Burst,
     /// Nanoseconds a cycle, times 2³².
     scale: u64,
@@ -76,8 +78,8 @@ pub struct Core<'a, S: Source> {
     sending: bool,
     exhausted: Option<u64>,
     last: u64,
-    /// When the frame that was picked last was due.
-    last_due: u64,
+    /// Cycles that the frame that was picked last takes on the schedule.
+    last_gap: u64,
     sent: Sent,
     unsent: u64,
     send_rounds: u64,
@@ -96,13 +98,14 @@ impl<'a, S: Source> Core<'a, S> {
             job,
             picks: ArrayVec::new(),
             frames: Burst::new(),
+            filled: None,
             came: Burst::new(),
             scale,
             start: 0,
             sending: true,
             exhausted: None,
             last: 0,
-            last_due: 0,
+            last_gap: 0,
             sent: Sent::default(),
             unsent: 0,
             send_rounds: 0,
@@ -159,43 +162,51 @@ impl<'a, S: Source> Core<'a, S> {
 
     #[inline(always)]
     fn attempt(&mut self, now: u64) {
-        if self.picks.is_empty() {
-            self.pick(now);
-            if self.picks.is_empty() {
-                return;
-            }
+        let mut paused = false;
+        if let Some(truth) = &mut self.job.truth {
+            let cycles;
+            (paused, cycles) = truth.pause();
+            self.job.schedule.delay(cycles);
         }
-        if self.frames.is_empty() && !self.fill(now) {
+        if self.picks.is_empty() {
+            self.pick(now, paused);
+        }
+        if paused || self.picks.is_empty() {
+            return;
+        }
+        if self.frames.is_empty() && !self.allocate() {
             self.starved_rounds += 1;
             return;
+        }
+        // Frames that the device did not take in the last epoch are of this one now.
+        if self.filled != Some(self.epoch()) {
+            self.fill(now);
         }
         self.transmit();
     }
 
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        self.job.truth.as_ref().map_or(0, |truth| truth.epoch())
+    }
+
     /// Picks what is due.
     #[inline(always)]
-    fn pick(&mut self, now: u64) {
+    fn pick(&mut self, now: u64, paused: bool) {
         if self.exhausted.is_some() {
             return;
         }
-        let Job { source, schedule, burst, end, truth, .. } = &mut self.job;
-        if let Some(truth) = truth {
-            let (paused, cycles) = truth.pause();
-            schedule.delay(cycles);
-            // A run that is over ends in a pause as well.
-            if paused && now < *end {
-                return;
-            }
-        }
+        let Job { source, schedule, burst, end, .. } = &mut self.job;
         let first = schedule.due();
         let mut over = false;
-        while self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
-            self.last_due = schedule.due();
+        while !paused && self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
+            let due = schedule.due();
             let Some(pick) = source.pick() else {
                 over = true;
                 break;
             };
             schedule.advance(S::length(&pick), || source.next_time_ns());
+            self.last_gap = schedule.due().saturating_sub(due);
             self.picks.push(pick);
         }
         if over || schedule.due() >= *end {
@@ -208,21 +219,25 @@ impl<'a, S: Source> Core<'a, S> {
         }
     }
 
-    /// Writes the picked frames. False when there are no buffers.
+    /// Takes buffers for the picked frames. False when there are none.
     #[inline(always)]
-    fn fill(&mut self, now: u64) -> bool {
-        if !self.job.pool.alloc_bulk(&mut self.frames, self.picks.len()) {
-            return false;
-        }
-        let epoch = self.job.truth.as_ref().map_or(0, |truth| truth.epoch() as u8);
-        let stamp = Stamp { tag: self.job.tag, epoch, at_ns: self.ns(now) };
+    fn allocate(&mut self) -> bool {
+        self.filled = None;
+        self.job.pool.alloc_bulk(&mut self.frames, self.picks.len())
+    }
+
+    /// Writes the picked frames.
+    #[inline(always)]
+    fn fill(&mut self, now: u64) {
+        let epoch = self.epoch();
+        self.filled = Some(epoch);
+        let stamp = Stamp { tag: self.job.tag, epoch: epoch as u8, at_ns: self.ns(now) };
         for (pick, frame) in self.picks.iter().zip(&mut self.frames) {
             // Buffers hold the longest frame of the source.
             if frame.resize(usize::from(S::length(pick))) {
                 self.job.source.fill(pick, stamp, frame.bytes_mut());
             }
         }
-        true
     }
 
     #[inline(always)]
@@ -294,8 +309,6 @@ impl<'a, S: Source> Core<'a, S> {
         if let Some(truth) = self.job.truth.take() {
             truth.finish();
         }
-        // The gap behind the last frame is its own.
-        let gap = self.job.schedule.due().saturating_sub(self.last_due);
         CoreResult {
             source: self.job.source,
             sent: self.sent,
@@ -306,7 +319,8 @@ impl<'a, S: Source> Core<'a, S> {
             send_rounds: self.send_rounds,
             full_rounds: self.full_rounds,
             starved_rounds: self.starved_rounds,
-            cycles: self.last + gap,
+            // The gap behind the last frame is its own.
+            cycles: self.last + self.last_gap,
         }
     }
 }
