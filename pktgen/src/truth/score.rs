@@ -15,6 +15,8 @@ use crate::traffic::MALFORMED_SOURCE;
 
 /// Epochs whose truth waits for an answer.
 const KEPT: usize = 256;
+/// Flows of all of them.
+const KEPT_FLOWS: usize = 1 << 22;
 /// Flows that an answer is asked for.
 const ALL: usize = 1 << 20;
 /// Answers that are asked for at once.
@@ -68,6 +70,8 @@ pub struct ScoreSummary {
     pub lost_packets: u64,
     /// Epochs that were sent and that no answer came about.
     pub unanswered_epochs: u64,
+    /// Epochs that were sent and that an answer passed over, or whose truth is not known.
+    pub unscored_epochs: u64,
 }
 
 impl ScoreSummary {
@@ -84,6 +88,9 @@ impl ScoreSummary {
                 self.exact_loss_epochs, self.loss_epochs
             ));
         }
+        if self.unscored_epochs > 0 {
+            words.push(format!("{} epochs not scored", self.unscored_epochs));
+        }
         if words.is_empty() { "no answer yet".into() } else { words.join("; ") }
     }
 
@@ -98,6 +105,9 @@ impl ScoreSummary {
 #[derive(Debug, Default)]
 struct Known {
     flows: FxHashMap<Flow, Counts>,
+    /// No truth: a core could not hand it over.
+    unknown: bool,
+    unscored: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +122,9 @@ pub struct Scorer {
     client: Client,
     top: usize,
     truths: BTreeMap<u64, Known>,
+    newest: Option<u64>,
+    /// The newest epoch that is not kept any more.
+    gone: Option<u64>,
     heavy_after: Option<u64>,
     losses_after: Option<u64>,
     /// Tasks that the switch answers; found out by the first question.
@@ -128,6 +141,8 @@ impl Scorer {
             client,
             top,
             truths: BTreeMap::new(),
+            newest: None,
+            gone: None,
             heavy_after: None,
             losses_after: None,
             has: [None, None],
@@ -142,17 +157,49 @@ impl Scorer {
         if truth.flows.is_empty() {
             return;
         }
-        let before = truth.epoch.saturating_sub(1);
-        self.heavy_after.get_or_insert(before);
-        self.losses_after.get_or_insert(before);
         let flows = truth.flows.iter().map(|flow| {
             let lost = flow.sent_packets.saturating_sub(flow.received_packets);
             (flow.flow, Counts { packets: flow.sent_packets, bytes: flow.sent_bytes, lost })
         });
-        self.truths.insert(truth.epoch, Known { flows: flows.collect() });
-        if self.truths.len() > KEPT {
-            self.truths.pop_first();
+        self.insert(truth.epoch, Known { flows: flows.collect(), ..Known::default() });
+    }
+
+    /// Takes note of an epoch of which nothing is known: no answer about it is scored.
+    pub fn miss(&mut self, epoch: u64) {
+        self.insert(epoch, Known { unknown: true, ..Known::default() });
+    }
+
+    fn insert(&mut self, epoch: u64, known: Known) {
+        let before = epoch.saturating_sub(1);
+        self.heavy_after.get_or_insert(before);
+        self.losses_after.get_or_insert(before);
+        self.newest = self.newest.max(Some(epoch));
+        if self.gone >= Some(epoch) {
+            self.summary.unscored_epochs += 1;
+            return;
         }
+        self.truths.insert(epoch, known);
+        let flows = |truths: &BTreeMap<u64, Known>| truths.values().map(|known| known.flows.len()).sum::<usize>();
+        while self.truths.len() > KEPT || self.truths.len() > 1 && flows(&self.truths) > KEPT_FLOWS {
+            let Some((epoch, _)) = self.truths.pop_first() else { break };
+            self.gone = self.gone.max(Some(epoch));
+            self.summary.unscored_epochs += 1;
+        }
+    }
+
+    /// Drops what all answers are about.
+    fn drop_scored(&mut self) {
+        let Some(done) = self.scored_until() else { return };
+        let left = self.truths.split_off(&done.saturating_add(1));
+        let scored = std::mem::replace(&mut self.truths, left);
+        self.summary.unscored_epochs += scored.values().filter(|known| known.unscored).count() as u64;
+        self.gone = self.gone.max(scored.last_key_value().map(|(epoch, _)| *epoch));
+    }
+
+    /// Epochs that an answer passed over.
+    fn pass(&mut self, after: u64, until: u64) {
+        let passed = self.truths.iter_mut().filter(|(epoch, _)| (after + 1..=until).contains(*epoch));
+        passed.for_each(|(_, known)| known.unscored = true);
     }
 
     /// The newest epoch of which both the truth and all answers are known.
@@ -162,12 +209,15 @@ impl Scorer {
     }
 
     pub fn summary(&self) -> ScoreSummary {
-        let (n, scored) = (self.summary.heavy_epochs, self.scored_until().unwrap_or_default());
+        let n = self.summary.heavy_epochs;
+        let done = |epoch: u64| self.scored_until().is_some_and(|scored| epoch <= scored);
+        let unscored = self.truths.iter().filter(|(epoch, known)| done(**epoch) && known.unscored).count() as u64;
         let mean = |sum: f64| (n > 0).then(|| sum / n as f64);
         ScoreSummary {
             mean_recall: mean(self.recall),
             mean_relative_error: mean(self.error),
-            unanswered_epochs: self.truths.range(scored + 1..).count() as u64,
+            unanswered_epochs: self.truths.keys().filter(|epoch| !done(**epoch)).count() as u64,
+            unscored_epochs: self.summary.unscored_epochs + unscored,
             ..self.summary.clone()
         }
     }
@@ -186,6 +236,7 @@ impl Scorer {
             let Some(score) = self.ask_losses()? else { break };
             losses.extend(score);
         }
+        self.drop_scored();
         Ok((heavy, losses))
     }
 
@@ -205,7 +256,7 @@ impl Scorer {
     }
 
     fn newest(&self) -> Option<u64> {
-        self.truths.last_key_value().map(|(epoch, _)| *epoch)
+        self.newest
     }
 
     /// `None` when there is nothing new; `Some(None)` of an answer that cannot be scored.
@@ -216,11 +267,14 @@ impl Scorer {
         }
         let query = format!("/v1/heavy?after={after}&top={ALL}");
         let Some(answer) = self.answered::<HeavyFlows>(0, &query)? else { return Ok(None) };
-        let Some((first, last)) = answer.first_epoch.zip(answer.last_epoch).filter(|(_, last)| *last <= newest) else {
-            return Ok(None);
-        };
+        let covered = answer.first_epoch.zip(answer.last_epoch);
+        let Some((first, last)) = covered.filter(|covered| is_new(*covered, after, newest)) else { return Ok(None) };
         self.heavy_after = Some(last);
-        let Some(truth) = self.truth(first, last) else { return Ok(Some(None)) };
+        self.pass(after, first.saturating_sub(1));
+        let Some(truth) = self.truth(first, last) else {
+            self.pass(after, last);
+            return Ok(Some(None));
+        };
         let score = score_heavy(&answer, &truth, self.top);
         self.summary.heavy_epochs += 1;
         self.recall += score.recall;
@@ -236,9 +290,13 @@ impl Scorer {
         let query = format!("/v1/losses?after={after}&top={ALL}");
         let Some(answer) = self.answered::<Losses>(1, &query)? else { return Ok(None) };
         let covered = answer.covered.first_epoch.zip(answer.covered.last_epoch);
-        let Some((first, last)) = covered.filter(|(_, last)| *last <= newest) else { return Ok(None) };
+        let Some((first, last)) = covered.filter(|covered| is_new(*covered, after, newest)) else { return Ok(None) };
         self.losses_after = Some(last);
-        let Some(truth) = self.truth(first, last).filter(|_| answer.unknown_epochs == 0) else { return Ok(Some(None)) };
+        self.pass(after, first.saturating_sub(1));
+        let Some(truth) = self.truth(first, last).filter(|_| answer.unknown_epochs == 0) else {
+            self.pass(after, last);
+            return Ok(Some(None));
+        };
         let score = score_losses(last, &answer, &truth);
         self.summary.loss_epochs += 1;
         self.summary.exact_loss_epochs += u64::from(score.is_exact());
@@ -254,6 +312,8 @@ impl Scorer {
                 self.has[task] = Some(true);
                 Ok(Some(answer))
             }
+            // It has a program for this: the refusal passes.
+            Err(ClientError::Refused { .. }) if self.has[task] == Some(true) => Ok(None),
             Err(ClientError::Refused { error }) => {
                 self.has[task] = Some(false);
                 if self.has == [Some(false); 2] { Err(ClientError::Refused { error }) } else { Ok(None) }
@@ -263,10 +323,10 @@ impl Scorer {
     }
 
     /// The sums over these epochs; epochs in which nothing was sent count as empty. `None` when the
-    /// truth of the first is not known any more.
+    /// truth of one is not known, or not any more.
     fn truth(&self, first: u64, last: u64) -> Option<FxHashMap<Flow, Counts>> {
-        let oldest = *self.truths.first_key_value()?.0;
-        if last < oldest || first < oldest && self.truths.len() == KEPT {
+        let mut known = self.truths.range(first..=last).map(|(_, known)| known);
+        if self.gone >= Some(first) || known.any(|known| known.unknown) {
             return None;
         }
         let mut sums: FxHashMap<Flow, Counts> = FxHashMap::default();
@@ -280,6 +340,11 @@ impl Scorer {
         }
         (!sums.is_empty()).then_some(sums)
     }
+}
+
+/// Whether an answer is about epochs that were not asked for before, and all of which were sent.
+fn is_new((first, last): (u64, u64), after: u64, newest: u64) -> bool {
+    first <= last && last > after && last <= newest
 }
 
 fn is_strange(flow: &Flow) -> bool {
@@ -359,6 +424,15 @@ mod tests {
         let score = score_heavy(&serde_json::from_value(answer).unwrap(), &truth, 2);
         assert_eq!(score.recall, 1.0);
         assert!((score.average_relative_error - 0.05).abs() < 1e-12);
+    }
+
+    /// A switch may answer with any numbers.
+    #[test]
+    fn answers_about_no_new_epoch_are_left_out() {
+        assert!(is_new((6, 9), 5, 9) && is_new((9, 9), 5, 9));
+        for covered in [(9, 8), (3, 5), (6, 10), (u64::MAX, 0)] {
+            assert!(!is_new(covered, 5, 9), "{covered:?}");
+        }
     }
 
     #[test]
