@@ -243,7 +243,8 @@ fn drive<S: Source>(
         let supervised = supervise(&control, &threads, plan, receives, hz, || Progress::of(&lives, 0.0), progress);
         control.stop.store(true, Relaxed);
         let results = threads.into_iter().map(joined).collect::<Result<Vec<_>>>();
-        supervised.and(results)
+        // A core's error is the cause of the other.
+        results.and_then(|results| supervised.map(|()| results))
     })?;
     Ok(RunResult { cores: results, hz })
 }
