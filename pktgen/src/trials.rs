@@ -69,6 +69,11 @@ enum Until {
     Packets(u64),
 }
 
+/// A trial that is slower than asked for by this part is none of that rate; in a shorter one, in
+/// seconds, it is the kernel's doing.
+const SHORT: f64 = 0.01;
+const LONG: f64 = 0.01;
+
 impl Session {
     fn open(arguments: &run::Arguments) -> Result<Self, Failure> {
         if arguments.rx.is_none() {
@@ -79,6 +84,9 @@ impl Session {
         };
         if arguments.epochs()?.is_some() || shape.packets.is_some() {
             return Err(Failure::Usage("--truth, --score, --packets: with pktgen run alone".into()));
+        }
+        if arguments.max_loss.is_some() || arguments.hgrm.is_some() || arguments.hlog.is_some() {
+            return Err(Failure::Usage("--max-loss, --hgrm, --hlog: with pktgen run alone".into()));
         }
         let Pace::Rate(rate, _) = arguments.pace() else { unreachable!("no capture") };
         let stop = run::stopped_by_signals()?;
@@ -113,7 +121,13 @@ impl Session {
         if self.stop.load(Relaxed) {
             return Err(anyhow!("stopped by a signal"));
         }
-        Ok(Report::new(pace, true, &self.rig, &result, None))
+        let report = Report::new(pace, true, &self.rig, &result, None);
+        if report.seconds >= LONG && report.sent.rate_error.is_some_and(|error| error < -SHORT) {
+            let (sent, asked) = (report.sent.packets_per_second, report.sent.asked_packets_per_second);
+            let why = "the rate was not held; give a lower --rate, or more cores";
+            return Err(anyhow!("{why}: {sent:.0} of {:.0} packets per second", asked.unwrap_or_default()));
+        }
+        Ok(report)
     }
 
     fn arrivals(&self) -> Arrivals {
@@ -143,7 +157,7 @@ impl Session {
 
 /// Loss and load of a trial, said as it ends.
 fn told(part: f64, report: &Report) -> Trial {
-    let loss = report.received.as_ref().map_or(1.0, |received| received.lost_share);
+    let loss = report.losses().filter(|_| report.sent.packets > 0).map_or(1.0, |losses| losses.lost_share);
     let load = report.sent.packets_per_second;
     eprintln!("{:6.2} %: {:.6} Mpps, {:.4} % lost", 100.0 * part, load / 1e6, 100.0 * loss);
     Trial { asked: part, load, loss }
@@ -214,14 +228,20 @@ struct BackToBackReport {
 
 impl BackToBack {
     pub fn run(&self) -> Result<(), Failure> {
+        if self.run.duration.is_some() {
+            return Err(Failure::Usage("--duration: a burst ends with its packets".into()));
+        }
         let mut session = Session::open(&self.run)?;
         let mut bursts_packets = Vec::new();
         for _ in 0..self.repeat {
             let longest = longest_burst(self.max_packets, |packets| {
                 let report = session.trial(session.rate, Until::Packets(packets))?;
-                let lost = report.received.as_ref().map_or(packets, |received| received.lost_packets);
+                let lost = report.losses().map_or(packets, |losses| losses.lost_packets);
                 eprintln!("{packets} packets: {lost} lost");
-                anyhow::Ok(lost == 0)
+                if report.sent.packets != packets {
+                    return Err(anyhow!("only {} of {packets} packets were sent", report.sent.packets));
+                }
+                Ok(lost == 0)
             });
             bursts_packets.push(longest?);
         }

@@ -170,6 +170,9 @@ fn a_capture_is_sent_as_it_is() {
     let seconds = report["seconds"].as_f64().unwrap();
     assert!(seconds >= 0.0499, "not faster than twice its own timing: {report:#}");
     assert!(frames(&captured) == frames(&sent));
+    let report = through_ring(&format!("--pcap {} --speed 2", captured.display()));
+    assert!(report.pointer("/received/lost_packets").is_none(), "captures are not followed: {report:#}");
+    assert_eq!((count(&report, "/received/foreign_packets"), &report["sent"]["limited_by"]), (2000, &Value::Null));
 }
 
 #[test]
@@ -215,7 +218,21 @@ fn histograms_are_written() {
 
 #[test]
 fn wrong_usage_ends_with_2() {
-    for line in ["run", "run --tx ring:a --rate 1Gbps", "run --tx null --size 63", "run --tx null --flows 1G"] {
+    let both = "--tx ring:a --rx ring:a";
+    for line in [
+        "run",
+        "run --tx ring:a --rate 1Gbps",
+        "run --tx null --size 63",
+        "run --tx null --flows 1G",
+        "run --tx null --arrivals poisson",
+        &format!("run {both} --drain 2h"),
+        &format!("run {both} --pcap a --max-loss 1%"),
+        &format!("run {both} --pcap a --hgrm b"),
+        &format!("run {both} --truth a --max-error 1%"),
+        &format!("throughput {both} --max-loss 1%"),
+        &format!("steps {both} --hlog a"),
+        &format!("back-to-back {both} --duration 1s"),
+    ] {
         assert_eq!(pktgen(line).status.code(), Some(2), "{line}");
     }
 }

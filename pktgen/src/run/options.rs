@@ -79,11 +79,11 @@ pub struct Arguments {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
     /// How gaps vary around their mean: constant, poisson, or on-off:ON,OFF such as on-off:10ms,90ms
-    #[arg(long, value_name = "ARRIVALS", default_value = "constant")]
+    #[arg(long, value_name = "ARRIVALS", default_value = "constant", requires = "rate")]
     arrivals: Arrivals,
     /// Length of the run [10s; with --packets or --pcap until all are sent]
     #[arg(long, value_name = "LENGTH", value_parser = words::time)]
-    duration: Option<Duration>,
+    pub duration: Option<Duration>,
     /// Number of packets
     #[arg(long, value_name = "N", value_parser = words::count, conflicts_with = "pcap")]
     packets: Option<u64>,
@@ -106,8 +106,8 @@ pub struct Arguments {
     /// Share of frames with a wrong IP header; they come from 198.51.100.1
     #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with = "pcap")]
     malformed: f64,
-    /// Silence after which all that is to come back has come
-    #[arg(long, value_name = "LENGTH", value_parser = words::time, default_value = "200ms")]
+    /// Silence after which all that is to come back has come, at most 1h
+    #[arg(long, value_name = "LENGTH", value_parser = drain, default_value = "200ms")]
     pub drain: Duration,
     /// Faults of the own ports, as with `weir run`: tx:drop=1%;rx:delay=5ms
     #[arg(long, value_name = "SPEC")]
@@ -136,13 +136,13 @@ pub struct Arguments {
     #[arg(long, value_name = "LENGTH", value_parser = words::time)]
     epoch_pause: Option<Duration>,
     /// Writes the latencies' percentiles for HdrHistogram's plotter
-    #[arg(long, value_name = "FILE", requires = "rx")]
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
     pub hgrm: Option<PathBuf>,
     /// Writes the latencies as an HdrHistogram log
-    #[arg(long, value_name = "FILE", requires = "rx")]
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
     pub hlog: Option<PathBuf>,
     /// Ends with exit code 3 if a larger share of the frames is lost
-    #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx")]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx", conflicts_with = "pcap")]
     pub max_loss: Option<f64>,
     /// One JSON document in place of text
     #[arg(long)]
@@ -191,6 +191,7 @@ impl Traffic {
 const EPOCH: Duration = Duration::from_nanos(1 << 26);
 const SCORED_PAUSE: Duration = Duration::from_millis(2);
 const DURATION: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3600);
 
 impl Arguments {
     pub fn traffic(&self) -> Result<Traffic, Failure> {
@@ -262,10 +263,13 @@ impl Arguments {
     /// The epochs that truth is kept of, and who is asked about them; `None` without --truth and
     /// --score.
     pub fn epochs(&self) -> Result<Option<(EpochTime, Option<Scorer>)>, Failure> {
+        if self.max_error.is_some() && self.score.is_none() && self.score_socket.is_none() {
+            return Err(Failure::Usage("--max-error: with --score".into()));
+        }
         let mut scorer = self.scorer()?;
         if self.truth.is_none() && scorer.is_none() {
-            let alone = self.epoch.is_some() || self.epoch_pause.is_some() || self.max_error.is_some();
-            let wrong = "--epoch, --epoch-pause, --max-error: with --truth or --score";
+            let alone = self.epoch.is_some() || self.epoch_pause.is_some();
+            let wrong = "--epoch, --epoch-pause: with --truth or --score";
             return if alone { Err(Failure::Usage(wrong.into())) } else { Ok(None) };
         }
         let switch = scorer.as_mut().map(Scorer::epoch_ns).transpose().context("--score")?;
@@ -274,7 +278,7 @@ impl Arguments {
         if switch.is_some_and(|switch| u128::from(switch) != length.as_nanos()) {
             return Err(Failure::Usage(format!("--epoch {length:?}: those of the switch are {switch:?} ns")));
         }
-        let range = Duration::from_millis(1)..=Duration::from_secs(3600);
+        let range = Duration::from_millis(1)..=HOUR;
         if !range.contains(&length) || pause > length / 2 {
             let given = format!("--epoch {length:?} --epoch-pause {pause:?}");
             return Err(Failure::Usage(format!("{given}: an epoch is 1ms to 1h, a pause at most half of it")));
@@ -294,6 +298,10 @@ impl Arguments {
 
 fn keys(text: &str) -> Result<Keys, String> {
     Keys::ALL.into_iter().find(|keys| keys.name() == text).ok_or_else(|| "random, scan, range or clients".into())
+}
+
+fn drain(text: &str) -> Result<Duration, String> {
+    words::time(text).and_then(|time| if time > HOUR { Err("at most 1h".into()) } else { Ok(time) })
 }
 
 fn burst(text: &str) -> Result<usize, String> {

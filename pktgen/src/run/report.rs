@@ -67,8 +67,9 @@ pub struct Received {
     pub packets: u64,
     /// Of all frames that came, without FCS.
     pub bytes: u64,
-    pub lost_packets: u64,
-    pub lost_share: f64,
+    /// None of a capture, whose frames cannot be told apart.
+    #[serde(flatten)]
+    pub losses: Option<Losses>,
     pub reordered_packets: u64,
     pub duplicate_packets: u64,
     /// So far behind that they may be first copies or further ones: of the lost packets, as many may
@@ -76,11 +77,17 @@ pub struct Received {
     pub uncertain_packets: u64,
     /// Without a signature of this run.
     pub foreign_packets: u64,
-    /// Flows that lost packets.
-    pub lossy_flows: u64,
     /// With --truth: frames that came more than three epochs after theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_packets: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Losses {
+    pub lost_packets: u64,
+    pub lost_share: f64,
+    /// Flows that lost packets.
+    pub lossy_flows: u64,
 }
 
 /// A port's own counters.
@@ -121,15 +128,23 @@ impl Report {
         }
     }
 
+    pub fn losses(&self) -> Option<&Losses> {
+        self.received.as_ref()?.losses.as_ref()
+    }
+
     /// Whether the thresholds that were asked for are kept.
     pub fn judge(&self, arguments: &Arguments) -> Result<(), Failure> {
-        if let (Some(max), Some(received)) = (arguments.max_loss, &self.received)
-            && received.lost_share > max
+        if let (Some(max), Some(losses)) = (arguments.max_loss, self.losses())
+            && losses.lost_share > max
         {
-            let (lost, share) = (received.lost_packets, 100.0 * received.lost_share);
+            let (lost, share) = (losses.lost_packets, 100.0 * losses.lost_share);
             return Err(Failure::Missed(format!("{lost} packets lost, {share:.4} %: --max-loss {}%", 100.0 * max)));
         }
         let Some((max, score)) = arguments.max_error.zip(self.score.as_ref()) else { return Ok(()) };
+        let unknown = score.unscored_epochs + score.unanswered_epochs;
+        if unknown > 0 {
+            return Err(Failure::Missed(format!("{unknown} epochs were not scored: --max-error {max}")));
+        }
         match score.error() {
             Some(error) if error <= max => Ok(()),
             Some(error) => Err(Failure::Missed(format!("an error of {error:.6}: --max-error {max}"))),
@@ -186,13 +201,11 @@ impl Report {
 
     fn received_text(&self, text: &mut String) -> std::fmt::Result {
         let Some(received) = &self.received else { return Ok(()) };
-        let share = 100.0 * received.lost_share;
         writeln!(text, "received   {} packets", received.packets)?;
-        writeln!(
-            text,
-            "lost       {} packets ({share:.4} %) of {} flows",
-            received.lost_packets, received.lossy_flows
-        )?;
+        if let Some(Losses { lost_packets, lost_share, lossy_flows }) = &received.losses {
+            let share = 100.0 * lost_share;
+            writeln!(text, "lost       {lost_packets} packets ({share:.4} %) of {lossy_flows} flows")?;
+        }
         let others = [
             ("reordered", received.reordered_packets),
             ("duplicates", received.duplicate_packets),
@@ -244,6 +257,8 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
     let asked = super::asked(pace, mean);
     let rate_error = asked.map(|asked| packets_per_second / asked - 1.0);
     let rate_held = rate_error.map(|error| error.abs() <= HELD);
+    // A capture's own timing is no rate.
+    let is_short = matches!(pace, Pace::Rate(..)) && rate_error.is_none_or(|error| error < -HELD);
     let frames = sent.bytes + u64::from(FCS) * sent.packets;
     Sent {
         packets: sent.packets,
@@ -256,13 +271,27 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
         asked_packets_per_second: asked,
         rate_error,
         rate_held,
-        limited_by: (rate_error.is_none_or(|error| error < -HELD) && sent.packets > 0).then(|| result.limit()),
+        limited_by: (is_short && sent.packets > 0).then(|| result.limit()),
         lateness: Latency::of(&result.lateness()),
         starved_rounds: result.cores.iter().map(|core| core.starved_rounds).sum(),
     }
 }
 
 fn received<S: Source>(result: &RunResult<S>, late_packets: Option<u64>) -> Received {
+    let counts = result.counts();
+    Received {
+        packets: counts.received,
+        bytes: counts.bytes,
+        losses: S::IS_SIGNED.then(|| losses(result)),
+        reordered_packets: counts.reordered,
+        duplicate_packets: counts.duplicates,
+        uncertain_packets: counts.uncertain,
+        foreign_packets: counts.foreign,
+        late_packets,
+    }
+}
+
+fn losses<S: Source>(result: &RunResult<S>) -> Losses {
     let (sent, counts) = (result.sent(), result.counts());
     let came = result.received();
     let mut lossy_flows = 0;
@@ -274,16 +303,5 @@ fn received<S: Source>(result: &RunResult<S>, late_packets: Option<u64>) -> Rece
     }
     let expected = sent.packets - sent.malformed;
     let lost = expected.saturating_sub(counts.received);
-    Received {
-        packets: counts.received,
-        bytes: counts.bytes,
-        lost_packets: lost,
-        lost_share: lost as f64 / expected.max(1) as f64,
-        reordered_packets: counts.reordered,
-        duplicate_packets: counts.duplicates,
-        uncertain_packets: counts.uncertain,
-        foreign_packets: counts.foreign,
-        lossy_flows,
-        late_packets,
-    }
+    Losses { lost_packets: lost, lost_share: lost as f64 / expected.max(1) as f64, lossy_flows }
 }

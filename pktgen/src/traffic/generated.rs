@@ -90,6 +90,8 @@ impl Generated {
 impl Source for Generated {
     type Pick = Pick;
 
+    const IS_SIGNED: bool = true;
+
     #[inline(always)]
     fn pick(&mut self) -> Option<Pick> {
         if self.left == 0 {

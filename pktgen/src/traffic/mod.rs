@@ -25,6 +25,9 @@ pub trait Source: Send {
     /// The next frame.
     type Pick: Copy + Default;
 
+    /// Whether frames have a signature by which they are known again.
+    const IS_SIGNED: bool;
+
     /// The next frame, which will be sent; `None` at the end.
     fn pick(&mut self) -> Option<Self::Pick>;
 

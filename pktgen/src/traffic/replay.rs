@@ -150,6 +150,8 @@ impl Replay {
 impl Source for Replay {
     type Pick = ReplayPick;
 
+    const IS_SIGNED: bool = false;
+
     #[inline(always)]
     fn pick(&mut self) -> Option<ReplayPick> {
         if self.at == self.frames.len() {
