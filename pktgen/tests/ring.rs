@@ -150,6 +150,16 @@ fn truth_is_by_flow_and_epoch() {
     assert!(epochs.len() >= 15, "{epochs:?}");
 }
 
+/// The report is printed, also when truth could not be written.
+#[test]
+fn an_error_in_truth_leaves_the_report() {
+    let line = "run --tx ring:a --rx ring:a --packets 5000 --rate 50kpps --epoch 5ms --json --no-huge-pages";
+    let output = pktgen(&format!("{line} --truth /dev/full"));
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(count(&report, "/received/packets"), 5000);
+}
+
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let mut capture = CaptureReader::open(file).unwrap();
     let mut frames = Vec::new();

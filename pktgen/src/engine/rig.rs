@@ -1,7 +1,7 @@
 //! Ports and cores that runs are made with, one after the other.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ pub struct RunPlan<'a> {
     pub drain: Duration,
     /// Ends the run.
     pub stop: &'a AtomicBool,
-    pub truth: Option<(EpochTime, Sender<Closed>)>,
+    pub truth: Option<(EpochTime, SyncSender<Closed>)>,
 }
 
 const MTU_OVERHEAD: u16 = 14;

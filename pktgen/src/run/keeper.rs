@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,11 +20,19 @@ const ANSWERS: Duration = Duration::from_secs(5);
 pub struct Kept {
     /// Frames that came too late to be counted with their epoch.
     pub late_packets: u64,
+    /// Epochs whose counts the cores made faster than they were taken.
+    pub unknown_epochs: u64,
     pub score: Option<ScoreSummary>,
+    /// The first failure to write or score.
+    pub error: Option<anyhow::Error>,
 }
 
+/// Bytes of counts that wait to be joined, and the fewest and most of them for each core.
+const QUEUED: usize = 256 << 20;
+const QUEUE: [usize; 2] = [8, 64];
+
 pub struct Keeper {
-    thread: JoinHandle<Result<Kept>>,
+    thread: JoinHandle<Kept>,
     /// Means until now, for the terminal.
     pub score: Arc<Mutex<ScoreSummary>>,
 }
@@ -36,18 +44,19 @@ impl Keeper {
         flows: Vec<Flow>,
         file: Option<&Path>,
         scorer: Option<Scorer>,
-    ) -> Result<(Self, Sender<Closed>)> {
+    ) -> Result<(Self, SyncSender<Closed>)> {
         let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
-        let work = Work { file: file.map(create).transpose()?.map(BufWriter::new), scorer, score: Arc::default() };
+        let work = Work { file: file.map(create).transpose()?.map(BufWriter::new), scorer, score: Arc::default(), error: None };
         let score = work.score.clone();
-        let (to, from) = channel();
+        let bank = flows.len().max(1) * size_of::<u64>();
+        let (to, from) = sync_channel(cores as usize * (QUEUED / bank).clamp(QUEUE[0], QUEUE[1]));
         let thread = std::thread::Builder::new().name("pktgen-truth".into());
         let thread = thread.spawn(move || work.run(Collector::new(cores, flows), &from))?;
         Ok((Self { thread, score }, to))
     }
 
     pub fn finish(self) -> Result<Kept> {
-        self.thread.join().map_err(|_| anyhow!("the truth's thread has died"))?
+        self.thread.join().map_err(|_| anyhow!("the truth's thread has died"))
     }
 }
 
@@ -55,24 +64,43 @@ struct Work {
     file: Option<BufWriter<File>>,
     scorer: Option<Scorer>,
     score: Arc<Mutex<ScoreSummary>>,
+    error: Option<anyhow::Error>,
 }
 
 impl Work {
-    fn run(mut self, mut collector: Collector, from: &Receiver<Closed>) -> Result<Kept> {
+    fn run(mut self, mut collector: Collector, from: &Receiver<Closed>) -> Kept {
         while !collector.is_done() {
             let Ok(closed) = from.recv() else { break };
-            if let Some(truth) = collector.take(closed) {
-                self.keep(&truth)?;
+            let truth = collector.take(closed);
+            for epoch in collector.missed() {
+                self.scorer.iter_mut().for_each(|scorer| scorer.miss(epoch));
+            }
+            if let Some(truth) = truth {
+                self.keep(&truth);
             }
         }
         let mut newest = None;
         for truth in collector.rest() {
             newest = Some(truth.epoch);
-            self.keep(&truth)?;
+            self.keep(&truth);
         }
         if let Some(file) = &mut self.file {
-            file.flush().context("the truth's file")?;
+            let flushed = file.flush().context("the truth's file");
+            self.note(flushed);
         }
+        if self.error.is_none() {
+            let answered = self.wait_for_answers(newest);
+            self.note(answered);
+        }
+        Kept {
+            late_packets: collector.late_packets,
+            unknown_epochs: collector.unknown_epochs(),
+            score: self.scorer.as_ref().map(Scorer::summary),
+            error: self.error,
+        }
+    }
+
+    fn wait_for_answers(&mut self, newest: Option<u64>) -> Result<()> {
         let end = Instant::now() + ANSWERS;
         while let Some(scorer) = &mut self.scorer
             && scorer.waits_for().max(newest) > scorer.scored_until()
@@ -81,17 +109,31 @@ impl Work {
             scorer.ask()?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        let score = self.scorer.as_ref().map(Scorer::summary);
-        Ok(Kept { late_packets: collector.late_packets, score })
+        Ok(())
     }
 
-    fn keep(&mut self, truth: &EpochTruth) -> Result<()> {
+    /// The first error is kept; what the cores hand over is taken on.
+    fn note(&mut self, result: Result<()>) {
+        self.error = self.error.take().or(result.err());
+    }
+
+    fn keep(&mut self, truth: &EpochTruth) {
+        if self.error.is_none() {
+            let kept = self.try_keep(truth);
+            self.note(kept);
+        } else if let Some(scorer) = &mut self.scorer {
+            // It counts as not answered.
+            scorer.learn(truth);
+        }
+    }
+
+    fn try_keep(&mut self, truth: &EpochTruth) -> Result<()> {
         if let Some(file) = &mut self.file {
             truth.write(file).context("the truth's file")?;
         }
         if let Some(scorer) = &mut self.scorer {
             scorer.learn(truth);
-            scorer.ask()?;
+            scorer.ask().context("--score")?;
             *self.score.lock().unwrap_or_else(PoisonError::into_inner) = scorer.summary();
         }
         Ok(())

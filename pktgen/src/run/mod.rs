@@ -53,9 +53,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             one(arguments, &mut rig, sources, shares, recording.flows().len() as u32, flows, &stop)?
         }
     };
-    let report = Report { own, traffic: traffic.describe(), ..report };
+    let mut report = Report { own, traffic: traffic.describe(), ..report };
     print(arguments.json, &report, || report.text())?;
-    report.judge(arguments)
+    match report.error.take() {
+        Some(error) => Err(error.into()),
+        None => report.judge(arguments),
+    }
 }
 
 /// Set by the first signal; the second ends the process.
@@ -111,12 +114,14 @@ fn one<S: Source>(
     // Without a sender left the keeper ends, also after an error.
     drop(plan.truth.take());
     let kept = keeper.map(Keeper::finish).transpose();
-    let (result, kept) = (result?, kept?);
+    let (result, mut kept) = (result?, kept?);
     shown.end();
     files(arguments, &result.latency(), began, result.seconds())?;
     let late = kept.as_ref().map(|kept| kept.late_packets);
     let report = Report::new(arguments.pace(), arguments.rx.is_some(), rig, &result, late);
-    Ok(Report { score: kept.and_then(|kept| kept.score), ..report })
+    let unknown_epochs = kept.as_ref().map(|kept| kept.unknown_epochs).filter(|epochs| *epochs > 0);
+    let error = kept.as_mut().and_then(|kept| kept.error.take());
+    Ok(Report { score: kept.and_then(|kept| kept.score), unknown_epochs, error, ..report })
 }
 
 /// Pauses before epochs' ends are made up for while sending.

@@ -34,6 +34,12 @@ pub struct Report {
     /// A switch's answers beside what was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<ScoreSummary>,
+    /// With --truth: epochs whose counts were not kept, as they came faster than they were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_epochs: Option<u64>,
+    /// Why truth or scores are not whole.
+    #[serde(skip)]
+    pub error: Option<anyhow::Error>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,6 +130,8 @@ impl Report {
             latency: Latency::of(&result.latency()),
             own: None,
             score: None,
+            unknown_epochs: None,
+            error: None,
             ports: rig.port_stats().iter().map(|(name, stats)| (*name, stats.into())).collect(),
         }
     }
@@ -190,6 +198,9 @@ impl Report {
         self.received_text(text)?;
         if let Some(score) = &self.score {
             writeln!(text, "score      {}", score.line())?;
+        }
+        if let Some(epochs) = self.unknown_epochs {
+            writeln!(text, "unknown    {epochs} epochs, whose truth was not kept")?;
         }
         for (port, counters) in &self.ports {
             for (why, n) in counters.lost.iter().chain(&counters.fault_effects) {

@@ -1,6 +1,6 @@
 //! The counts of all cores, joined by epoch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ struct Open {
     received: Vec<Box<[u32]>>,
 }
 
+/// Unknown epochs that are remembered.
+const UNKNOWN: usize = 4096;
+
 /// Joins what cores hand over.
 #[derive(Debug)]
 pub struct Collector {
@@ -40,6 +43,12 @@ pub struct Collector {
     /// By number.
     flows: Vec<Flow>,
     open: BTreeMap<u64, Open>,
+    /// Epochs whose counts a core could not hand over.
+    unknown: BTreeSet<u64>,
+    /// Of these, how many were forgotten.
+    forgotten: u64,
+    /// Of these, those that were not asked for.
+    missed: Vec<u64>,
     done: u32,
     /// Frames that came too late to be counted with their epoch.
     pub late_packets: u64,
@@ -47,18 +56,25 @@ pub struct Collector {
 
 impl Collector {
     pub fn new(cores: u32, flows: Vec<Flow>) -> Self {
-        Self { cores, flows, open: BTreeMap::new(), done: 0, late_packets: 0 }
+        Self { cores, flows, open: BTreeMap::new(), unknown: BTreeSet::new(), forgotten: 0, missed: Vec::new(), done: 0, late_packets: 0 }
     }
 
     /// Takes what a core hands over. Gives the epoch that is whole with it.
     pub fn take(&mut self, closed: Closed) -> Option<EpochTruth> {
         let epoch = match closed {
-            Closed::Sent { core, epoch, counts } => {
+            Closed::Sent { core, epoch, counts, unknown } => {
+                unknown.into_iter().for_each(|epoch| self.miss(epoch));
+                if self.unknown.contains(&epoch) {
+                    return None;
+                }
                 self.open.entry(epoch).or_default().sent.push((core, counts));
                 epoch
             }
             Closed::Received { epoch, counts, late, .. } => {
                 self.late_packets += late;
+                if self.unknown.contains(&epoch) {
+                    return None;
+                }
                 self.open.entry(epoch).or_default().received.push(counts);
                 epoch
             }
@@ -70,6 +86,27 @@ impl Collector {
         let cores = self.cores as usize;
         let whole = self.open.get(&epoch).is_some_and(|open| open.sent.len() == cores && open.received.len() == cores);
         whole.then(|| self.open.remove(&epoch)).flatten().map(|open| self.join(epoch, &open))
+    }
+
+    fn miss(&mut self, epoch: u64) {
+        self.open.remove(&epoch);
+        if self.unknown.insert(epoch) {
+            self.missed.push(epoch);
+        }
+        if self.unknown.len() > UNKNOWN {
+            self.unknown.pop_first();
+            self.forgotten += 1;
+        }
+    }
+
+    /// Epochs of which not all counts came, and which are in no truth.
+    pub fn unknown_epochs(&self) -> u64 {
+        self.unknown.len() as u64 + self.forgotten
+    }
+
+    /// Of these, those since this was asked last.
+    pub fn missed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.missed)
     }
 
     pub fn is_done(&self) -> bool {
@@ -131,9 +168,9 @@ mod tests {
     fn an_epoch_is_whole_with_its_last_core() {
         let mut collector = Collector::new(2, (0..4).map(flow).collect());
         let received = |core, counts: [u32; 4]| Closed::Received { core, epoch: 5, counts: counts.into(), late: 1 };
-        assert!(collector.take(Closed::Sent { core: 0, epoch: 5, counts: sent(&[10, 0]) }).is_none());
+        assert!(collector.take(Closed::Sent { core: 0, epoch: 5, counts: sent(&[10, 0]), unknown: vec![] }).is_none());
         assert!(collector.take(received(1, [4, 0, 0, 2])).is_none());
-        assert!(collector.take(Closed::Sent { core: 1, epoch: 5, counts: sent(&[20, 30]) }).is_none());
+        assert!(collector.take(Closed::Sent { core: 1, epoch: 5, counts: sent(&[20, 30]), unknown: vec![] }).is_none());
         let truth = collector.take(received(0, [6, 19, 0, 0])).unwrap();
         let mut counts: Vec<_> =
             truth.flows.iter().map(|f| (f.flow.sport.unwrap(), f.sent_packets, f.received_packets)).collect();
@@ -143,6 +180,20 @@ mod tests {
         assert!(collector.take(Closed::Done { core: 0 }).is_none() && !collector.is_done());
         collector.take(Closed::Done { core: 1 });
         assert!(collector.is_done() && collector.rest().is_empty());
+    }
+
+    /// An epoch of which a core's counts are missing is no truth: it would look like losses.
+    #[test]
+    fn an_epoch_without_all_counts_is_unknown() {
+        let mut collector = Collector::new(1, vec![flow(0)]);
+        let closed = |epoch, unknown| Closed::Sent { core: 0, epoch, counts: sent(&[10]), unknown };
+        assert!(collector.take(closed(5, vec![])).is_none());
+        assert!(collector.take(closed(6, vec![5])).is_none());
+        let late = Closed::Received { core: 0, epoch: 5, counts: [3].into(), late: 0 };
+        assert!(collector.take(late).is_none());
+        assert_eq!((collector.unknown_epochs(), collector.missed()), (1, vec![5]));
+        assert!(collector.missed().is_empty());
+        assert_eq!(collector.rest().iter().map(|truth| truth.epoch).collect::<Vec<_>>(), [6]);
     }
 
     #[test]

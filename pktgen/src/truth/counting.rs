@@ -1,12 +1,12 @@
 //! What one core counts, in banks that change with weir's epochs.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 
 use weir::dpdk::cycles_per_second;
 use weir::worker::Clock;
 
 use super::pauses::Pauses;
-use super::{Closed, EpochTime, ReceivedEpochs, SentCount};
+use super::{Closed, EpochTime, OPEN, ReceivedEpochs, SentCount};
 use crate::signature::Signature;
 
 /// One core's counts of a run.
@@ -21,12 +21,18 @@ pub struct CoreTruth {
     epoch: u64,
     sent: Box<[SentCount]>,
     received: ReceivedEpochs,
-    to: Sender<Closed>,
+    /// Epochs whose counts found no place in the queue, and late frames told with them.
+    unknown: Vec<u64>,
+    late: u64,
+    to: SyncSender<Closed>,
 }
+
+/// Most epochs that are known to be unknown at a time.
+const UNKNOWN: usize = 1024;
 
 impl CoreTruth {
     /// `own` flows are the core's to send, of `flows` in all.
-    pub fn new(core: u32, time: EpochTime, eal: &weir::dpdk::Eal, own: usize, flows: u32, to: Sender<Closed>) -> Self {
+    pub fn new(core: u32, time: EpochTime, eal: &weir::dpdk::Eal, own: usize, flows: u32, to: SyncSender<Closed>) -> Self {
         let mut clock = Clock::new(cycles_per_second(eal));
         let length_ns = time.length.as_nanos() as u64;
         let now = clock.now();
@@ -40,6 +46,8 @@ impl CoreTruth {
             epoch,
             sent: vec![SentCount::default(); own].into(),
             received: ReceivedEpochs::new(epoch, flows),
+            unknown: Vec::new(),
+            late: 0,
             to,
         }
     }
@@ -50,9 +58,19 @@ impl CoreTruth {
         let now = self.clock.now();
         self.now = now - self.clock.behind().min(now);
         let epoch = self.now / self.length_ns;
-        while self.epoch < epoch {
+        if self.epoch < epoch {
+            self.reach(epoch);
+        }
+    }
+
+    /// All counts are handed over in a few epochs; after a step of the clock the others had none.
+    #[cold]
+    fn reach(&mut self, epoch: u64) {
+        for _ in 0..(epoch - self.epoch).min(OPEN + 1) {
             self.rotate();
         }
+        self.epoch = epoch;
+        self.received.jump(epoch);
     }
 
     /// The running epoch.
@@ -77,7 +95,8 @@ impl CoreTruth {
 
     #[inline(always)]
     pub fn received(&mut self, signature: &Signature) {
-        if self.received.is_ahead(signature.epoch) {
+        // At most one epoch: the clock of another core may be ahead by a little.
+        if self.received.is_ahead(signature.epoch) && self.received.newest() <= self.epoch {
             self.rotate_received();
         }
         self.received.take(signature.flow, signature.epoch);
@@ -85,10 +104,16 @@ impl CoreTruth {
 
     #[cold]
     fn rotate(&mut self) {
-        let empty = vec![SentCount::default(); self.sent.len()].into();
-        let counts = std::mem::replace(&mut self.sent, empty);
-        // The collector outlives all cores.
-        let _ = self.to.send(Closed::Sent { core: self.core, epoch: self.epoch, counts });
+        let (counts, unknown) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.unknown));
+        let places = counts.len();
+        match self.to.try_send(Closed::Sent { core: self.core, epoch: self.epoch, counts, unknown }) {
+            Err(TrySendError::Full(Closed::Sent { mut counts, unknown, .. })) => {
+                counts.fill(SentCount::default());
+                (self.sent, self.unknown) = (counts, unknown);
+                note(&mut self.unknown, self.epoch);
+            }
+            _ => self.sent = vec![SentCount::default(); places].into(),
+        }
         self.epoch += 1;
         // A core with a clock ahead may have begun it already.
         if self.received.newest() < self.epoch {
@@ -98,21 +123,36 @@ impl CoreTruth {
 
     #[cold]
     fn rotate_received(&mut self) {
-        let (core, to) = (self.core, &self.to);
-        self.received.advance(|epoch, counts, late| {
-            let empty = vec![0; counts.len()].into();
-            let _ = to.send(Closed::Received { core, epoch, counts, late });
-            empty
+        let Self { core, to, unknown, late, .. } = self;
+        self.received.advance(|epoch, counts, new| {
+            let flows = counts.len();
+            let told = std::mem::take(late) + new;
+            match to.try_send(Closed::Received { core: *core, epoch, counts, late: told }) {
+                Err(TrySendError::Full(Closed::Received { mut counts, .. })) => {
+                    *late = told;
+                    note(unknown, epoch);
+                    counts.fill(0);
+                    counts
+                }
+                _ => vec![0; flows].into(),
+            }
         });
     }
 
     /// Hands over all that is left.
     pub fn finish(self) {
-        let Self { core, epoch, to, .. } = self;
-        let _ = to.send(Closed::Sent { core, epoch, counts: self.sent });
-        self.received.finish(|epoch, counts, late| {
+        let Self { core, epoch, to, unknown, mut late, .. } = self;
+        let _ = to.send(Closed::Sent { core, epoch, counts: self.sent, unknown });
+        self.received.finish(|epoch, counts, new| {
+            let late = std::mem::take(&mut late) + new;
             let _ = to.send(Closed::Received { core, epoch, counts, late });
         });
         let _ = to.send(Closed::Done { core });
+    }
+}
+
+fn note(unknown: &mut Vec<u64>, epoch: u64) {
+    if unknown.len() < UNKNOWN && !unknown.contains(&epoch) {
+        unknown.push(epoch);
     }
 }

@@ -31,8 +31,9 @@ pub struct SentCount {
 /// What a core hands over at an epoch's end.
 #[derive(Debug)]
 pub enum Closed {
-    /// Sent in this epoch, by the flow's place among the core's.
-    Sent { core: u32, epoch: u64, counts: Box<[SentCount]> },
+    /// Sent in this epoch, by the flow's place among the core's; and epochs whose counts could not be
+    /// handed over.
+    Sent { core: u32, epoch: u64, counts: Box<[SentCount]>, unknown: Vec<u64> },
     /// Received of those sent in this epoch, by the flow's number.
     Received { core: u32, epoch: u64, counts: Box<[u32]>, late: u64 },
     /// The core counts no more.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::epochs::OPEN;
+
 /// The epochs of a run, and the pause before the end of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochTime {
@@ -39,6 +41,8 @@ impl Pauses {
         let begun = (now + self.pause_ns) / self.length_ns;
         let new = begun.saturating_sub(self.begun);
         self.begun = self.begun.max(begun);
+        // More are a step of the clock, in which nothing was due.
+        let new = new.min(OPEN + 1);
         (now % self.length_ns >= self.length_ns - self.pause_ns, new * self.pause_cycles)
     }
 }
@@ -58,6 +62,7 @@ mod tests {
         assert_eq!(pauses.at(1099 * MS), (true, 0));
         assert_eq!(pauses.at(1100 * MS), (false, 0));
         assert_eq!(pauses.at(1350 * MS), (false, 10 * MS), "slept through two");
+        assert_eq!(pauses.at(3_601_350 * MS), (false, 25 * MS), "a step of an hour");
         let mut none = Pauses::new(EpochTime { pause: Duration::ZERO, ..TIME }, 0, 1);
         assert_eq!(none.at(99 * MS), (false, 0));
     }
