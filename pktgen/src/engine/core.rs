@@ -277,9 +277,10 @@ impl<'a, S: Source> Core<'a, S> {
                 let signature = signature::find(frame.bytes(), self.job.tag);
                 let verdict = self.job.tally.take(signature.as_ref(), frame.wire_len());
                 if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
-                    self.latency.saturating_record(signature.age_ns(now_ns).max(1));
+                    let age_ns = signature.age_ns(now_ns).max(1);
+                    self.latency.saturating_record(age_ns);
                     if let Some(truth) = &mut self.job.truth {
-                        truth.received(&signature);
+                        truth.received(&signature, age_ns);
                     }
                 }
             }

@@ -46,7 +46,12 @@ impl Keeper {
         scorer: Option<Scorer>,
     ) -> Result<(Self, SyncSender<Closed>)> {
         let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
-        let work = Work { file: file.map(create).transpose()?.map(BufWriter::new), scorer, score: Arc::default(), error: None };
+        let work = Work {
+            file: file.map(create).transpose()?.map(BufWriter::new),
+            scorer,
+            score: Arc::default(),
+            error: None,
+        };
         let score = work.score.clone();
         let bank = flows.len().max(1) * size_of::<u64>();
         let (to, from) = sync_channel(cores as usize * (QUEUED / bank).clamp(QUEUE[0], QUEUE[1]));

@@ -33,6 +33,8 @@ struct Open {
     received: Vec<Box<[u32]>>,
 }
 
+/// Most epochs of which some cores' counts have come.
+const WAITING: usize = 64;
 /// Unknown epochs that are remembered.
 const UNKNOWN: usize = 4096;
 
@@ -47,7 +49,7 @@ pub struct Collector {
     unknown: BTreeSet<u64>,
     /// Of these, how many were forgotten.
     forgotten: u64,
-    /// Of these, those that were not asked for.
+    /// Unknown epochs that were not asked for.
     missed: Vec<u64>,
     done: u32,
     /// Frames that came too late to be counted with their epoch.
@@ -56,7 +58,16 @@ pub struct Collector {
 
 impl Collector {
     pub fn new(cores: u32, flows: Vec<Flow>) -> Self {
-        Self { cores, flows, open: BTreeMap::new(), unknown: BTreeSet::new(), forgotten: 0, missed: Vec::new(), done: 0, late_packets: 0 }
+        Self {
+            cores,
+            flows,
+            open: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            forgotten: 0,
+            missed: Vec::new(),
+            done: 0,
+            late_packets: 0,
+        }
     }
 
     /// Takes what a core hands over. Gives the epoch that is whole with it.
@@ -83,6 +94,12 @@ impl Collector {
                 return None;
             }
         };
+        // A core that stands still hands nothing over.
+        if self.open.len() > WAITING
+            && let Some(oldest) = self.open.first_key_value().map(|(epoch, _)| *epoch)
+        {
+            self.miss(oldest);
+        }
         let cores = self.cores as usize;
         let whole = self.open.get(&epoch).is_some_and(|open| open.sent.len() == cores && open.received.len() == cores);
         whole.then(|| self.open.remove(&epoch)).flatten().map(|open| self.join(epoch, &open))

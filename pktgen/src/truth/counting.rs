@@ -32,7 +32,14 @@ const UNKNOWN: usize = 1024;
 
 impl CoreTruth {
     /// `own` flows are the core's to send, of `flows` in all.
-    pub fn new(core: u32, time: EpochTime, eal: &weir::dpdk::Eal, own: usize, flows: u32, to: SyncSender<Closed>) -> Self {
+    pub fn new(
+        core: u32,
+        time: EpochTime,
+        eal: &weir::dpdk::Eal,
+        own: usize,
+        flows: u32,
+        to: SyncSender<Closed>,
+    ) -> Self {
         let mut clock = Clock::new(cycles_per_second(eal));
         let length_ns = time.length.as_nanos() as u64;
         let now = clock.now();
@@ -69,6 +76,8 @@ impl CoreTruth {
         for _ in 0..(epoch - self.epoch).min(OPEN + 1) {
             self.rotate();
         }
+        // Frames of other cores may be of the epochs between, and be late for this one.
+        (self.epoch..epoch).take(UNKNOWN).for_each(|skipped| note(&mut self.unknown, skipped));
         self.epoch = epoch;
         self.received.jump(epoch);
     }
@@ -94,7 +103,12 @@ impl CoreTruth {
     }
 
     #[inline(always)]
-    pub fn received(&mut self, signature: &Signature) {
+    pub fn received(&mut self, signature: &Signature, age_ns: u64) {
+        // Low bits are of many epochs.
+        if age_ns > (OPEN + 1) * self.length_ns {
+            self.received.take_late();
+            return;
+        }
         // At most one epoch: the clock of another core may be ahead by a little.
         if self.received.is_ahead(signature.epoch) && self.received.newest() <= self.epoch {
             self.rotate_received();

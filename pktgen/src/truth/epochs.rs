@@ -35,6 +35,11 @@ impl ReceivedEpochs {
         }
     }
 
+    /// Counts a frame that is older than all open epochs, whatever the low bits of its own say.
+    pub fn take_late(&mut self) {
+        self.late += 1;
+    }
+
     /// Goes on with a later epoch when all banks are empty.
     pub fn jump(&mut self, newest: u64) {
         self.newest = self.newest.max(newest);
@@ -69,6 +74,18 @@ impl ReceivedEpochs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_jump_only_goes_ahead() {
+        let mut epochs = ReceivedEpochs::new(1000, 1);
+        epochs.jump(5000);
+        epochs.jump(7);
+        epochs.take(0, 5000u64 as u8);
+        epochs.take_late();
+        let mut closed = Vec::new();
+        epochs.finish(|epoch, bank, late| closed.push((epoch, bank[0], late)));
+        assert_eq!(closed, [(4997, 0, 1), (4998, 0, 0), (4999, 0, 0), (5000, 1, 0)]);
+    }
 
     /// Each frame is with the epoch in which it was sent, or is late.
     #[test]
