@@ -69,10 +69,10 @@ enum Until {
     Packets(u64),
 }
 
-/// A trial that is slower than asked for by this part is none of that rate; in a shorter one, in
-/// seconds, it is the kernel's doing.
+/// A trial that is slower than asked for by this part is none of that rate.
 const SHORT: f64 = 0.01;
-const LONG: f64 = 0.01;
+/// So long, in seconds, the kernel may hold up a core at the end of a trial.
+const PREEMPTED: f64 = 0.02;
 
 impl Session {
     fn open(arguments: &run::Arguments) -> Result<Self, Failure> {
@@ -122,7 +122,8 @@ impl Session {
             return Err(anyhow!("stopped by a signal"));
         }
         let report = Report::new(pace, true, &self.rig, &result, None);
-        if report.seconds >= LONG && report.sent.rate_error.is_some_and(|error| error < -SHORT) {
+        let short = |error: f64| error < -SHORT && -error * report.seconds > PREEMPTED;
+        if report.sent.rate_error.is_some_and(short) {
             let (sent, asked) = (report.sent.packets_per_second, report.sent.asked_packets_per_second);
             let why = "the rate was not held; give a lower --rate, or more cores";
             return Err(anyhow!("{why}: {sent:.0} of {:.0} packets per second", asked.unwrap_or_default()));
