@@ -228,11 +228,11 @@ proptest! {
     }
 }
 
-/// All sub-epochs of all epochs through a whole switch: no packet is missing, and each is reported
-/// or counted. In a replay none waits.
+/// All sub-epochs of all epochs through a whole switch: no packet is missing. In a replay none waits
+/// for another, so none is reported.
 #[test]
 fn a_switch_counts_every_packet() {
-    let config = Config { slots: 1 << 16, reports: 100, depth: 0, sub_epochs: 7, adapt: false, digest: false };
+    let config = Config { slots: 1 << 16, reports: 100, depth: 1, sub_epochs: 7, adapt: false, digest: false };
     let mut switch = weir::config::Config {
         programs: vec![ProgramConfig::new::<Microbursts>(config)],
         ports: ["a", "b"].map(|name| weir::config::PortConfig::new(name, weir::port::Dev::Memory)).into(),
@@ -251,8 +251,7 @@ fn a_switch_counts_every_packet() {
     let record = replayer.run().record(0).unwrap();
     let record = record.get::<Bursts>().unwrap();
     assert_eq!((record.left(0), record.flows.values().sum::<u64>()), (20_000, 20_000));
-    assert_eq!(record.reports.kept().len() as u64 + record.reports.overflow(), 20_000);
-    assert!(record.reports.kept().iter().all(|waited| waited.depth == 0) && record.left(1) == 0);
+    assert_eq!((record.reports.kept().len(), record.reports.overflow(), record.left(1)), (0, 0, 0));
     let indexes: Vec<_> =
         record.fragments.iter().map(|fragment| fragment.coverage.sub_epochs.trailing_zeros()).collect();
     assert_eq!(indexes, (0..7).collect::<Vec<_>>(), "an epoch is cut into seven");
