@@ -86,7 +86,11 @@ fn every_packet_is_found_again() {
         let totals = weir.stop();
         let (sent, received) = (count(&report, "/sent/packets"), count(&report, "/received/packets"));
         assert_eq!(sent, 30_000);
-        assert_eq!(sent, received + lost(&totals, &report), "{link:?} {faults}: {report:#}\n{:#}", totals.0);
+        // The kernel may say something on an interface that is new, and that may be lost too.
+        let ports = totals.0["ports"].as_array().expect("ports").iter();
+        let others = ports.map(|port| count(port, "/rx_packets")).sum::<u64>().saturating_sub(sent);
+        let found = received + lost(&totals, &report);
+        assert!((sent..=sent + others).contains(&found), "{link:?} {faults}: {report:#}\n{:#}", totals.0);
         for none in ["duplicate_packets", "uncertain_packets", "reordered_packets"] {
             assert_eq!(count(&report, &format!("/received/{none}")), 0, "{none}: {report:#}");
         }
