@@ -257,10 +257,13 @@ impl Guest {
     /// SIGTERM, then the totals; every packet must be accounted for.
     pub fn stop(&mut self) -> Totals {
         self.run("kill -TERM $(cat /tmp/weir.pid)");
-        let code =
-            eventually("weir to end", || Some(self.try_run("cat /tmp/weir.code")).filter(|(code, _)| *code == 0));
+        // The file is there before the code is in it.
+        let code = eventually("weir to end", || {
+            let (found, code) = self.try_run("cat /tmp/weir.code");
+            (found == 0 && !code.trim().is_empty()).then_some(code)
+        });
         let (log, results) = (self.log(), self.run("cat /tmp/weir.json"));
-        assert_eq!(code.1.trim(), "0", "{log}");
+        assert_eq!(code.trim(), "0", "{log}");
         let totals =
             Totals(serde_json::from_str(&results).unwrap_or_else(|error| panic!("{error} in {results}\n{log}")));
         totals.balance();
