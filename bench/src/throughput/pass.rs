@@ -137,7 +137,7 @@ fn frame(tuple: Tuple) -> [u8; FRAME] {
     frame
 }
 
-/// What each packet of the trace has of its own, in order.
+/// The headers of the packets of a trace, in order.
 fn headers(trace: &Trace) -> Vec<Header> {
     let of_flow = |tuple| {
         let frame = frame(tuple);

@@ -242,7 +242,8 @@ fn memories() -> impl Iterator<Item = u64> {
 /// A cell with a key and a count takes half a cache line at most.
 type Cell = [u64; 4];
 
-/// Cycles of a read-modify-write of a random cell in so many bytes, when none waits for another.
+/// Measures random read-modify-writes in an array of `bytes` bytes. Returns cycles for each. None
+/// depends on another.
 fn random_writes(bytes: u64) -> f64 {
     const WRITES: u64 = 1 << 20;
     let mut cells: Vec<Cell> = vec![[0; 4]; (bytes as usize / size_of::<Cell>()).max(1)];

@@ -129,7 +129,7 @@ impl Code {
     }
 
     /// With fragments of identifiers in place of hashes, where the bits of an instance are a power of
-    /// two. Whoever has the digests then need not know which switches there are.
+    /// two. A recorder of such digests needs no list of the switches.
     #[must_use]
     pub fn with_fragments(self) -> Self {
         let width_log = self.bits.trailing_zeros();

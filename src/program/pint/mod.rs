@@ -14,7 +14,8 @@
 //! switch that finds its own hash on a packet reports a loop ([`loops`]).
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
-//! plan, their names are known, and the flow keeps its path. What goes wrong with that
+//! plan, the flow keeps its path, and the switches' names are known; fragments of identifiers need
+//! no names. What goes wrong with that
 //! contradicts itself sooner or later; a path is called sure only when digests bear each hop out
 //! twice, by earlier packets and by later ones (`inference::confirm`).
 //!
@@ -24,8 +25,9 @@
 //! *Memory:* registers of 96 bits a port where utilisations are asked for, else none. A bank has room
 //! for `reports` reports; of more packets a share is reported, which a hash chooses, and the others
 //! are counted; it has places for a quarter more while a share is halved. It has room for
-//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps `flows` flows of `packets` packets each, up to twice as many flows
-//! within an epoch, and counts those it evicts. Samples of a hop are as many as there are codes, or as
+//! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps
+//! `flows` flows of `packets` packets each, up to twice as many flows within an epoch, and counts
+//! those it evicts. Samples of a hop are as many as there are codes, or as
 //! a query's space says; with a window eight times as many codes, and the same space.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
