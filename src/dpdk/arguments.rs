@@ -105,6 +105,11 @@ fn memory(options: &EalOptions, machine: &Machine, out: &mut Vec<String>) {
     let enough = machine.free_huge_mib >= u64::from(options.memory_mib);
     if options.huge_pages == HugePages::Auto && enough && !says(&["--no-huge"]) {
         out.push("--in-memory".to_owned());
+        // Physical addresses take rights that are given up after the start, and a port that comes
+        // later needs memory. Only devices on a bus ask for them.
+        if options.pci.is_empty() && !says(&["--iova-mode", "-a", "--allow", "-b", "--block"]) {
+            out.extend(["--iova-mode".to_owned(), "va".to_owned()]);
+        }
         // The vhost-user protocol names at most eight pieces of memory; each huge page of its own
         // would be one.
         if options.shared_memory && !says(&["--single-file-segments"]) {
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn huge_pages_are_taken_when_there_are_enough() {
-        let with = "weir --lcores 0@(0,3) --file-prefix weir-7 --in-memory --no-telemetry --no-pci";
+        let with = "weir --lcores 0@(0,3) --file-prefix weir-7 --in-memory --iova-mode va --no-telemetry --no-pci";
         assert_eq!(line(&EalOptions::default(), 256), with);
         assert!(line(&EalOptions::default(), 255).contains("--no-huge"));
         let never = EalOptions { huge_pages: HugePages::Never, ..Default::default() };
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn memory_that_others_map_is_one_file() {
         let shared = EalOptions { shared_memory: true, ..Default::default() };
-        assert!(line(&shared, 256).contains("--in-memory --single-file-segments"));
+        assert!(line(&shared, 256).contains("--in-memory --iova-mode va --single-file-segments"));
         // Without huge pages all memory is one file anyway.
         assert!(!line(&shared, 0).contains("--single-file-segments"));
     }
@@ -193,6 +198,7 @@ mod tests {
     #[test]
     fn pci_is_scanned_only_for_the_ports_asked_for() {
         let options = EalOptions { pci: vec!["0000:03:00.0".to_owned()], ..Default::default() };
+        assert!(!line(&options, 1024).contains("iova"), "a card may need physical addresses");
         let line = line(&options, 0);
         assert!(line.ends_with("-a 0000:03:00.0") && !line.contains("--no-pci"), "{line}");
     }
