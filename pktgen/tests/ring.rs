@@ -60,6 +60,16 @@ fn a_run_ends_when_nothing_is_taken() {
     assert_eq!(ends("--tx ring:a --packets 1M --rate 100kpps", Some(Duration::from_secs(2))), Some(0));
 }
 
+/// A ring that nobody empties is what limits, and the time for which it took nothing is part of the
+/// run.
+#[test]
+fn a_device_that_stops_taking_limits() {
+    let report = run("--tx ring:a --duration 300ms --rate 100kpps");
+    assert_eq!(report["sent"]["limited_by"], "device", "{report:#}");
+    assert_eq!(report["sent"]["rate_held"], false, "{report:#}");
+    assert!(report["seconds"].as_f64().unwrap() >= 0.3, "{report:#}");
+}
+
 #[test]
 fn all_that_is_sent_comes_back() {
     let report = through_ring("--flows 100 --packets 20k --rate 200kpps --size imix --ipv6 0.3");

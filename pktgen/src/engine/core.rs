@@ -295,6 +295,10 @@ impl<'a, S: Source> Core<'a, S> {
     #[cold]
     fn end_sending(&mut self) {
         self.sending = false;
+        if !self.picks.is_empty() {
+            // From the last frame on until now nothing could be sent.
+            (self.last, self.last_gap) = (cycles().saturating_sub(self.start), 0);
+        }
         for pick in self.picks.drain(..).rev() {
             self.unsent += 1;
             self.job.source.unsend(&pick);

@@ -178,7 +178,9 @@ impl Report {
             sent.packets
         )?;
         if let (Some(asked), Some(error)) = (sent.asked_packets_per_second, sent.rate_error) {
-            writeln!(text, "rate       asked {:.6} Mpps, off by {:+.4} %", asked / 1e6, 100.0 * error)?;
+            // Rounded before, as a rate that is a little too low would be off by -0.
+            let percent = (1e6 * error).round() / 1e4 + 0.0;
+            writeln!(text, "rate       asked {:.6} Mpps, off by {percent:+.4} %", asked / 1e6)?;
         }
         if let Some(limit) = sent.limited_by {
             let who = match limit {
