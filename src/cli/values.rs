@@ -27,8 +27,20 @@ fn error_text(value: &Value) -> String {
     }
 }
 
+/// What the largest number means that codes can tell, where the table has it.
+fn largest_text(value: &Value) -> String {
+    let told = || value.told.iter().flat_map(|flow| &flow.told);
+    let numbers = |told: &Told| {
+        told.max.into_iter().chain(told.frequent.iter().map(|frequent| frequent.number)).collect::<Vec<_>>()
+    };
+    match value.largest.filter(|largest| told().flat_map(numbers).any(|number| number >= *largest)) {
+        Some(largest) => format!("; {} means that or more", number_text(&value.unit, largest)),
+        None => String::new(),
+    }
+}
+
 fn value_table(value: &Value) -> String {
-    let heading = title(value) + &error_text(value);
+    let heading = title(value) + &error_text(value) + &largest_text(value);
     if value.told.is_empty() {
         return format!("{heading}\nno packet told of it");
     }
@@ -110,6 +122,23 @@ pub fn number_text(unit: &str, number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::flows::NamedFlow;
+    use crate::program::answers::FlowName;
+    use crate::wire::Flow;
+
+    /// A table that has the largest number says that it stands for larger ones as well.
+    #[test]
+    fn the_last_code_is_told() {
+        let value = |number: f64| {
+            let name: NamedFlow = FlowName::Flow(Flow::default()).into();
+            let told = Told { samples: 9, max: Some(number), ..Told::default() };
+            let flow = FlowValues { name, sink: "a".into(), checksum: None, told: vec![told] };
+            let largest = Some(7.0);
+            Value { unit: "port".into(), error_factor: 1.0, largest, told: vec![flow], ..Value::default() }
+        };
+        assert!(value_table(&value(7.0)).contains("; 7 means that or more\n"));
+        assert!(!value_table(&value(6.0)).contains("or more"));
+    }
 
     #[test]
     fn numbers_have_their_unit() {

@@ -19,7 +19,7 @@ pub struct Values {
 }
 
 /// One value, and how its numbers come together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Value {
     /// Both as queries name them.
     pub value: String,
@@ -32,6 +32,8 @@ pub struct Value {
     /// bits: whichever is more.
     pub error: f64,
     pub error_factor: f64,
+    /// This number stands for larger ones as well; null where there are none.
+    pub largest: Option<f64>,
     /// The packets of so many nanoseconds count alone, those up to the newest; null is all time, or of
     /// whole ways the epoch.
     pub window_ns: Option<u64>,
@@ -60,7 +62,7 @@ pub struct FlowValues {
 }
 
 /// What packets told of a hop, or of their whole way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Counted from 1; null of whole ways.
     pub hop: Option<usize>,
@@ -130,6 +132,7 @@ impl Value {
             of_hops: answers.of_hops,
             error: answers.error,
             error_factor: answers.error_factor,
+            largest: answers.largest,
             window_ns: answers.window_ns,
             flows,
             told: named.iter().map(flow).collect(),
@@ -207,6 +210,7 @@ mod tests {
             evicted: 4,
             error: 0.0,
             error_factor: 1.5,
+            largest: Some(9.0),
             window_ns: None,
             lack: Reasons::default(),
         }

@@ -95,6 +95,8 @@ pub struct ValueAnswers {
     /// whichever is more.
     pub error: f64,
     pub error_factor: f64,
+    /// The number of the last code, which larger ones have as well; `None` where none is larger.
+    pub largest: Option<f64>,
     /// The packets of so many nanoseconds count alone, those up to the newest; `None` is all time, or
     /// of whole ways the epoch.
     pub window_ns: Option<u64>,

@@ -63,6 +63,11 @@ impl Compression {
         (f64::from(self.range.from) * (self.step * f64::from(code)).exp2()).round() as u64
     }
 
+    /// The time of the last code, in nanoseconds.
+    pub fn largest(&self) -> u64 {
+        self.range.to.into()
+    }
+
     /// The factor by which the time of a code is off at most, for times in the
     /// range.
     pub fn error_factor(&self) -> f64 {

@@ -69,6 +69,7 @@ impl Meaning {
             evicted,
             error,
             error_factor,
+            largest: self.codes.largest(value),
             window_ns,
             lack,
         }

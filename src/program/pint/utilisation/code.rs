@@ -50,6 +50,11 @@ impl Scale {
         SMALLEST * self.base.powi(digest.into())
     }
 
+    /// That of the last digest.
+    pub fn largest(&self) -> f64 {
+        self.decode(self.last)
+    }
+
     /// The table of its digests. Above the largest one they stay there.
     pub fn codes(&self) -> Codes {
         let first = f64::from(UNIT_BITS) + SMALLEST.log2();

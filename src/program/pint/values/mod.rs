@@ -125,6 +125,18 @@ impl Codes {
         }
     }
 
+    /// The number of the last code, which numbers beyond it have as well; `None` of points in time,
+    /// of which none is beyond.
+    pub fn largest(&self, value: Value) -> Option<f64> {
+        match self {
+            Self::Times(codes) => Some(codes.largest() as f64),
+            Self::Utilisations(_, scale) => Some(scale.largest()),
+            // Codes past the last one stand for the same number.
+            Self::Numbers(_) => Some(self.number(value, u16::MAX)),
+            Self::Clock(_) => None,
+        }
+    }
+
     /// By how much a number is off at most, in the unit that answers have, and by which factor:
     /// whichever is more.
     pub fn errors(&self, value: Value) -> (f64, f64) {
