@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
-use crate::pisa::{BatchOrder, Phv, PortId};
+use crate::pisa::{BatchOrder, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
@@ -335,7 +335,7 @@ impl Switch {
         if self.observers.is_open() {
             return self.observed(ingress, burst, now, out);
         }
-        self.forward_burst(ingress, burst, now, out, &mut Unobserved);
+        wide(Forwarded { switch: self, ingress, burst, now, out });
         if self.features {
             self.egress_features(now, out);
         }
@@ -385,7 +385,14 @@ impl Switch {
         let routed =
             if self.forward.router().is_some() { self.rewrite(burst, now, out, watch) } else { Routed::default() };
         if self.telemetry.egress {
-            return self.emit_through_egress(burst, &routed, now, out, watch);
+            // Frames that nothing rewrites may have one way as well.
+            let one_way = if self.rewrites | features { None } else { self.forward.fixed(ingress) };
+            return match one_way {
+                Some(Verdict::Port(id)) if self.takes_whole(id, burst.len(), out) => {
+                    self.move_through_egress(id, burst, now, out, watch);
+                }
+                _ => self.emit_through_egress(burst, &routed, now, out, watch),
+            };
         }
         if routed.long | routed.answered == 0 {
             match self.rewrites {
@@ -451,6 +458,22 @@ impl Switch {
             }
         }
         routed
+    }
+}
+
+/// A burst that nobody observes.
+struct Forwarded<'a, F> {
+    switch: &'a mut Switch,
+    ingress: PortId,
+    burst: &'a mut Burst<F>,
+    now: Nanos,
+    out: &'a mut TxBursts<F>,
+}
+
+impl<F: Frame> Wide for Forwarded<'_, F> {
+    #[inline(always)]
+    fn run(self) {
+        self.switch.forward_burst(self.ingress, self.burst, self.now, self.out, &mut Unobserved);
     }
 }
 

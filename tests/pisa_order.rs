@@ -69,6 +69,29 @@ impl Salu for Random {
     }
 }
 
+/// The same for every packet.
+#[derive(Clone, Copy, Debug)]
+struct Everywhere(Random);
+
+impl Salu for Everywhere {
+    type Phv = Fields;
+    type Cell = u32;
+    type Out = u32;
+    const ALWAYS: bool = true;
+
+    fn slot(&self, phv: &Fields) -> Slot {
+        self.0.slot(phv)
+    }
+
+    fn rmw(&self, cell: u32, phv: &Fields) -> (u32, u32) {
+        self.0.rmw(cell, phv)
+    }
+
+    fn commit(&self, out: u32, phv: &mut Fields) {
+        self.0.commit(out, phv);
+    }
+}
+
 fn salu() -> impl Strategy<Value = Random> {
     let operation = prop_oneof![
         Just(Operation::Add),
@@ -124,24 +147,29 @@ impl GroupSalu<SIDES> for Sided {
 }
 
 type Group = Stage<ArrayGroup<Sided, SIDES>>;
-type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<Repeat<Stage<Array<Random>>>, Group>>;
+type Last = Then<Stage<Array<Everywhere>>, Group>;
+type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<Repeat<Stage<Array<Random>>>, Last>>;
 
 fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
     let [a, b, c] = <[Random; 3]>::try_from(first).unwrap().map(array);
     let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
-    Then(Stage((a, b, c)), Then(later, Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).hashed(4))))
+    let everywhere = Stage(Array::new("everywhere", Everywhere(group[1]), CELLS).hashed(4));
+    let group = Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).hashed(4));
+    Then(Stage((a, b, c)), Then(later, Then(everywhere, group)))
 }
 
-/// The stateful ALUs of a random program: of the first stage, of those behind it, and of the group.
+/// The stateful ALUs of a random program: of the first stage, of those behind it, and of the group
+/// and the array that every packet touches.
 fn salus() -> impl Strategy<Value = [Vec<Random>; 3]> {
     use proptest::collection::vec;
-    [vec(salu(), 3).boxed(), vec(salu(), 0..6).boxed(), vec(salu(), 1).boxed()]
+    [vec(salu(), 3).boxed(), vec(salu(), 0..6).boxed(), vec(salu(), 2).boxed()]
 }
 
 fn cells(program: &Program) -> Vec<Vec<u32>> {
-    let Then(Stage((a, b, c)), Then(Repeat(later), Stage(group))) = program;
+    let Then(Stage((a, b, c)), Then(Repeat(later), Then(Stage(everywhere), Stage(group)))) = program;
     let arrays = [a, b, c].into_iter().chain(later.iter().map(|stage| &stage.0));
-    let alone = arrays.map(|array| array.registers().cells().to_vec());
+    let registers = arrays.map(|array| array.registers()).chain([everywhere.registers()]);
+    let alone = registers.map(|registers| registers.cells().to_vec());
     let side = |array: usize| group.registers().cells().iter().map(|cells| cells[array]).collect();
     alone.chain((0..SIDES).map(side)).collect()
 }

@@ -82,6 +82,8 @@ impl Dataplane for Watcher {
 #[derive(Clone, Debug)]
 struct World {
     routes: bool,
+    /// Ports of hosts alone, joined in pairs. Else packets go by their addresses.
+    joins: bool,
     vlans: bool,
     tos: bool,
     needs: Needs,
@@ -109,7 +111,8 @@ struct Packet {
 
 impl World {
     fn config(&self) -> Config {
-        let roles = [("host", 1500), ("host", 900), ("fabric", 1600), ("fabric", 1400)];
+        let fabric = if self.joins { "host" } else { "fabric" };
+        let roles = [("host", 1500), ("host", 900), (fabric, 1600), (fabric, 1400)];
         let ports = (0..).zip(roles).map(|(n, (role, mtu))| {
             let addresses = if self.routes { format!("addresses = [\"10.0.{n}.1/24\"]\n") } else { String::new() };
             let vlans = match n {
@@ -125,11 +128,21 @@ impl World {
         });
         let head = format!(
             "[switch]\nforward = \"{}\"\ntelemetry_header = \"{}\"\nreproducible = 1\n",
-            if self.routes { "route" } else { "learn" },
+            if self.joins {
+                "xconnect"
+            } else if self.routes {
+                "route"
+            } else {
+                "learn"
+            },
             if self.tos { "dscp" } else { "shim" }
         );
         let text: String = std::iter::once(head).chain(ports).chain(neighbours).collect();
         Config::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    fn is_fabric(&self, port: PortId) -> bool {
+        port >= 2 && !self.joins
     }
 
     /// The packet as it comes in by a port.
@@ -143,7 +156,7 @@ impl World {
         let mut bytes = udp(packet.from, packet.to, mac, packet.dport, packet.length);
         bytes[20] = if packet.dont_fragment { 0x40 } else { 0 };
         bytes[22] = packet.ttl;
-        if self.tos && ingress >= 2 {
+        if self.tos && self.is_fabric(ingress) {
             bytes[15] = dscp::bits(2, NOW >> 26 & 1 == 1);
         }
         mend(&mut bytes);
@@ -151,7 +164,7 @@ impl World {
             bytes.splice(12..12, [0x81, 0, 0, 10]);
         }
         let mut frame = HeapFrame::new(&bytes);
-        if !self.tos && ingress >= 2 {
+        if !self.tos && self.is_fabric(ingress) {
             let epoch = shim::epoch_of(NOW >> 26);
             assert!(shim::push(&mut frame, Shim::new(5, 1, epoch, 2)));
         }
@@ -234,7 +247,7 @@ impl Bench {
             prop_assert_eq!(phv.wire_bytes as usize + carried, frame.wire_len());
         }
         let disposition = match (phv.egress, shim) {
-            (0 | 1, _) => Disposition::ToHost,
+            (port, _) if !self.world.is_fabric(port) => Disposition::ToHost,
             (_, None) if !tos => Disposition::Unmarked,
             _ => Disposition::ToFabric,
         };
@@ -246,7 +259,7 @@ impl Bench {
             prop_assert_eq!(shim, if digest { expected.with_digest(phv.digest) } else { expected });
             prop_assert!(matches!((phv.shim.hop(), phv.shim.loops()), (1, 0) | (6, 1)));
         }
-        if tos && phv.egress >= 2 && sent.net == Net::Ipv4 {
+        if tos && self.world.is_fabric(phv.egress) && sent.net == Net::Ipv4 {
             prop_assert_eq!(sent.tos & dscp::MASK, dscp::bits(phv.shim.class(), phv.shim.epoch() & 1 == 1));
         }
         if needs.contains(Needs::QUEUE_DEPTH) {
@@ -292,8 +305,17 @@ fn world() -> impl Strategy<Value = World> {
     let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST, Needs::SHIM];
     let needs = prop::collection::vec(prop::sample::select(of_each.to_vec()), 0..6)
         .prop_map(|needs| needs.into_iter().fold(Needs::EGRESS, |all, need| all | need));
-    (any::<bool>(), any::<bool>(), any::<bool>(), needs, prop::collection::vec(incoming, 1..6))
-        .prop_map(|(routes, vlans, tos, needs, bursts)| World { routes, vlans: vlans && !routes, tos, needs, bursts })
+    let forward = prop::sample::select(vec![(false, false), (true, false), (false, true)]);
+    (forward, any::<bool>(), any::<bool>(), needs, prop::collection::vec(incoming, 1..6)).prop_map(
+        |((routes, joins), vlans, tos, needs, bursts)| World {
+            routes,
+            joins,
+            vlans: vlans && !routes && !joins,
+            tos,
+            needs,
+            bursts,
+        },
+    )
 }
 
 proptest! {
@@ -310,7 +332,7 @@ proptest! {
 }
 
 fn one(routes: bool, needs: Needs, port: PortId, packet: Packet) -> Vec<Phv> {
-    let world = World { routes, vlans: false, tos: false, needs, bursts: Vec::new() };
+    let world = World { routes, joins: false, vlans: false, tos: false, needs, bursts: Vec::new() };
     let mut bench = Bench::new(world.clone());
     let mut out = TxBursts::new(PORTS);
     let mut burst = Burst::from_iter([world.frame(&packet, port)]);

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use weir::pisa::hash::{Crc, Global, HashFamily, HighRange, IndexBank, LANES, Range};
+use weir::pisa::hash::{Crc, Global, HashFamily, HighRange, IndexBank, LANES, Polynomial, Range};
 use weir::wire::{FlowKey, Tuple4};
 
 const BURST: usize = 64;
@@ -81,10 +81,16 @@ fn banks(c: &mut Criterion) {
     let family = HashFamily::reproducible(1);
     let all: Vec<_> = (0..LANES as u32).map(|i| family.derive("bench", i)).collect();
     let (shared, own) = (all[0], &all[1..]);
-    for used in [4, 8, 12] {
-        sixteen::<13>(&mut group, &format!("fastest-{used}"), &IndexBank::new(shared, &own[..used - 1]));
-    }
-    for (name, bank) in [("fastest", IndexBank::new(shared, own)), ("portable", IndexBank::portable(shared, own))] {
+    let forms = [
+        ("fastest", IndexBank::new as fn(Polynomial, &[Polynomial]) -> IndexBank),
+        ("without-gfni", IndexBank::without_affine),
+        ("portable", IndexBank::portable),
+    ];
+    for (name, form) in forms {
+        for used in [4, 8, 12] {
+            sixteen::<13>(&mut group, &format!("{name}-{used}"), &form(shared, &own[..used - 1]));
+        }
+        let bank = form(shared, own);
         sixteen::<4>(&mut group, name, &bank);
         sixteen::<8>(&mut group, name, &bank);
         sixteen::<13>(&mut group, name, &bank);

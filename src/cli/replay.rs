@@ -39,7 +39,7 @@ pub struct Replay {
     #[arg(long, value_name = "LENGTH")]
     epoch: Option<Length>,
     /// Run a burst through the pipeline packet by packet or stage by stage
-    #[arg(long, value_enum, default_value = "packet")]
+    #[arg(long, value_enum, default_value_t)]
     order: BatchOrderConfig,
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED")]

@@ -44,8 +44,8 @@ pub struct SwitchConfig {
     /// takes the first of them that fits, software for several programs only.
     #[schemars(extend("enum" = ["auto", "tofino", "tofino2", "rmt", "software"]))]
     pub target: String,
-    /// Whether a burst goes through the stages packet by packet or stage by stage. The results are
-    /// the same.
+    /// Whether a burst goes through the stages packet by packet or stage by stage, or as takes each
+    /// program less time (fastest). The results are the same.
     pub order: BatchOrderConfig,
     /// Packet buffers; by default what the ports' queues need.
     #[schemars(range(min = 256, max = 1 << 24))]
@@ -101,7 +101,7 @@ impl Default for SwitchConfig {
             telemetry_header: TelemetryHeader::default(),
             history: Length(Duration::from_secs(60)),
             target: AUTO.into(),
-            order: BatchOrderConfig::Packet,
+            order: BatchOrderConfig::Fastest,
             buffers: None,
             mac_table: 8192,
             mac_age: Length(Duration::from_secs(300)),
@@ -157,6 +157,7 @@ pub enum AclDefault {
 #[serde(rename_all = "lowercase")]
 pub enum BatchOrderConfig {
     #[default]
+    Fastest,
     Packet,
     Stage,
 }
@@ -164,6 +165,7 @@ pub enum BatchOrderConfig {
 impl From<BatchOrderConfig> for BatchOrder {
     fn from(order: BatchOrderConfig) -> Self {
         match order {
+            BatchOrderConfig::Fastest => BatchOrder::Fastest,
             BatchOrderConfig::Packet => BatchOrder::PacketMajor,
             BatchOrderConfig::Stage => BatchOrder::StageMajor,
         }

@@ -30,12 +30,12 @@ pub struct Unobserved;
 impl Observer for Unobserved {
     #[inline(always)]
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder) {
-        program.ingress(phvs, order);
+        program.run_ingress(phvs, order);
     }
 
     #[inline(always)]
     fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder) {
-        program.egress(phvs, order);
+        program.run_egress(phvs, order);
     }
 
     #[inline(always)]

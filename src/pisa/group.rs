@@ -96,10 +96,29 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
     }
 
     #[inline(always)]
+    fn alu(&mut self) -> GroupAlu<'_, S, N> {
+        GroupAlu { salu: &self.salu, cells: &mut self.registers.0 }
+    }
+}
+
+/// A group at work: see [`Alu`](super::registers::Alu).
+struct GroupAlu<'a, S: GroupSalu<N>, const N: usize> {
+    salu: &'a S,
+    cells: &'a mut [[S::Cell; N]],
+}
+
+impl<S: GroupSalu<N>, const N: usize> GroupAlu<'_, S, N> {
+    /// Match and read-modify-write.
+    #[inline(always)]
+    fn packet(&mut self, phv: &S::Phv) {
+        if self.salu.enabled(phv) {
+            self.access(phv);
+        }
+    }
+
+    #[inline(always)]
     fn access(&mut self, phv: &S::Phv) {
-        if self.salu.enabled(phv)
-            && let Some(cells) = self.registers.0.get_mut(self.salu.slot(phv).0 as usize)
-        {
+        if let Some(cells) = self.cells.get_mut(self.salu.slot(phv).0 as usize) {
             *cells = std::array::from_fn(|array| self.salu.rmw(array, cells[array], phv));
         }
     }
@@ -108,7 +127,7 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
 impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N>> {
     #[inline(always)]
     fn packet(&mut self, phv: &mut S::Phv) {
-        self.0.access(phv);
+        self.0.alu().packet(phv);
     }
 
     fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
@@ -125,16 +144,16 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
             AccessTrace { array: (*name).into(), hash_bits: *hash_bits, cell }
         };
         (0..N).map(access).for_each(|access| probe.access(access));
-        self.0.access(phv);
+        self.0.alu().packet(phv);
     }
 
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
-        for i in members.iter() {
-            if let Some(phv) = phvs.get(i) {
-                self.0.access(phv);
-            }
-        }
+        let mut alu = self.0.alu();
+        let salu = *alu.salu;
+        alu.salu = &salu;
+        let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
+        enabled.each(phvs, |_, phv| alu.access(phv));
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {

@@ -8,10 +8,12 @@ pub mod hash;
 mod drops;
 mod phv;
 mod pipeline;
+mod prefetch;
 mod probe;
 mod registers;
 mod salu;
 pub mod table;
+mod wide;
 mod word;
 
 pub use budget::{
@@ -26,4 +28,5 @@ pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, 
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
+pub use wide::{Wide, wide};
 pub use word::Word;

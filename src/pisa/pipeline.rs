@@ -6,47 +6,75 @@
 
 use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
 
-/// Which loop is the outer one.
+/// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BatchOrder {
-    /// Each packet through all stages, then the next packet.
+    /// The one that takes the program less time: stage by stage, unless it knows better.
     #[default]
+    Fastest,
+    /// Each packet through all stages, then the next packet.
     PacketMajor,
-    /// The whole burst through a stage, then the next stage.
+    /// The whole burst through a stage, then the next stage. A stage's loop is short, and the cells of
+    /// many packets are on their way at once.
     StageMajor,
 }
 
 /// Packets that run stage by stage together.
 pub const BATCH: usize = 64;
 
-/// The packets of a batch, by number and in order, that later stages may still touch.
-pub struct Members {
-    list: [u8; BATCH],
-    len: usize,
-}
+/// The packets of a batch that later stages may still touch: bit i for packet i.
+#[derive(Clone, Copy)]
+pub struct Members(u64);
+
+const _: () = assert!(BATCH == u64::BITS as usize);
 
 impl Members {
     /// All of a batch; of one that is too long the first [`BATCH`].
     #[inline(always)]
     fn all(len: usize) -> Self {
-        Self { list: std::array::from_fn(|i| i as u8), len: len.min(BATCH) }
+        Self(u64::MAX.checked_shr(BATCH.saturating_sub(len) as u32).unwrap_or(0))
     }
 
+    /// Does this with each of them, in order. Where they are all of the batch there is nothing to
+    /// look up.
     #[inline(always)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
-        self.list[..self.len].iter().map(|&i| usize::from(i))
+    pub(super) fn each<V>(self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
+        if self.0 == Self::all(phvs.len()).0 {
+            for (i, phv) in phvs.iter_mut().take(BATCH).enumerate() {
+                does(i, phv);
+            }
+            return;
+        }
+        for i in self.iter() {
+            if let Some(phv) = phvs.get_mut(i) {
+                does(i, phv);
+            }
+        }
+    }
+
+    /// Their numbers, in order.
+    #[inline(always)]
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then(|| left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            next
+        })
     }
 
     /// Those for which `keep` holds, without a branch on it: which packets go on is not to be
     /// predicted.
     #[inline(always)]
-    fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
-        let mut kept = Self { list: [0; BATCH], len: 0 };
-        for i in self.iter() {
-            kept.list[kept.len % BATCH] = i as u8;
-            kept.len += usize::from(keep(i));
-        }
-        kept
+    pub(super) fn only<V>(self, phvs: &mut [V], keep: impl Fn(&V) -> bool) -> Self {
+        let mut kept = 0;
+        self.each(phvs, |i, phv| kept |= u64::from(keep(phv)) << i);
+        Self(kept)
+    }
+
+    #[inline(always)]
+    fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -71,8 +99,12 @@ pub trait Pipeline<V> {
     #[inline(always)]
     fn run(&mut self, phvs: &mut [V], order: BatchOrder) {
         match order {
-            BatchOrder::PacketMajor => phvs.iter_mut().for_each(|phv| self.packet(phv)),
-            BatchOrder::StageMajor => {
+            BatchOrder::PacketMajor => {
+                for phv in phvs {
+                    self.packet(phv);
+                }
+            }
+            BatchOrder::StageMajor | BatchOrder::Fastest => {
                 for batch in phvs.chunks_mut(BATCH) {
                     self.batch(batch, &mut Members::all(batch.len()));
                 }
@@ -165,34 +197,37 @@ pub struct Stage<A>(pub A);
 impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
     #[inline(always)]
     fn packet(&mut self, phv: &mut S::Phv) {
-        let out = self.0.access(phv);
-        self.0.commit(out, phv);
+        self.0.alu().packet(phv);
     }
 
     fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
         probe.stage();
         let out = self.0.traced(phv, probe);
-        self.0.commit(out, phv);
+        self.0.alu().commit(out, phv);
     }
 
-    /// All slots first, so that the hashes overlap; then the cells in packet order. A slot depends
-    /// on the PHV alone, so it may be taken early.
+    /// All slots first, so that the hashes overlap and the cells are on their way; then the cells in
+    /// packet order. A slot depends on the PHV alone, so it may be taken early.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
-        let enabled = members.only(|i| phvs.get(i).is_some_and(|phv| self.0.salu().enabled(phv)));
+        let mut alu = self.0.alu();
+        if S::ALWAYS {
+            let salu = *alu.salu;
+            alu.salu = &salu;
+            return members.each(phvs, |_, phv| alu.packet(phv));
+        }
+        let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
         let mut slots = [Slot(0); BATCH];
-        for (slot, i) in slots.iter_mut().zip(enabled.iter()) {
-            if let Some(phv) = phvs.get(i) {
-                *slot = self.0.salu().slot(phv);
-            }
-        }
-        for (&slot, i) in slots.iter().zip(enabled.iter()) {
-            if let Some(phv) = phvs.get_mut(i) {
-                let out = self.0.access_at(slot, phv);
-                self.0.commit(out, phv);
-            }
-        }
-        *members = members.only(|i| phvs.get(i).is_some_and(|phv| !S::ended(phv)));
+        enabled.each(phvs, |i, phv| {
+            let slot = alu.salu.slot(phv);
+            slots[i % BATCH] = slot;
+            alu.prefetch(slot);
+        });
+        enabled.each(phvs, |i, phv| {
+            let out = alu.access_at(slots[i % BATCH], phv);
+            alu.commit(out, phv);
+        });
+        *members = members.only(phvs, |phv| !S::ended(phv));
     }
 
     #[inline(always)]
@@ -210,23 +245,19 @@ macro_rules! stage_of_several {
         impl<V, $($s: Salu<Phv = V>),+> Pipeline<V> for Stage<($(Array<$s>,)+)> {
             #[inline(always)]
             fn packet(&mut self, phv: &mut V) {
-                $(let $out = self.0.$field.access(phv);)+
-                $(self.0.$field.commit($out, phv);)+
+                $(let $out = self.0.$field.alu().access(phv);)+
+                $(self.0.$field.alu().commit($out, phv);)+
             }
 
             fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe) {
                 probe.stage();
                 $(let $out = self.0.$field.traced(phv, probe);)+
-                $(self.0.$field.commit($out, phv);)+
+                $(self.0.$field.alu().commit($out, phv);)+
             }
 
             #[inline(always)]
             fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
-                for i in members.iter() {
-                    if let Some(phv) = phvs.get_mut(i) {
-                        self.packet(phv);
-                    }
-                }
+                members.each(phvs, |_, phv| self.packet(phv));
             }
 
             fn usage(&self, stages: &mut Vec<StageUse>) {
@@ -263,7 +294,7 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
         for stage in &mut self.0 {
-            if members.len == 0 {
+            if members.is_empty() {
                 break;
             }
             stage.batch(phvs, members);

@@ -1,5 +1,6 @@
 //! Register memory, and the array that joins it with its stateful ALU.
 
+use super::prefetch::prefetch;
 use super::{AccessTrace, ArrayUse, CellTrace, Probe, Salu, Slot, Word};
 
 /// The cells of one register array. Whoever holds it may read it; only the engine writes.
@@ -87,6 +88,47 @@ impl<S: Salu> Array<S> {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn alu(&mut self) -> Alu<'_, S> {
+        Alu { salu: &self.salu, cells: &mut self.registers.0 }
+    }
+
+    /// As [`Alu::access`], and tells what it did.
+    pub(super) fn traced(&mut self, phv: &S::Phv, probe: &mut dyn Probe) -> Option<S::Out> {
+        let slot = self.salu.enabled(phv).then(|| self.salu.slot(phv));
+        let read = |array: &Self| {
+            slot.and_then(|slot| array.registers.0.get(slot.0 as usize))
+                .map_or("outside the array".into(), Word::describe)
+        };
+        let before = read(self);
+        let out = slot.and_then(|slot| self.alu().access_at(slot, phv));
+        let cell = slot.map(|Slot(slot)| CellTrace {
+            slot,
+            before,
+            after: read(self),
+            output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
+        });
+        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.hash_bits, cell });
+        out
+    }
+}
+
+/// An array at work: its stateful ALU and its cells. A loop over packets keeps the cells' address
+/// in a CPU register, which it cannot do with what it reaches through the array; and what a small
+/// stateful ALU holds as well, where the loop has a copy of its own.
+pub(super) struct Alu<'a, S: Salu> {
+    pub salu: &'a S,
+    pub cells: &'a mut [S::Cell],
+}
+
+impl<S: Salu> Alu<'_, S> {
+    /// Match, read-modify-write, and what of it goes into the PHV.
+    #[inline(always)]
+    pub(super) fn packet(&mut self, phv: &mut S::Phv) {
+        let out = self.access(phv);
+        self.commit(out, phv);
+    }
+
     /// Match and read-modify-write: `None` when the packet does not touch the array.
     #[inline(always)]
     pub(super) fn access(&mut self, phv: &S::Phv) -> Option<S::Out> {
@@ -98,29 +140,16 @@ impl<S: Salu> Array<S> {
 
     #[inline(always)]
     pub(super) fn access_at(&mut self, slot: Slot, phv: &S::Phv) -> Option<S::Out> {
-        let cell = self.registers.0.get_mut(slot.0 as usize)?;
+        let cell = self.cells.get_mut(slot.0 as usize)?;
         let (next, out) = self.salu.rmw(*cell, phv);
         *cell = next;
         Some(out)
     }
 
-    /// As [`Self::access`], and tells what it did.
-    pub(super) fn traced(&mut self, phv: &S::Phv, probe: &mut dyn Probe) -> Option<S::Out> {
-        let slot = self.salu.enabled(phv).then(|| self.salu.slot(phv));
-        let read = |array: &Self| {
-            slot.and_then(|slot| array.registers.0.get(slot.0 as usize))
-                .map_or("outside the array".into(), Word::describe)
-        };
-        let before = read(self);
-        let out = slot.and_then(|slot| self.access_at(slot, phv));
-        let cell = slot.map(|Slot(slot)| CellTrace {
-            slot,
-            before,
-            after: read(self),
-            output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
-        });
-        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.hash_bits, cell });
-        out
+    /// Asks for the cell's memory.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, Slot(slot): Slot) {
+        prefetch(self.cells, slot);
     }
 
     #[inline(always)]

@@ -27,6 +27,10 @@ pub trait Salu: Copy + Send + 'static {
     /// targets.
     const DECIDES: bool = false;
 
+    /// Every packet is enabled and none [ends](Self::ended) here, so that the engine need not ask. What
+    /// the stateful ALU holds fits CPU registers.
+    const ALWAYS: bool = false;
+
     /// Whether the packet touches the array at all: the match in front of the ALU.
     #[inline(always)]
     fn enabled(&self, _phv: &Self::Phv) -> bool {

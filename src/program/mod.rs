@@ -30,7 +30,7 @@ use std::ops::RangeInclusive;
 
 use self::answers::{EpochAnswers, Limits};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse};
+use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse, Wide, wide};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
@@ -175,6 +175,11 @@ pub trait Dataplane: Send {
     fn name_switch(&mut self, _name: &str) {}
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
+    /// As [`Self::ingress`], compiled [for this CPU](wide) where that is `#[inline(always)]`. The
+    /// switch calls this one, and a program leaves it as it is.
+    fn run_ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        wide(Ingress { program: self, phvs, order });
+    }
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
     /// What it needs of the switch beside its ingress stages.
@@ -186,6 +191,10 @@ pub trait Dataplane: Send {
     /// as well. Which it is says [`Phv::disposition`]. Called when any program of the switch has
     /// egress stages.
     fn egress(&mut self, _phvs: &mut [Phv], _order: BatchOrder) {}
+    /// As [`Self::egress`], compiled for this CPU: see [`Self::run_ingress`].
+    fn run_egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        wide(Egress { program: self, phvs, order });
+    }
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
     /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or
@@ -224,6 +233,32 @@ pub trait Dataplane: Send {
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;
+}
+
+struct Ingress<'a, D: ?Sized> {
+    program: &'a mut D,
+    phvs: &'a mut [Phv],
+    order: BatchOrder,
+}
+
+impl<D: Dataplane + ?Sized> Wide for Ingress<'_, D> {
+    #[inline(always)]
+    fn run(self) {
+        self.program.ingress(self.phvs, self.order);
+    }
+}
+
+struct Egress<'a, D: ?Sized> {
+    program: &'a mut D,
+    phvs: &'a mut [Phv],
+    order: BatchOrder,
+}
+
+impl<D: Dataplane + ?Sized> Wide for Egress<'_, D> {
+    #[inline(always)]
+    fn run(self) {
+        self.program.egress(self.phvs, self.order);
+    }
 }
 
 /// The registers of one replica over one epoch or sub-epoch.

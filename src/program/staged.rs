@@ -43,6 +43,7 @@ where
     P: Pipeline<V> + Banked + Send + 'static,
     E: Fn(&Phv) -> Option<V> + Send,
 {
+    #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             let mut packets: ArrayVec<V, BATCH> = phvs.iter().filter_map(|phv| (self.enter)(phv)).collect();

@@ -9,10 +9,12 @@
 //! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
 //! stages run whenever that is full.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
+use super::{BURST, Burst, L2_OVERHEAD, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
 use crate::pisa::{Disposition, Phv, PortId, Verdict};
 use crate::program::Needs;
@@ -109,6 +111,35 @@ impl Switch {
         if let Some(several) = several {
             self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
         }
+    }
+
+    /// Whether a port has room for so many packets, the first of this burst, and takes them all.
+    /// Nothing is written into them.
+    #[inline(always)]
+    pub(super) fn takes_whole<F>(&self, id: PortId, packets: usize, out: &TxBursts<F>) -> bool {
+        let at = usize::from(id);
+        let (Some(port), Some(queue)) = (self.ports.get(at), out.queues.get(at)) else { return false };
+        let limit = port.mtu + L2_OVERHEAD;
+        let fit = self.phvs.iter().take(packets).fold(true, |fit, phv| fit & (phv.wire_bytes <= limit));
+        fit & port.up.load(Relaxed) & queue.is_empty()
+    }
+
+    /// Puts a burst into the queue of a port that takes all of it, and shows it to egress stages.
+    #[inline(always)]
+    pub(super) fn move_through_egress<F: Frame, W: Observer>(
+        &mut self,
+        id: PortId,
+        burst: &mut Burst<F>,
+        now: Nanos,
+        out: &mut TxBursts<F>,
+        watch: &mut W,
+    ) {
+        let exits: [_; BURST] = std::array::from_fn(|slot| Exit::new(id, slot, Disposition::ToHost));
+        let packets = burst.len();
+        if let Some(queue) = out.queues.get_mut(usize::from(id)) {
+            std::mem::swap(queue, burst);
+        }
+        self.run_egress(&exits[..packets], self.telemetry.writes_late, now, out, watch);
     }
 
     /// Admits the packets of a burst up to the first that becomes several.

@@ -109,7 +109,7 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.times = self.untimed == 0;
         self.untimed = if self.times { ONE_IN - 1 } else { self.untimed - 1 };
         self.begin();
-        self.measure(|program| program.ingress(phvs, order));
+        self.measure(|program| program.run_ingress(phvs, order));
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
@@ -123,7 +123,7 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
     }
 
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        self.tell(phvs, |timed, phvs| timed.measure(|program| program.egress(phvs, order)));
+        self.tell(phvs, |timed, phvs| timed.measure(|program| program.run_egress(phvs, order)));
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
@@ -225,6 +225,11 @@ mod tests {
             self.takes(3 * phvs.len() as u64);
         }
 
+        fn run_ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+            self.called("run_ingress");
+            self.ingress(phvs, order);
+        }
+
         fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {
             self.called("trace");
         }
@@ -239,6 +244,11 @@ mod tests {
             let mut latencies = self.latencies.iter().map(|latencies| latencies.lock().unwrap());
             latencies.by_ref().for_each(|mut seen| seen.extend(phvs.iter().map(|phv| phv.latency_ns)));
             self.takes(2 * phvs.len() as u64);
+        }
+
+        fn run_egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+            self.called("run_egress");
+            self.egress(phvs, order);
         }
 
         fn trace_egress(&mut self, _: &mut Phv, _: &mut dyn Probe) {

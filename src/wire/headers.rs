@@ -108,33 +108,33 @@ pub struct Headers {
     pub dst_ip: u128,
     pub dst: Mac,
     pub src: Mac,
+    /// TCP and UDP ports; both 0 for other protocols.
+    pub sport: u16,
+    pub dport: u16,
     /// EtherType behind all tags and the shim; of an 802.3 frame its length field (at most 1500).
     /// An IP packet in a PPPoE session has the session's, and `net` says which IP it is.
     pub ethertype: u16,
     /// TCI of the outermost VLAN tag, valid when `tagged`.
     pub vlan_tci: u16,
-    pub tagged: bool,
     /// TCI of the tag behind it, valid when `double_tagged`.
     pub inner_tci: u16,
-    pub double_tagged: bool,
-    /// The frame carries a telemetry shim of a version that this switch speaks. With any other
-    /// version the EtherType is the shim's own.
-    pub shim: bool,
-    pub net: Net,
-    /// IPv4 protocol, or IPv6's next header behind the extension headers.
-    pub proto: u8,
-    /// IPv4 ToS or IPv6 traffic class.
-    pub tos: u8,
-    /// IPv4 TTL or IPv6 hop limit.
-    pub ttl: u8,
-    pub fragment: Fragment,
-    /// TCP and UDP ports; both 0 for other protocols.
-    pub sport: u16,
-    pub dport: u16,
     /// Offset of the IP header from the start of the frame, 0 when `net` is `Other`.
     pub l3: u16,
     /// Offset of a TCP, UDP or ICMP header whose first eight bytes are there, else 0.
     pub l4: u16,
+    /// IPv4 ToS or IPv6 traffic class.
+    pub tos: u8,
+    /// IPv4 TTL or IPv6 hop limit.
+    pub ttl: u8,
+    /// IPv4 protocol, or IPv6's next header behind the extension headers.
+    pub proto: u8,
+    pub net: Net,
+    pub fragment: Fragment,
+    pub tagged: bool,
+    pub double_tagged: bool,
+    /// The frame carries a telemetry shim of a version that this switch speaks. With any other
+    /// version the EtherType is the shim's own.
+    pub shim: bool,
 }
 
 impl Headers {

@@ -24,5 +24,5 @@ impl Salu for Count {
 fn main() {
     let mut array = Array::new("counts", Count, 8);
     array.registers.0[3] = 7;
-    array.access(&3);
+    let _ = array.alu();
 }

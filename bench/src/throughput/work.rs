@@ -226,7 +226,7 @@ impl Work {
 }
 
 fn point(curve: &'static str, x: f64, programs: &[String], traffic: usize) -> Result<Measured> {
-    let switch = Way::default().switch(programs, BatchOrderConfig::Packet)?;
+    let switch = Way::default().switch(programs, BatchOrderConfig::default())?;
     Ok(Measured { curve, x, switch, traffic, cycles: Vec::new() })
 }
 

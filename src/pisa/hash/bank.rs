@@ -6,6 +6,18 @@ use super::index::index_hash;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
 
+/// What takes the index hashes of a key.
+pub trait HashLanes {
+    fn lanes(&mut self) -> &mut [u32; LANES];
+}
+
+impl HashLanes for [u32; LANES] {
+    #[inline(always)]
+    fn lanes(&mut self) -> &mut [u32; LANES] {
+        self
+    }
+}
+
 /// Up to [`MAX_HASHES`](super::MAX_HASHES) index hashes of the same key, which share one CRC
 /// ([`super::index`]).
 pub struct IndexBank {
@@ -16,7 +28,36 @@ pub struct IndexBank {
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Affine(super::simd::Affine),
+    #[cfg(target_arch = "x86_64")]
+    Eight(super::simd::Nibbles<1>),
+    #[cfg(target_arch = "x86_64")]
+    Sixteen(super::simd::Nibbles<2>),
     Rows(Rows),
+}
+
+impl Form {
+    /// The fastest form that this CPU has, with so many lanes in use.
+    fn new(lanes: &[Polynomial; LANES], used: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(affine) = super::simd::Affine::new(lanes, used) {
+            return Self::Affine(affine);
+        }
+        Self::without_affine(lanes, used)
+    }
+
+    /// The fastest form for a CPU without AVX-512 and GFNI.
+    fn without_affine(lanes: &[Polynomial; LANES], used: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if used <= LANES / 2 {
+            if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
+                return Self::Eight(nibbles);
+            }
+        } else if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
+            return Self::Sixteen(nibbles);
+        }
+        _ = used;
+        Self::Rows(Rows::new(lanes))
+    }
 }
 
 impl IndexBank {
@@ -27,12 +68,12 @@ impl IndexBank {
     /// With more than [`MAX_HASHES`](super::MAX_HASHES) polynomials of their own: the budget
     /// refuses those before.
     pub fn new(shared: Polynomial, own: &[Polynomial]) -> Self {
-        let lanes = fill(shared, own);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(affine) = super::simd::Affine::new(&lanes, 1 + own.len()) {
-            return Self { len: own.len(), form: Form::Affine(affine) };
-        }
-        Self { len: own.len(), form: Form::Rows(Rows::new(&lanes)) }
+        Self { len: own.len(), form: Form::new(&fill(shared, own), 1 + own.len()) }
+    }
+
+    /// The same bank in the form for CPUs without AVX-512 and GFNI, for comparison.
+    pub fn without_affine(shared: Polynomial, own: &[Polynomial]) -> Self {
+        Self { len: own.len(), form: Form::without_affine(&fill(shared, own), 1 + own.len()) }
     }
 
     /// The same bank in the form that runs on every CPU, for comparison.
@@ -46,24 +87,28 @@ impl IndexBank {
         self.len
     }
 
-    /// `out[k][i + 1]` becomes index hash i of key k. Three, seven or eleven hashes take less time
-    /// than fifteen. Keys are 4 to [`MAX_KEY`] bytes long.
+    /// Lane i + 1 of `out[k]` becomes index hash i of key k. Three, seven or eleven hashes take less
+    /// time than fifteen. Keys are 4 to [`MAX_KEY`] bytes long.
     ///
     /// # Panics
     /// If `out` is not as long as `keys`.
     #[inline]
-    pub fn hash_burst<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+    pub fn hash_burst<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
         const { assert!(N >= 4 && N <= MAX_KEY) };
         assert_eq!(keys.len(), out.len());
         match &self.form {
             #[cfg(target_arch = "x86_64")]
             Form::Affine(affine) => affine.hashes(keys, out),
+            #[cfg(target_arch = "x86_64")]
+            Form::Eight(nibbles) => nibbles.hashes(keys, out),
+            #[cfg(target_arch = "x86_64")]
+            Form::Sixteen(nibbles) => nibbles.hashes(keys, out),
             Form::Rows(rows) => {
                 for (key, out) in keys.iter().zip(out.iter_mut()) {
-                    *out = rows.crcs(key);
+                    *out.lanes() = rows.crcs(key);
                 }
                 // In a loop of its own, or the compiler would compute the shared lane twice.
-                out.iter_mut().for_each(join_shared);
+                out.iter_mut().for_each(|out| join_shared(out.lanes()));
             }
         }
     }
@@ -71,7 +116,7 @@ impl IndexBank {
 
 /// From the CRCs of all lanes to index hashes.
 #[inline(always)]
-pub(super) fn join_shared(lanes: &mut [u32; LANES]) {
+fn join_shared(lanes: &mut [u32; LANES]) {
     let shared = lanes[0];
     lanes.iter_mut().for_each(|lane| *lane = index_hash(*lane, shared));
 }

@@ -36,7 +36,7 @@ use std::fmt;
 
 use crate::wire::FlowKey;
 
-pub use bank::IndexBank;
+pub use bank::{HashLanes, IndexBank};
 #[cfg(test)]
 pub use family::CLASH;
 pub use family::{Derived, HashFamily};

@@ -44,7 +44,9 @@ impl Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HighRange {
     shift: u32,
-    range: Range,
+    slots: u32,
+    /// ⌈2⁶⁴ / slots⌉, or 0 for a power of two, where the shifted hash is the slot.
+    reciprocal: u64,
 }
 
 impl HighRange {
@@ -55,29 +57,29 @@ impl HighRange {
         let n = slots.get();
         let whole = u32::BITS - (n - 1).leading_zeros();
         let bits = if n.is_power_of_two() { whole } else { whole + spare };
-        // One slot needs no bit, but a shift by all 32 overflows.
-        let bits = if bits == 0 {
-            1
-        } else if bits > u32::BITS {
-            u32::BITS
-        } else {
-            bits
-        };
-        Self { shift: u32::BITS - bits, range: Range::new(slots) }
+        let bits = if bits > u32::BITS { u32::BITS } else { bits };
+        Self { shift: u32::BITS - bits, slots: n, reciprocal: Range::new(slots).reciprocal }
     }
 
     pub const fn slots(self) -> u32 {
-        self.range.slots()
+        self.slots
     }
 
     /// Bits of the hash that are used.
     pub const fn bits(self) -> u32 {
-        u32::BITS - self.shift
+        // One slot needs none, but a hash unit has an output.
+        if self.slots == 1 { 1 } else { u32::BITS - self.shift }
     }
 
+    /// The slot of an index hash. The quotient is the high half of value · reciprocal, exact for
+    /// every 32-bit value and divisor. There is no branch on the kind of length: arrays of both
+    /// kinds are side by side.
     #[inline(always)]
     pub const fn slot(self, hash: u32) -> u32 {
-        self.range.index(hash >> self.shift)
+        // The shift may be by all 32 bits.
+        let value = hash as u64 >> self.shift;
+        let quotient = ((value as u128 * self.reciprocal as u128) >> 64) as u32;
+        (value as u32).wrapping_sub(quotient.wrapping_mul(self.slots))
     }
 }
 

@@ -1,13 +1,13 @@
-//! The vector forms for x86-64, and the only unsafe code outside `dpdk/`. Each type here can only
-//! be made on a CPU that has the instructions it uses; that is what the unsafe blocks rest on.
+//! The vector forms for x86-64. Each type here can only be made on a CPU that has the instructions
+//! it uses; that is what the unsafe blocks rest on.
 
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
-use super::bank::join_shared;
+use super::bank::HashLanes;
 use super::bitwise::advance;
-use super::table::contributions;
+use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 
 /// One CRC by carry-less multiplication.
@@ -189,38 +189,38 @@ impl Affine {
         has.then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
-    pub fn hashes<const N: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+    pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
         // SAFETY: the CPU has the features, for there is a `self`.
         unsafe {
             match self.used {
-                0..=4 => self.burst::<N, 2>(keys, out),
-                5..=8 => self.burst::<N, 4>(keys, out),
-                9..=12 => self.burst::<N, 6>(keys, out),
-                _ => self.burst::<N, 8>(keys, out),
+                0..=4 => self.burst::<N, 2, L>(keys, out),
+                5..=8 => self.burst::<N, 4, L>(keys, out),
+                9..=12 => self.burst::<N, 6, L>(keys, out),
+                _ => self.burst::<N, 8, L>(keys, out),
             }
         }
     }
 
     /// `SUMS` vectors of two CRCs each.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn burst<const N: usize, const SUMS: usize>(&self, keys: &[[u8; N]], out: &mut [[u32; LANES]]) {
+    fn burst<const N: usize, const SUMS: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
         let (keys, last_keys) = keys.as_chunks::<8>();
         let (out, last_out) = out.as_chunks_mut::<8>();
         for (keys, out) in keys.iter().zip(out) {
-            self.eight::<N, SUMS>(keys, out);
+            self.eight::<N, SUMS, L>(keys, out);
         }
         if !last_keys.is_empty() {
             let mut padded = [[0; N]; 8];
             padded[..last_keys.len()].copy_from_slice(last_keys);
             let mut hashes = [[0; LANES]; 8];
-            self.eight::<N, SUMS>(&padded, &mut hashes);
-            last_out.copy_from_slice(&hashes[..last_out.len()]);
+            self.eight::<N, SUMS, _>(&padded, &mut hashes);
+            last_out.iter_mut().zip(hashes).for_each(|(out, hashes)| *out.lanes() = hashes);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     #[inline]
-    fn eight<const N: usize, const SUMS: usize>(&self, keys: &[[u8; N]; 8], out: &mut [[u32; LANES]; 8]) {
+    fn eight<const N: usize, const SUMS: usize, L: HashLanes>(&self, keys: &[[u8; N]; 8], out: &mut [L; 8]) {
         let words = transpose_keys(keys);
         let words = words.as_flattened();
         let mut sums = [_mm512_set1_epi8(-1); SUMS];
@@ -240,8 +240,6 @@ impl Affine {
             }
         }
         transpose_sums(std::array::from_fn(|j| sums[j.min(SUMS - 1)]), out);
-        // Here the compiler may use wide vectors.
-        out.iter_mut().for_each(join_shared);
     }
 }
 
@@ -269,10 +267,10 @@ fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m51
 }
 
 /// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out`
-/// wants a key's 64 together.
+/// wants a key's 64 together, each joined with the first.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
-fn transpose_sums(sums: [__m512i; 8], out: &mut [[u32; LANES]; 8]) {
+fn transpose_sums(sums: [__m512i; 8], out: &mut [impl HashLanes; 8]) {
     let t = sums.map(|sum| transpose_bytes(sum));
     let even = [0, 2, 4, 6].map(|j| _mm512_unpacklo_epi64(t[j], t[j + 1]));
     let odd = [0, 2, 4, 6].map(|j| _mm512_unpackhi_epi64(t[j], t[j + 1]));
@@ -282,10 +280,19 @@ fn transpose_sums(sums: [__m512i; 8], out: &mut [[u32; LANES]; 8]) {
             (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d)),
         ];
         for (half, (ab, cd)) in halves.into_iter().enumerate() {
-            store(&mut out[4 * half + parity], _mm512_shuffle_i64x2::<0x88>(ab, cd));
-            store(&mut out[4 * half + 2 + parity], _mm512_shuffle_i64x2::<0xdd>(ab, cd));
+            store(out[4 * half + parity].lanes(), join_shared(_mm512_shuffle_i64x2::<0x88>(ab, cd)));
+            store(out[4 * half + 2 + parity].lanes(), join_shared(_mm512_shuffle_i64x2::<0xdd>(ab, cd)));
         }
     }
+}
+
+/// From the CRCs of all lanes to index hashes, as [`index_hash`](super::index_hash) has it.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn join_shared(lanes: __m512i) -> __m512i {
+    let shared = _mm512_broadcastd_epi32(_mm512_castsi512_si128(lanes));
+    let sums = _mm512_add_epi32(lanes, shared);
+    _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums))
 }
 
 /// Transposes 8 × 8 bytes.
@@ -325,6 +332,64 @@ fn store<T: Plain, const N: usize>(words: &mut [T; N], value: __m512i) {
     // SAFETY: `words` is 64 writable bytes, the store needs no alignment, and any bits make a
     // `Plain`.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), value) }
+}
+
+/// Index hashes by look-ups of nibbles, as [`Rows`](super::table::Rows) makes them, eight CRCs a
+/// vector and `V` vectors.
+pub struct Nibbles<const V: usize>(Box<[[[Eight; V]; 16]]>);
+
+/// What one nibble contributes to eight CRCs.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Eight([u32; 8]);
+
+impl<const V: usize> Nibbles<V> {
+    pub fn new(polynomials: &[Polynomial; LANES]) -> Option<Self> {
+        const { assert!(8 * V <= LANES) };
+        let mut tables = polynomials.map(nibbles);
+        let mut rows = |_| {
+            let lanes = tables.each_mut().map(|table| table.next().expect("endless"));
+            let eight = |nibble: usize, v: usize| Eight(std::array::from_fn(|lane| lanes[8 * v + lane][nibble]));
+            std::array::from_fn(|nibble| std::array::from_fn(|v| eight(nibble, v)))
+        };
+        is_x86_feature_detected!("avx2").then(|| Self((0..2 * MAX_KEY).map(&mut rows).collect()))
+    }
+
+    pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+        // SAFETY: the CPU has AVX2, for there is a `self`.
+        unsafe { self.burst(keys, out) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn burst<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+        let rows = &self.0[..2 * N];
+        for (key, out) in keys.iter().zip(out) {
+            let mut sums = [_mm256_set1_epi32(XOROUT as i32); V];
+            for (i, &byte) in key.iter().enumerate() {
+                let byte = if i < 4 { byte ^ 0xff } else { byte };
+                let after = 2 * (N - 1 - i);
+                let [low, high] = [&rows[after][usize::from(byte & 15)], &rows[after + 1][usize::from(byte >> 4)]];
+                for (sum, (low, high)) in sums.iter_mut().zip(low.iter().zip(high)) {
+                    *sum = _mm256_xor_si256(*sum, _mm256_xor_si256(eight(low), eight(high)));
+                }
+            }
+            let shared = _mm256_broadcastd_epi32(_mm256_castsi256_si128(sums[0]));
+            let (lanes, _) = out.lanes().as_chunks_mut::<8>();
+            for (lanes, sum) in lanes.iter_mut().zip(sums) {
+                let joined = _mm256_add_epi32(sum, shared);
+                let hashes = _mm256_xor_si256(joined, _mm256_slli_epi32::<16>(joined));
+                // SAFETY: `lanes` is 32 writable bytes, and the store needs no alignment.
+                unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), hashes) }
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn eight(words: &Eight) -> __m256i {
+    // SAFETY: `words` is 32 readable bytes, and aligned.
+    unsafe { _mm256_load_si256(words.0.as_ptr().cast()) }
 }
 
 /// The matrix of byte `byte` of the register, as GF2P8AFFINEQB wants it: the row for bit 0 of the

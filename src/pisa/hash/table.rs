@@ -88,7 +88,7 @@ pub fn contributions(polynomial: Polynomial) -> impl Iterator<Item = [u32; 8]> {
 }
 
 /// What each value of the low and of the high nibble of such a byte adds.
-fn nibbles(polynomial: Polynomial) -> impl Iterator<Item = [u32; 16]> {
+pub fn nibbles(polynomial: Polynomial) -> impl Iterator<Item = [u32; 16]> {
     contributions(polynomial).flat_map(|bits| {
         let sum = |nibble: usize, bits: &[u32]| (0..4).filter(|b| nibble >> b & 1 == 1).fold(0, |sum, b| sum ^ bits[b]);
         [&bits[..4], &bits[4..]].map(|half| std::array::from_fn(|nibble| sum(nibble, half)))

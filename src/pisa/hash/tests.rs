@@ -29,11 +29,11 @@ fn single<const N: usize>(polynomial: Polynomial, bytes: &[u8]) {
     assert_eq!(Crc::portable(polynomial).hash(key), expected, "{N} bytes, portable");
 }
 
-/// Both forms of a bank, and the polynomials that it was made of, the shared one first.
-struct Banks(Vec<Polynomial>, [IndexBank; 2]);
+/// The forms of a bank, and the polynomials that it was made of, the shared one first.
+struct Banks(Vec<Polynomial>, [IndexBank; 3]);
 
 impl Banks {
-    /// A burst of keys of N bytes through both.
+    /// A burst of keys of N bytes through all of them.
     fn burst<const N: usize>(&self, bytes: &[u8]) {
         let keys = bytes.as_chunks::<N>().0;
         for bank in &self.1 {
@@ -63,7 +63,8 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..700),
     ) {
         let (shared, own) = (polynomials[0], &polynomials[1..]);
-        let banks = [IndexBank::new(shared, own), IndexBank::portable(shared, own)];
+        let forms = [IndexBank::new, IndexBank::without_affine, IndexBank::portable];
+        let banks = forms.map(|form| form(shared, own));
         let banks = Banks(polynomials, banks);
         macro_rules! lengths { ($($n:literal)*) => { $(banks.burst::<$n>(&bytes);)* } }
         lengths!(4 5 7 8 9 12 13 16 32 36 37 40);
@@ -84,7 +85,8 @@ fn golden_index_hashes() {
         let hashes = IndexHashes::new(shared, &[own]);
         let range = HighRange::new(slots.try_into().unwrap(), spare);
         let mut bank = [[0; LANES]];
-        for unit in [IndexBank::new(shared, &[own]), IndexBank::portable(shared, &[own])] {
+        for form in [IndexBank::new, IndexBank::without_affine, IndexBank::portable] {
+            let unit = form(shared, &[own]);
             unit.hash_burst(&[key], &mut bank);
             assert_eq!(bank[0][1], word(3), "{line}");
         }

@@ -1,19 +1,22 @@
 //! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1,
 //! Algorithm 3).
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 use arrayvec::ArrayVec;
 
 use super::field::P;
-use super::id::FRAGMENTS;
-use crate::pisa::hash::{HighRange, LANES};
+use super::id::{FRAGMENTS, FlowId, fingerprint};
+use crate::pisa::hash::{HashLanes, HighRange, LANES};
 use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
 pub const MAX_LEVELS: usize = 8;
 /// Most bucket arrays of an encoder, a small one included.
 pub const MAX_ROWS: usize = 5;
+/// [`MAX_ROWS`] and some, so that a row's number needs no comparison.
+const ROWS: usize = MAX_ROWS.next_power_of_two();
 
 /// What the first switch took a packet for, and the two bits that tell the last switch of it.
 pub mod class {
@@ -32,6 +35,7 @@ pub mod class {
 
 /// The PHV as ChameleMon sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Meta {
     /// The index hashes of the flow's ID: for arrays and rows, fingerprint, sampling.
     pub bases: [u32; LANES],
@@ -39,17 +43,32 @@ pub struct Meta {
     pub inverses: [u32; FRAGMENTS],
     /// The flow's size by the classifier; before it the largest number.
     pub estimate: u32,
-    /// The bucket in each row.
-    pub buckets: [u32; MAX_ROWS],
+    /// The bucket in each row, a row past [`MAX_ROWS`] unused.
+    pub buckets: [u32; ROWS],
     /// Whether the encoder takes the packet.
     pub encoded: bool,
 }
 
-impl Meta {
+impl HashLanes for Meta {
     #[inline(always)]
-    pub fn new(bases: [u32; LANES], fragments: [u32; FRAGMENTS]) -> Self {
-        let inverses = fragments.map(|fragment| P - fragment);
-        Self { bases, inverses, estimate: u32::MAX, ..Self::default() }
+    fn lanes(&mut self) -> &mut [u32; LANES] {
+        &mut self.bases
+    }
+}
+
+impl Meta {
+    /// Begins a packet. Its index hashes, or what is there, are of no meaning yet.
+    #[inline(always)]
+    pub fn begin(&mut self, id: FlowId) {
+        self.inverses = id.fragments(0);
+        self.estimate = u32::MAX;
+    }
+
+    /// Goes on when the index hashes are there. The fingerprint has this lane.
+    #[inline(always)]
+    pub fn sign(&mut self, lane: u8) {
+        self.inverses[FRAGMENTS - 1] |= fingerprint(self.base(lane.into()));
+        self.inverses = self.inverses.map(|fragment| P - fragment);
     }
 
     /// A lane of the hash units. Only four bits of a lane's number count.
@@ -66,24 +85,28 @@ pub trait Counter: Word {
 }
 
 macro_rules! counter {
-    ($word:ty) => {
+    ($word:ty, $wide:ty) => {
         impl Counter for $word {
+            /// By arithmetic: which counters are full is not to be predicted, and a compiler makes a
+            /// branch of a saturating sum.
             #[inline(always)]
             fn incremented(self) -> Self {
-                self.saturating_add(1)
+                let next = <$wide>::from(self) + 1;
+                (next - (next >> Self::BITS)) as Self
             }
 
             #[inline(always)]
             fn size(self) -> u32 {
-                if self == Self::MAX { u32::MAX } else { self.into() }
+                let full = (<$wide>::from(self) + 1) >> Self::BITS;
+                u32::from(self) | (full as u32).wrapping_neg()
             }
         }
     };
 }
 
-counter!(u8);
-counter!(u16);
-counter!(u32);
+counter!(u8, u32);
+counter!(u16, u32);
+counter!(u32, u64);
 
 /// One counter array of the TowerSketch. What it reports is the count with this packet.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +127,7 @@ impl<C: Counter> Salu for Tower<C> {
     type Cell = C;
     type Out = u32;
     const DECIDES: bool = true;
+    const ALWAYS: bool = true;
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
@@ -118,7 +142,9 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn commit(&self, out: u32, phv: &mut Meta) {
-        phv.estimate = phv.estimate.min(out);
+        // The smaller one, again by arithmetic.
+        let (above, below) = out.overflowing_sub(phv.estimate);
+        phv.estimate = phv.estimate.wrapping_add(above & u32::from(below).wrapping_neg());
     }
 
     fn describe(&self, out: &u32) -> String {
@@ -151,10 +177,9 @@ impl GroupSalu<COUNTERS> for Row {
         phv.encoded
     }
 
-    /// A row past [`MAX_ROWS`] touches nothing.
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        Slot(phv.buckets.get(usize::from(self.0)).copied().unwrap_or(u32::MAX))
+        Slot(phv.buckets[usize::from(self.0) & (ROWS - 1)])
     }
 
     #[inline(always)]
@@ -222,15 +247,10 @@ impl ClassTable {
     /// From the flow's size to the class that the packet carries on, and its buckets.
     #[inline(always)]
     pub fn classify(&self, meta: &mut Meta) -> u8 {
-        let candidate = if meta.estimate >= self.hh_threshold {
-            class::HH
-        } else if meta.estimate >= self.hl_threshold {
-            class::HL
-        } else if samples(meta.base(self.sample_lane.into()), self.sample, self.sample_seed) {
-            class::LL
-        } else {
-            class::NONE
-        };
+        let sampled = samples(meta.base(self.sample_lane.into()), self.sample, self.sample_seed);
+        let light = select_unpredictable(sampled, class::LL, class::NONE);
+        let below = select_unpredictable(meta.estimate >= self.hl_threshold, class::HL, light);
+        let candidate = select_unpredictable(meta.estimate >= self.hh_threshold, class::HH, below);
         locate(meta, &self.parts[usize::from(candidate & 3)], self.row_lane);
         self.carried[usize::from(candidate & 3)]
     }
@@ -240,11 +260,9 @@ impl ClassTable {
 #[inline(always)]
 pub fn locate(meta: &mut Meta, part: &Part, row_lane: u8) {
     meta.encoded = !part.is_empty();
-    for (row, place) in part.iter().enumerate() {
-        let base = meta.base(usize::from(row_lane) + row);
-        if let Some(bucket) = meta.buckets.get_mut(row) {
-            *bucket = place.bucket(base);
-        }
+    let bases = meta.bases.get(usize::from(row_lane)..).unwrap_or_default();
+    for ((bucket, &base), place) in meta.buckets.iter_mut().zip(bases).zip(part) {
+        *bucket = place.bucket(base);
     }
 }
 

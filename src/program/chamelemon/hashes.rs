@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dataplane::{MAX_LEVELS, MAX_ROWS};
-use super::id::{FlowId, Naming};
+use super::id::{FlowId, KEY, Naming};
 use crate::pisa::hash::{HashFamily, IndexBank, IndexHashes, IndexKey, Polynomial};
 
 /// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling,
@@ -15,7 +15,7 @@ const SAMPLE: &str = "chamelemon/sample";
 const SHARED: &str = "chamelemon/index/shared";
 
 /// An ID's bytes with what all its index hashes share.
-pub type Key = IndexKey<13>;
+pub type Key = IndexKey<KEY>;
 
 /// The hash units of one deployment: all switches whose sketches are added or subtracted have the
 /// same. Arrays, fingerprint and sampling take index hashes ([`crate::pisa::hash::index`]), since

@@ -1,6 +1,7 @@
 //! What names a flow here: 104 bits, and the four fragments as which a bucket sums them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::pisa::hash::{Crc, HashFamily};
 use crate::program::answers::FlowName;
@@ -11,6 +12,8 @@ pub const FINGERPRINT_BITS: u32 = 20;
 const FINGERPRINT_MASK: u32 = (1 << FINGERPRINT_BITS) - 1;
 /// Names the three CRCs of an IPv6 digest.
 const LABEL: &str = "chamelemon/ipv6";
+/// Bytes of an ID.
+pub const KEY: usize = 13;
 /// Fragments of an ID, each below 2³¹ < p.
 pub const FRAGMENTS: usize = 4;
 const LOW: u32 = (1 << 31) - 1;
@@ -24,30 +27,45 @@ const DIGEST_PROTO: u8 = 255;
 /// destination and ports, with the lowest bit of the ports set and protocol 255: 95 bits. No IPv4
 /// packet has such a tuple, because a packet of protocol 255 has no ports, so IDs of the two
 /// families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FlowId(u128);
+///
+/// In this order, a word each: the dataplane makes one for every packet, and takes it apart.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId([u32; 4]);
 
 impl FlowId {
-    pub fn of_v4(tuple: Tuple4) -> Self {
-        Self(tuple.0)
+    pub fn of_v4(Tuple4(tuple): Tuple4) -> Self {
+        Self([(tuple >> 72) as u32, (tuple >> 40) as u32, (tuple >> 8) as u32, u32::from(tuple as u8)])
     }
 
-    pub fn bytes(self) -> [u8; 13] {
-        Tuple4(self.0).bytes()
+    fn tuple(self) -> Tuple4 {
+        let [source, destination, ports, proto] = self.0.map(u128::from);
+        Tuple4(source << 72 | destination << 40 | ports << 8 | proto)
+    }
+
+    /// The bytes that are hashed, those of [`Tuple4`].
+    #[inline(always)]
+    pub fn bytes(self) -> [u8; KEY] {
+        let [source, destination, ports, proto] = self.0;
+        let mut bytes = [proto as u8; KEY];
+        bytes[..4].copy_from_slice(&source.to_be_bytes());
+        bytes[4..8].copy_from_slice(&destination.to_be_bytes());
+        bytes[8..12].copy_from_slice(&ports.to_be_bytes());
+        bytes
     }
 
     pub fn is_digest(self) -> bool {
-        self.0 as u8 == DIGEST_PROTO && (self.0 >> 8) as u32 & 1 == 1
+        let [_, _, ports, proto] = self.0;
+        proto == u32::from(DIGEST_PROTO) && ports & 1 == 1
     }
 
     /// The flow, when it is one of IPv4; a digest cannot name its own.
     pub fn flow(self) -> Option<Flow> {
-        (!self.is_digest()).then(|| Tuple4(self.0).flow())
+        (!self.is_digest()).then(|| self.tuple().flow())
     }
 
     /// The name of the flow in answers.
     pub fn name(self) -> FlowName {
-        let [.., a, b, c, d, e, f, g, h, i, j, k, l, _] = self.0.to_be_bytes();
+        let [a, b, c, d, e, f, g, h, i, j, k, l, _] = self.bytes();
         self.flow().map_or(FlowName::Digest([a, b, c, d, e, f, g, h, i, j, k, l]), FlowName::Flow)
     }
 
@@ -55,9 +73,8 @@ impl FlowId {
     /// three bits left over, the protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
     pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
-        let (source, destination, ports) = ((self.0 >> 72) as u32, (self.0 >> 40) as u32, (self.0 >> 8) as u32);
-        let tops = source >> 31 << 10 | destination >> 31 << 9 | ports >> 31 << 8;
-        let rest = tops | u32::from(self.0 as u8);
+        let [source, destination, ports, proto] = self.0;
+        let rest = source >> 31 << 10 | destination >> 31 << 9 | ports >> 31 << 8 | proto;
         [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint(hash)]
     }
 
@@ -69,9 +86,16 @@ impl FlowId {
             return None;
         }
         let (fingerprint, rest) = (rest & FINGERPRINT_MASK, rest >> FINGERPRINT_BITS);
-        let whole = |low: u32, top: u32| u128::from(low | (rest >> top & 1) << 31);
-        let id = whole(source, 10) << 72 | whole(destination, 9) << 40 | whole(ports, 8) << 8;
-        Some((Self(id | u128::from(rest as u8)), fingerprint))
+        let whole = |low: u32, top: u32| low | (rest >> top & 1) << 31;
+        let id = [whole(source, 10), whole(destination, 9), whole(ports, 8), u32::from(rest as u8)];
+        Some((Self(id), fingerprint))
+    }
+}
+
+/// As one number, which takes a hasher less time than four.
+impl Hash for FlowId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(self.tuple().0);
     }
 }
 
@@ -93,6 +117,11 @@ pub fn fingerprint(hash: u32) -> u32 {
     hash >> (u32::BITS - FINGERPRINT_BITS)
 }
 
+#[inline(always)]
+fn of_ports(headers: &Headers) -> u32 {
+    u32::from(headers.sport) << 16 | u32::from(headers.dport)
+}
+
 /// Gives packets their IDs.
 #[derive(Clone, Copy, Debug)]
 pub struct Naming {
@@ -108,15 +137,34 @@ impl Naming {
     #[inline(always)]
     pub fn id(&self, headers: &Headers) -> Option<FlowId> {
         match headers.net {
-            Net::Ipv4 => Some(FlowId(Tuple4::of(headers).0)),
+            Net::Ipv4 => {
+                Some(FlowId([headers.src_ip as u32, headers.dst_ip as u32, of_ports(headers), headers.proto.into()]))
+            }
             Net::Ipv6 => Some(self.digest(Tuple6::of(headers))),
             Net::Other => None,
         }
     }
 
+    /// Whether that is the ID of a packet's flow.
+    #[inline(always)]
+    pub fn is_id(&self, id: &FlowId, headers: &Headers) -> bool {
+        if headers.net != Net::Ipv4 {
+            return self.id(headers) == Some(*id);
+        }
+        let [source, destination, ports, proto] = id.0;
+        // One comparison: nearly all are equal.
+        let differ = (source ^ headers.src_ip as u32)
+            | (destination ^ headers.dst_ip as u32)
+            | (ports ^ of_ports(headers))
+            | (proto ^ u32::from(headers.proto));
+        differ == 0
+    }
+
+    /// Out of line: the loops over packets need the registers.
+    #[inline(never)]
     pub fn digest(&self, tuple: Tuple6) -> FlowId {
-        let [a, b, c] = self.crcs.map(|crc| u128::from(crc.hash_key(tuple)));
-        FlowId(a << 72 | b << 40 | (c | 1) << 8 | u128::from(DIGEST_PROTO))
+        let [a, b, c] = self.crcs.each_ref().map(|crc| crc.hash_key(tuple));
+        FlowId([a, b, c | 1, DIGEST_PROTO.into()])
     }
 }
 
@@ -130,9 +178,19 @@ mod tests {
     proptest! {
         #[test]
         fn fragments_hold_the_id(id in 0u128..1 << 104, hash: u32) {
-            let fragments = FlowId(id).fragments(hash);
+            let id = FlowId::of_v4(Tuple4(id));
+            let fragments = id.fragments(hash);
             prop_assert!(fragments.iter().all(|&fragment| fragment < 1 << 31));
-            prop_assert_eq!(FlowId::of_fragments(fragments), Some((FlowId(id), hash >> 12)));
+            prop_assert_eq!(FlowId::of_fragments(fragments), Some((id, hash >> 12)));
+        }
+
+        /// Its parts are those of the five-tuple, in the same order.
+        #[test]
+        fn an_id_is_a_five_tuple(one in 0u128..1 << 104, other in 0u128..1 << 104) {
+            let ids = [one, other].map(|tuple| FlowId::of_v4(Tuple4(tuple)));
+            prop_assert_eq!(ids.map(FlowId::tuple), [one, other].map(Tuple4));
+            prop_assert_eq!(ids.map(FlowId::bytes), [one, other].map(|tuple| Tuple4(tuple).bytes()));
+            prop_assert_eq!(ids[0].cmp(&ids[1]), one.cmp(&other));
         }
 
         /// What the parser makes of an IPv4 packet is never taken for a digest.
@@ -148,6 +206,18 @@ mod tests {
             let naming = Naming::new(&HashFamily::standard(LABEL));
             let id = naming.id(&headers).unwrap();
             prop_assert!(!id.is_digest());
+            prop_assert!(naming.is_id(&id, &headers));
+            for other in [
+                Headers { src_ip: headers.src_ip ^ 1, ..headers },
+                Headers { dst_ip: headers.dst_ip ^ 1 << 31, ..headers },
+                Headers { sport: headers.sport ^ 1, ..headers },
+                Headers { dport: headers.dport ^ 1 << 15, ..headers },
+                Headers { proto: headers.proto ^ 1, ..headers },
+                Headers { net: Net::Ipv6, ..headers },
+                Headers { net: Net::Other, ..headers },
+            ] {
+                prop_assert!(!naming.is_id(&id, &other));
+            }
             prop_assert_eq!(id.flow().unwrap().proto, Some(proto));
         }
     }

@@ -4,22 +4,20 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
-
 use super::bank::{ChameleMonBank, Counters, of_width};
 use super::dataplane::{COUNTERS, ClassTable, Counter, Meta, Part, Row, Tower, class, locate};
 use super::hashes::{Hashes, Lanes};
-use super::id::FlowId;
+use super::id::{FlowId, KEY};
 use super::runtime::{Runtime, Shape, counter_range};
 use super::{Config, Schedule, Width};
-use crate::pisa::hash::{HashFamily, HighRange, IndexBank, LANES};
+use crate::pisa::hash::{HashFamily, HighRange, IndexBank};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
     Repeat, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
-use crate::wire::shim;
+use crate::wire::{Net, shim};
 
 /// No epoch: no packet carries it.
 const CLOSED: u32 = u32::MAX;
@@ -123,12 +121,22 @@ fn class_table(runtime: &Runtime, shape: &Shape, lanes: Lanes) -> ClassTable {
     }
 }
 
-/// The packets of a batch that one encoder sees, and the IDs of their flows.
-#[derive(Default)]
+/// The packets of a batch that are measured, and what is known of each; `len` of all are valid.
 struct Batch {
-    members: ArrayVec<u8, BATCH>,
-    ids: ArrayVec<FlowId, BATCH>,
-    metas: ArrayVec<Meta, BATCH>,
+    len: usize,
+    ids: [FlowId; BATCH],
+    metas: [Meta; BATCH],
+    /// The packets' places among the PHVs; on the way out [`NOWHERE`] for those that do not leave.
+    places: [u8; BATCH],
+}
+
+/// No place.
+const NOWHERE: u8 = u8::MAX;
+
+impl Batch {
+    fn metas(&mut self) -> &mut [Meta] {
+        &mut self.metas[..self.len]
+    }
 }
 
 /// The hash units, and the batch that they have worked for.
@@ -136,43 +144,66 @@ struct Hashing {
     hashes: Arc<Hashes>,
     bank: IndexBank,
     lanes: Lanes,
-    hashed: Box<[[u32; LANES]; BATCH]>,
     batch: Box<Batch>,
 }
 
 impl Hashing {
-    /// The IDs, hashes and fragments of the packets for which `wanted` holds.
-    #[inline(always)]
-    fn take(&mut self, phvs: &[Phv], mut wanted: impl FnMut(&Phv) -> bool) -> &mut Batch {
-        let batch = &mut *self.batch;
-        let mut ids = ArrayVec::<_, BATCH>::new();
-        batch.members.clear();
-        for (i, phv) in (0u8..).zip(phvs.iter().take(BATCH)).filter(|(_, phv)| wanted(phv)) {
-            let Some(id) = self.hashes.naming().id(&phv.headers) else { continue };
-            // There is room: a batch has at most BATCH packets.
-            let _ = (batch.members.try_push(i), ids.try_push(id));
-        }
-        // A batch that came from hosts and leaves to hosts is hashed once.
-        if ids != batch.ids {
-            batch.ids = ids;
-            self.hash();
-        }
-        self.batch.metas.iter_mut().for_each(|meta| meta.estimate = u32::MAX);
-        &mut self.batch
+    fn new(hashes: Arc<Hashes>) -> Self {
+        let (bank, lanes) = hashes.bank();
+        let (ids, metas, places) = ([FlowId::default(); BATCH], [Meta::default(); BATCH], [0; BATCH]);
+        Self { hashes, bank, lanes, batch: Box::new(Batch { len: 0, ids, metas, places }) }
     }
 
+    /// Begins a batch of the packets for which `wanted` holds.
     #[inline(always)]
-    fn hash(&mut self) {
-        let Batch { ids, metas, .. } = &mut *self.batch;
-        let keys: ArrayVec<_, BATCH> = ids.iter().map(|id| id.bytes()).collect();
-        let hashed = &mut self.hashed[..keys.len()];
-        if !hashed.is_empty() {
-            self.bank.hash_burst(&keys, hashed);
+    fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
+        let Batch { len, ids, metas, places } = &mut *self.batch;
+        let mut keys = [[0; KEY]; BATCH];
+        let mut next = 0;
+        let naming = self.hashes.naming();
+        for (i, phv) in phvs.iter().take(BATCH).enumerate() {
+            if !wanted(phv) {
+                continue;
+            }
+            let Some(id) = naming.id(&phv.headers) else { continue };
+            if next >= BATCH {
+                break;
+            }
+            (ids[next], keys[next], places[next]) = (id, id.bytes(), i as u8);
+            metas[next].begin(id);
+            next += 1;
         }
-        metas.clear();
-        for (id, bases) in ids.iter().zip(hashed.iter()) {
-            let fingerprint = bases[usize::from(self.lanes.fingerprint) % LANES];
-            let _ = metas.try_push(Meta::new(*bases, id.fragments(fingerprint)));
+        *len = next;
+        let metas = &mut metas[..next];
+        if !metas.is_empty() {
+            self.bank.hash_burst(&keys[..next], metas);
+        }
+        for meta in metas {
+            meta.sign(self.lanes.fingerprint);
+        }
+    }
+
+    /// Begins a batch of the packets for which `wanted` holds. Packets that come from hosts and leave
+    /// to hosts are hashed once: where all of these stand in the last batch, in their order, that
+    /// goes on.
+    #[inline(always)]
+    fn take_again(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
+        let Batch { len, ids, places, .. } = &mut *self.batch;
+        places.fill(NOWHERE);
+        let (naming, len) = (self.hashes.naming(), (*len).min(BATCH));
+        let mut next = 0;
+        for (i, phv) in phvs.iter().take(BATCH).enumerate() {
+            if !wanted(phv) {
+                continue;
+            }
+            while next < len && !naming.is_id(&ids[next], &phv.headers) {
+                next += 1;
+            }
+            if next >= len {
+                return self.take(phvs, wanted);
+            }
+            places[next] = i as u8;
+            next += 1;
         }
     }
 }
@@ -212,10 +243,11 @@ impl ChameleMonDataplane {
         config.validate()?;
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
-        let (bank, lanes) = hashes.bank();
+        let hashing = Hashing::new(hashes);
+        let lanes = hashing.lanes;
         Ok(Self {
             shape,
-            hashing: Hashing { hashes, bank, lanes, hashed: Box::new([[0; LANES]; BATCH]), batch: Box::default() },
+            hashing,
             tower: Repeat(
                 (lanes.tower..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect(),
             ),
@@ -259,26 +291,43 @@ impl ChameleMonDataplane {
 
     #[inline(always)]
     fn enter_batch(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        let batch = self.hashing.take(phvs, |phv| phv.enters);
-        let members = batch.members.iter().zip(&mut batch.metas);
-        let mut classify = |meta: &mut Meta, member: u8| {
-            let class = self.gate.classify(meta);
-            if let Some(phv) = phvs.get_mut(usize::from(member)) {
+        self.hashing.take(phvs, |phv| phv.enters);
+        let Self { tower, upstream, gate, hashing, .. } = self;
+        let Batch { len, metas, places, .. } = &mut *hashing.batch;
+        let metas = &mut metas[..*len];
+        let mut classify = |meta: &mut Meta, place: u8| {
+            let class = gate.classify(meta);
+            if let Some(phv) = phvs.get_mut(usize::from(place)) {
                 phv.shim = phv.shim.with_class(class);
             }
         };
         match order {
             BatchOrder::PacketMajor => {
-                for (&member, meta) in members {
-                    self.tower.packet(meta);
-                    classify(meta, member);
-                    self.upstream.packet(meta);
+                for (meta, &mut place) in metas.iter_mut().zip(places) {
+                    tower.packet(meta);
+                    classify(meta, place);
+                    upstream.packet(meta);
                 }
             }
-            BatchOrder::StageMajor => {
-                self.tower.run(&mut batch.metas, order);
-                batch.members.iter().zip(&mut batch.metas).for_each(|(&member, meta)| classify(meta, member));
-                self.upstream.run(&mut batch.metas, order);
+            BatchOrder::StageMajor | BatchOrder::Fastest => {
+                tower.run(metas, order);
+                for (meta, &mut place) in metas.iter_mut().zip(places) {
+                    classify(meta, place);
+                }
+                upstream.run(metas, order);
+            }
+        }
+    }
+
+    /// Counts packets with a class that go on without it, and those that become several.
+    #[cold]
+    fn count_uncertain(&mut self, phvs: &[Phv]) {
+        for phv in phvs.iter().take(BATCH) {
+            match (phv.shim.class(), phv.disposition) {
+                (class::NONE, _) => {}
+                (_, Disposition::Unmarked) => self.unmarked += 1,
+                (class, Disposition::Untracked) => self.unfollowed += u64::from(class != class::SEVERAL),
+                _ => {}
             }
         }
     }
@@ -288,19 +337,20 @@ impl ChameleMonDataplane {
     /// others is not known.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
-        let row_lane = self.hashing.lanes.row;
-        let (unmarked, unfollowed) = (&mut self.unmarked, &mut self.unfollowed);
-        let batch = self.hashing.take(phvs, |phv| {
-            match (phv.shim.class(), phv.disposition) {
-                (class::NONE, _) => return false,
-                (_, Disposition::Unmarked) => *unmarked += 1,
-                (class, Disposition::Untracked) => *unfollowed += u64::from(class != class::SEVERAL),
-                _ => {}
-            }
-            phv.disposition.leaves_network()
+        let uncertain = |phv: &Phv| matches!(phv.disposition, Disposition::Unmarked | Disposition::Untracked);
+        if phvs.iter().any(uncertain) {
+            self.count_uncertain(phvs);
+        }
+        self.hashing.take_again(phvs, |phv| {
+            (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
         });
-        for (&member, meta) in batch.members.iter().zip(&mut batch.metas) {
-            let Some(phv) = phvs.get(usize::from(member)) else { continue };
+        let row_lane = self.hashing.lanes.row;
+        let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
+        for (meta, &mut place) in metas.iter_mut().take(*len).zip(places) {
+            let Some(phv) = phvs.get(usize::from(place)) else {
+                meta.encoded = false;
+                continue;
+            };
             let (class, epoch) = (phv.shim.class(), phv.shim.epoch());
             let half = (epoch & 1) as usize;
             locate(meta, &self.downstream_parts[half][usize::from(class & 3)], row_lane);
@@ -319,13 +369,16 @@ impl ChameleMonDataplane {
 }
 
 impl Dataplane for ChameleMonDataplane {
+    #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        phvs.chunks_mut(BATCH).for_each(|phvs| self.enter_batch(phvs, order));
+        for phvs in phvs.chunks_mut(BATCH) {
+            self.enter_batch(phvs, order);
+        }
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        let batch = self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
-        if let Some(meta) = batch.metas.first_mut() {
+        self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
+        if let Some(meta) = self.hashing.batch.metas().first_mut() {
             self.tower.trace(meta, probe);
             phv.shim = phv.shim.with_class(self.gate.classify(meta));
             self.upstream.trace(meta, probe);
@@ -336,16 +389,19 @@ impl Dataplane for ChameleMonDataplane {
         Needs::ENDS
     }
 
+    #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             self.leaving(phvs);
-            self.downstream.run(&mut self.hashing.batch.metas, order);
+            self.downstream.run(self.hashing.batch.metas(), order);
         }
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.leaving(std::slice::from_ref(phv));
-        self.hashing.batch.metas.iter_mut().for_each(|meta| self.downstream.trace(meta, probe));
+        let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
+        let leaving = metas.iter_mut().zip(places).take(*len).filter(|(_, place)| **place != NOWHERE);
+        leaving.for_each(|(meta, _)| self.downstream.trace(meta, probe));
     }
 
     fn confuse(&mut self, epoch: u64, packets: u64) {

@@ -1,5 +1,7 @@
 //! HashPipe's stateful ALUs: Algorithm 3 of the paper, one stage each.
 
+use std::hint::select_unpredictable;
+
 use crate::pisa::hash::SlotHash;
 use crate::pisa::{Salu, Slot, Word};
 use crate::wire::FlowKey;
@@ -79,12 +81,11 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
 
     #[inline(always)]
     fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
-        if key == phv.own {
-            let sum = count.saturating_add(phv.weight);
-            ((key, sum), Evicted { key, count: 0, estimate: sum })
-        } else {
-            ((phv.own, phv.weight), Evicted { key, count, estimate: phv.weight })
-        }
+        // The packet's key is in the cell in any case, with what was counted of it. No branch: whether
+        // it was there is not to be predicted.
+        let same = key == phv.own;
+        let sum = select_unpredictable(same, count, 0).saturating_add(phv.weight);
+        ((phv.own, sum), Evicted { key, count: select_unpredictable(same, 0, count), estimate: sum })
     }
 
     #[inline(always)]

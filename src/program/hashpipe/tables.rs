@@ -22,6 +22,9 @@ struct Family<K: FlowKey + Word, const SUM: bool> {
     mask: K,
 }
 
+/// Bytes of IPv4 tables up to which packet by packet takes less time: a second-level cache.
+const SMALL: u64 = 1 << 20;
+
 /// What is counted: the unit, and of which packets.
 type What = (Unit, Scope);
 
@@ -87,28 +90,20 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         phv.flow_estimate = carry.estimate;
     }
 
-    /// Stage by stage. The first stage takes the packets as they come, and most end there: only
-    /// those that still carry something are set down for the stages behind it.
+    /// Stage by stage.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Phv], what: What) {
-        let Some(Then(first, later)) = &mut self.stages else { return };
+        let Some(stages) = &mut self.stages else { return };
         let mut carries = ArrayVec::<Carry<K>, BATCH>::new();
         let mut members = ArrayVec::<u8, BATCH>::new();
-        for (i, phv) in (0u8..).zip(phvs.iter_mut()).filter(|(_, phv)| counts::<K>(phv, what)) {
-            let mut carry = carry(phv, self.mask, what);
-            first.packet(&mut carry);
-            phv.flow_estimate = carry.estimate;
-            if SUM || carry.count > 0 {
-                // There is room: a batch has at most BATCH packets.
-                let _ = (carries.try_push(carry), members.try_push(i));
-            }
+        for (i, phv) in (0u8..).zip(phvs.iter()).filter(|(_, phv)| counts::<K>(phv, what)) {
+            // There is room: a batch has at most BATCH packets.
+            let _ = (carries.try_push(carry(phv, self.mask, what)), members.try_push(i));
         }
-        later.run(&mut carries, BatchOrder::StageMajor);
-        if SUM {
-            for (carry, &i) in carries.iter().zip(&members) {
-                if let Some(phv) = phvs.get_mut(usize::from(i)) {
-                    phv.flow_estimate = carry.estimate;
-                }
+        stages.run(&mut carries, BatchOrder::StageMajor);
+        for (carry, &i) in carries.iter().zip(&members) {
+            if let Some(phv) = phvs.get_mut(usize::from(i)) {
+                phv.flow_estimate = carry.estimate;
             }
         }
     }
@@ -151,30 +146,40 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A,
         }
     }
 
+    /// Whether an access waits too short a time for the cells of a burst to be asked for together.
+    #[inline(always)]
+    fn fits_cache(&self) -> bool {
+        let Config { stages, slots, .. } = self.config;
+        u64::from(stages) * u64::from(slots) * size_of::<Cell<A>>() as u64 <= SMALL
+    }
+
     fn what(&self) -> What {
         (self.config.count, self.config.scope)
     }
 }
 
 impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipeDataplane<A, B, SUM> {
+    #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         let what = self.what();
         // The families share nothing, so their order does not matter.
         let others = phvs.iter().any(|phv| phv.headers.net == B::NET);
-        match order {
-            BatchOrder::PacketMajor => {
-                self.v4.packets(phvs, what);
-                if others {
-                    self.v6.packets(phvs, what);
-                }
+        let by_packet = match order {
+            BatchOrder::PacketMajor => true,
+            BatchOrder::StageMajor => false,
+            BatchOrder::Fastest => self.fits_cache(),
+        };
+        if by_packet {
+            self.v4.packets(phvs, what);
+            if others {
+                self.v6.packets(phvs, what);
             }
-            BatchOrder::StageMajor => {
-                for phvs in phvs.chunks_mut(BATCH) {
-                    self.v4.batch(phvs, what);
-                    if others {
-                        self.v6.batch(phvs, what);
-                    }
-                }
+            return;
+        }
+        for phvs in phvs.chunks_mut(BATCH) {
+            self.v4.batch(phvs, what);
+            if others {
+                self.v6.batch(phvs, what);
             }
         }
     }

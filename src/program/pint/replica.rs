@@ -206,6 +206,7 @@ impl Dataplane for Replica {
         })
     }
 
+    #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         // Where another program has them here, packets that end in the switch come as well.
         for phv in phvs.iter_mut().filter(|phv| phv.disposition.leaves()) {

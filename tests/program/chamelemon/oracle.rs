@@ -173,13 +173,19 @@ fn run(
     hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
-    order: BatchOrder,
+    (order, for_this_cpu): (BatchOrder, bool),
 ) -> Box<ChameleMonBank> {
     let mut program = ChameleMonDataplane::new(config, hashes).unwrap();
     program.allocate();
     for burst in packets.chunks_mut(burst) {
-        program.ingress(burst, order);
-        program.egress(burst, order);
+        // Both forms: that for this CPU, and that for any.
+        if for_this_cpu {
+            program.run_ingress(burst, order);
+            program.run_egress(burst, order);
+        } else {
+            program.ingress(burst, order);
+            program.egress(burst, order);
+        }
     }
     let mut bank = program.spare();
     program.exchange(bank.as_mut());
@@ -196,6 +202,7 @@ proptest! {
         mut packets in proptest::collection::vec(packet(), 0..500),
         burst in 1..130usize,
         stage_major: bool,
+        for_this_cpu: bool,
     ) {
         let hashes = HashFamily::reproducible(seed);
         let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
@@ -256,7 +263,7 @@ proptest! {
             }
             expected.push(class);
         }
-        let bank = run(&config, &hashes, &mut packets, burst, order);
+        let bank = run(&config, &hashes, &mut packets, burst, (order, for_this_cpu));
         prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
         prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
@@ -302,7 +309,7 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &hashes, &mut packets, 32, BatchOrder::PacketMajor).read();
+        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read();
         // As of a switch that was ordered so.
         sketches.runtime.hh_threshold = threshold;
         let min = sketches.hh_threshold();
@@ -332,7 +339,7 @@ proptest! {
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &hashes, &mut packets, 32, BatchOrder::PacketMajor).read()
+            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();

@@ -48,7 +48,7 @@ fn run<const SUM: bool>(
 ) -> HashPipeBank<Tuple4, Tuple6> {
     let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, hashes);
     program.allocate();
-    packets.chunks_mut(burst).for_each(|burst| program.ingress(burst, order));
+    packets.chunks_mut(burst).for_each(|burst| program.run_ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
     program.exchange(&mut bank);
     bank

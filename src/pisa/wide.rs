@@ -1,0 +1,40 @@
+//! Work on a burst, compiled for the CPU that runs it.
+//!
+//! The crate is compiled for any x86-64. Work that is called through here is compiled once more
+//! with AVX2, BMI and MOVBE (the level called x86-64-v3), and runs so on a CPU that has these, which
+//! most have. What it computes is the same.
+
+#![allow(unsafe_code)]
+
+/// Work on a burst. It and what it calls are `#[inline(always)]`: only what is compiled into the
+/// function that may use the instructions does.
+pub trait Wide {
+    fn run(self);
+}
+
+/// Runs the work in the form for this CPU.
+#[inline(always)]
+pub fn wide(work: impl Wide) {
+    #[cfg(target_arch = "x86_64")]
+    if is_v3() {
+        // SAFETY: the CPU has the instructions.
+        return unsafe { v3(work) };
+    }
+    work.run();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn is_v3() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("movbe")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe")]
+fn v3(work: impl Wide) {
+    work.run();
+}
