@@ -28,5 +28,5 @@ pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, 
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
-pub use wide::{Wide, wide};
+pub(crate) use wide::{Wide, wide};
 pub use word::Word;

@@ -118,7 +118,7 @@ impl<S: Salu> Array<S> {
 /// stateful ALU holds as well, where the loop has a copy of its own.
 pub(super) struct Alu<'a, S: Salu> {
     pub salu: &'a S,
-    pub cells: &'a mut [S::Cell],
+    cells: &'a mut [S::Cell],
 }
 
 impl<S: Salu> Alu<'_, S> {

@@ -175,10 +175,10 @@ pub trait Dataplane: Send {
     fn name_switch(&mut self, _name: &str) {}
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
-    /// As [`Self::ingress`], compiled [for this CPU](wide) where that is `#[inline(always)]`. The
+    /// As [`Self::ingress`], compiled for this CPU where that is `#[inline(always)]`. The
     /// switch calls this one, and a program leaves it as it is.
     fn run_ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        wide(Ingress { program: self, phvs, order });
+        wide(Run::<_, false> { program: self, phvs, order });
     }
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
@@ -193,7 +193,7 @@ pub trait Dataplane: Send {
     fn egress(&mut self, _phvs: &mut [Phv], _order: BatchOrder) {}
     /// As [`Self::egress`], compiled for this CPU: see [`Self::run_ingress`].
     fn run_egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        wide(Egress { program: self, phvs, order });
+        wide(Run::<_, true> { program: self, phvs, order });
     }
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
@@ -235,29 +235,18 @@ pub trait Dataplane: Send {
     fn usage(&self) -> ProgramUse;
 }
 
-struct Ingress<'a, D: ?Sized> {
+/// A burst's way through a program's egress stages, or its ingress stages.
+struct Run<'a, D: ?Sized, const EGRESS: bool> {
     program: &'a mut D,
     phvs: &'a mut [Phv],
     order: BatchOrder,
 }
 
-impl<D: Dataplane + ?Sized> Wide for Ingress<'_, D> {
+impl<D: Dataplane + ?Sized, const EGRESS: bool> Wide for Run<'_, D, EGRESS> {
     #[inline(always)]
     fn run(self) {
-        self.program.ingress(self.phvs, self.order);
-    }
-}
-
-struct Egress<'a, D: ?Sized> {
-    program: &'a mut D,
-    phvs: &'a mut [Phv],
-    order: BatchOrder,
-}
-
-impl<D: Dataplane + ?Sized> Wide for Egress<'_, D> {
-    #[inline(always)]
-    fn run(self) {
-        self.program.egress(self.phvs, self.order);
+        let Self { program, phvs, order } = self;
+        if EGRESS { program.egress(phvs, order) } else { program.ingress(phvs, order) }
     }
 }
 
