@@ -69,7 +69,7 @@ enum Until {
     Packets(u64),
 }
 
-/// A trial that is slower than asked for by this part is none of that rate.
+/// Largest part by which a trial may be slower than asked for; with more it does not count.
 const SHORT: f64 = 0.01;
 /// So long, in seconds, the kernel may hold up a core at the end of a trial.
 const PREEMPTED: f64 = 0.02;

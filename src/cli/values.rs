@@ -27,7 +27,7 @@ fn error_text(value: &Value) -> String {
     }
 }
 
-/// What the largest number means that codes can tell, where the table has it.
+/// A note that the number of the last code stands for larger ones too, where the table has it.
 fn largest_text(value: &Value) -> String {
     let told = || value.told.iter().flat_map(|flow| &flow.told);
     let numbers = |told: &Told| {

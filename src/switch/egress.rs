@@ -113,8 +113,8 @@ impl Switch {
         }
     }
 
-    /// Whether a port has room for so many packets, the first of this burst, and takes them all.
-    /// Nothing is written into them.
+    /// Returns whether a port takes the first `packets` packets of this burst as they are: it is up,
+    /// its queue is empty, and each of them fits its MTU.
     #[inline(always)]
     pub(super) fn takes_whole<F>(&self, id: PortId, packets: usize, out: &TxBursts<F>) -> bool {
         let at = usize::from(id);

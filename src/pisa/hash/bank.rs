@@ -6,7 +6,7 @@ use super::index::index_hash;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
 
-/// What takes the index hashes of a key.
+/// Receives the index hashes of a key.
 pub trait HashLanes {
     fn lanes(&mut self) -> &mut [u32; LANES];
 }
@@ -36,7 +36,7 @@ enum Form {
 }
 
 impl Form {
-    /// The fastest form that this CPU has, with so many lanes in use.
+    /// Returns the fastest form for this CPU. `used` is the number of lanes in use.
     fn new(lanes: &[Polynomial; LANES], used: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(affine) = super::simd::Affine::new(lanes, used) {
@@ -45,7 +45,7 @@ impl Form {
         Self::without_affine(lanes, used)
     }
 
-    /// The fastest form for a CPU without AVX-512 and GFNI.
+    /// As [`Self::new`], without AVX-512 and GFNI.
     fn without_affine(lanes: &[Polynomial; LANES], used: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if used <= LANES / 2 {

@@ -338,7 +338,7 @@ fn store<T: Plain, const N: usize>(words: &mut [T; N], value: __m512i) {
 /// vector and `V` vectors.
 pub struct Nibbles<const V: usize>(Box<[[[Eight; V]; 16]]>);
 
-/// What one nibble contributes to eight CRCs.
+/// Contributions of one nibble to eight CRCs.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 struct Eight([u32; 8]);
