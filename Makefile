@@ -92,7 +92,7 @@ lint: setup-build ## formatting and clippy, with and without live ports
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
 	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets -- -D warnings && \
+		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets --features bench/micro -- -D warnings && \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings && \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi

@@ -27,7 +27,7 @@ const SPARES: usize = 2;
 /// Names the MAC table to the [`HashFamily`].
 const MAC_TABLE_LABEL: &str = "forward/stations";
 /// Names the tables of neighbours and of gateways to the [`HashFamily`].
-const ROUTER_LABELS: [&str; 2] = ["forward/neighbours", "forward/gateways"];
+const ROUTER_LABELS: [&str; 3] = ["forward/neighbours", "forward/gateways", "forward/gateways/shared"];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]

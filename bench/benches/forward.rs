@@ -1,4 +1,4 @@
-//! The forwarding tables, in time per burst of 64 packets: `cargo bench -p bench
+//! The forwarding tables, in time per burst of 64 packets: `cargo bench -p bench --features micro
 //! --no-default-features --bench forward`.
 
 use std::hint::black_box;

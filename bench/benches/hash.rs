@@ -1,5 +1,5 @@
-//! The hash unit's forms, in time per burst of 64 keys: `cargo bench -p bench --no-default-features
-//! --bench hash`.
+//! The hash unit's forms, in time per burst of 64 keys: `cargo bench -p bench --features micro
+//! --no-default-features --bench hash`.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;

@@ -27,7 +27,7 @@ impl Routing {
         config: &Config,
         names: &[(PortId, String)],
         ports: Vec<RoutedPort>,
-        polynomials: [Polynomial; 2],
+        polynomials: [Polynomial; 3],
         replicas: usize,
     ) -> Result<(Self, Vec<Forward>), ConfigError> {
         let id = |name: &str| names.iter().find(|(_, other)| other == name).map(|(id, _)| *id);

@@ -1,5 +1,7 @@
 //! Random packets, and what a router that knows no tables would do with them.
 
+use std::collections::BTreeSet;
+
 use etherparse::{Ipv4Header, Ipv6Header};
 use proptest::prelude::*;
 use weir::pisa::{DropReason, PortId};
@@ -257,6 +259,20 @@ fn flows_are_dealt_out_and_stay() {
         let now = way(&mut bench, n);
         assert!(if before.0 == 2 { now.0 == 1 } else { now == *before }, "only flows of the lost link move");
     }
+}
+
+/// A CRC is linear, so one alone sends 16 flows of ports in a row to one of two gateways under one
+/// polynomial in 16.
+#[test]
+fn ports_in_a_row_take_both_gateways() {
+    const SEEDS: usize = 100;
+    let two = config().replace(", \"10.0.2.11\", \"10.0.3.10\"]", ", \"10.0.2.11\"]");
+    let uneven = (0..SEEDS).filter(|seed| {
+        let mut bench = Bench::new(&two.replace("reproducible = 1", &format!("reproducible = {seed}")));
+        let ways = (40_000..40_016).map(|n| bench.one(0, &flow(n)).expect("it goes on").1[5]);
+        ways.collect::<BTreeSet<_>>().len() == 1
+    });
+    assert_eq!(uneven.collect::<Vec<_>>(), [0; 0], "seeds of {SEEDS}");
 }
 
 /// The IP packet within a PPPoE session is another's to route.

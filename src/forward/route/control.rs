@@ -13,7 +13,7 @@ use super::{
 };
 use crate::forward::text::Wrong;
 use crate::pisa::PortId;
-use crate::pisa::hash::{Crc, Polynomial};
+use crate::pisa::hash::{IndexHashes, Polynomial};
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
 use crate::wire::Mac;
 
@@ -29,7 +29,7 @@ pub struct Control {
     signs: Arc<[Signs]>,
     /// Indices into `signs` that no neighbour has.
     free: Vec<u32>,
-    ecmp: Crc,
+    ecmp: IndexHashes,
     sender: Sender<Digest>,
     digests: Receiver<Digest>,
     refused: u64,
@@ -68,11 +68,16 @@ impl Config {
 }
 
 impl Control {
-    /// `polynomials` place the neighbours in their table, and choose among gateways: who knew them
+    /// The polynomials place the neighbours in their table, and choose among gateways: who knew them
     /// could choose addresses that meet. `plan` must fit `config` ([`Control::change`] checks it).
-    pub fn new(config: Config, plan: Plan, ports: Vec<RoutedPort>, polynomials: [Polynomial; 2]) -> Self {
+    pub fn new(
+        config: Config,
+        plan: Plan,
+        ports: Vec<RoutedPort>,
+        [neighbours, gateways, shared]: [Polynomial; 3],
+    ) -> Self {
         let (sender, digests) = bounded(config.queue);
-        let table = Exact::new(config.shapes()[2].1, polynomials[0]);
+        let table = Exact::new(config.shapes()[2].1, neighbours);
         let mut control = Self {
             config,
             plan: Plan::default(),
@@ -82,7 +87,7 @@ impl Control {
             neighbours: Shared::new(Neighbours { table }),
             signs: (0..config.neighbours).map(|_| Signs::default()).collect(),
             free: (0..config.neighbours as u32).rev().collect(),
-            ecmp: Crc::new(polynomials[1]),
+            ecmp: IndexHashes::new(shared, &[gateways]),
             sender,
             digests,
             refused: 0,
@@ -99,7 +104,7 @@ impl Control {
             self.ports.clone(),
             (self.routes.reader(), self.neighbours.reader()),
             (self.signs.clone(), hits),
-            self.ecmp,
+            self.ecmp.clone(),
             self.sender.clone(),
         )
     }

@@ -11,7 +11,7 @@ use super::{
     Action, BURST, Digest, Entry, Gateways, Hits, Hop, Neighbour, Neighbours, RoutedPort, Routes, Signs, key4,
     link_local, seconds, touch,
 };
-use crate::pisa::hash::Crc;
+use crate::pisa::hash::IndexHashes;
 use crate::pisa::table::Reader;
 use crate::pisa::{DropReason, Phv, PortId, Verdict};
 use crate::wire::{FlowKey, Fragment, Headers, Mac, Net, Tuple4, Tuple6, ethertype, proto};
@@ -25,7 +25,7 @@ pub struct Route {
     pub(super) signs: Arc<[Signs]>,
     hits: Arc<[Hits]>,
     /// Chooses among the gateways of a route.
-    ecmp: Crc,
+    ecmp: IndexHashes,
     pub(super) digests: Sender<Digest>,
     pub(super) lost: u64,
     pub(super) asked: Asked,
@@ -63,7 +63,7 @@ impl Route {
         ports: Arc<[RoutedPort]>,
         (routes, neighbours): (Reader<Routes>, Reader<Neighbours>),
         (signs, hits): (Arc<[Signs]>, Arc<[Hits]>),
-        ecmp: Crc,
+        ecmp: IndexHashes,
         digests: Sender<Digest>,
     ) -> Self {
         Self {
@@ -127,7 +127,7 @@ struct Tables<'a> {
     neighbours: &'a Neighbours,
     ports: &'a [RoutedPort],
     hits: &'a [Hits],
-    ecmp: &'a Crc,
+    ecmp: &'a IndexHashes,
 }
 
 impl Tables<'_> {
@@ -260,20 +260,21 @@ impl Tables<'_> {
         let hops = &gateways.hops;
         let first = match hops.len() {
             1 => return hops[0],
-            _ => gateways.range.index(self.flow_hash(headers)) as usize,
+            _ => gateways.range.slot(self.flow_hash(headers)) as usize,
         };
         let up = |hop: &&Hop| self.ports.get(usize::from(hop.port)).is_some_and(RoutedPort::is_up);
         *hops[first..].iter().chain(&hops[..first]).find(up).unwrap_or(&hops[first])
     }
 
-    /// Fragments have no ports but in the first, and must stay together.
+    /// An index hash: one CRC would send all flows of ports in a row to one of two gateways under
+    /// one polynomial in 16. Fragments have no ports but in the first, and must stay together.
     fn flow_hash(&self, headers: &Headers) -> u32 {
         let whole = headers.fragment == Fragment::Whole;
         let (sport, dport) = if whole { (headers.sport, headers.dport) } else { (0, 0) };
         let headers = Headers { sport, dport, ..*headers };
         match headers.net {
-            Net::Ipv4 => self.ecmp.hash_key(Tuple4::of(&headers)),
-            _ => self.ecmp.hash_key(Tuple6::of(&headers)),
+            Net::Ipv4 => self.ecmp.hash(0, &self.ecmp.key(Tuple4::of(&headers).bytes())),
+            _ => self.ecmp.hash(0, &self.ecmp.key(Tuple6::of(&headers).bytes())),
         }
     }
 

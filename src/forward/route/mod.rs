@@ -39,7 +39,7 @@ pub use net::Net;
 pub use plan::{MAX_ADDRESSES, MAX_HOPS, Plan, Target};
 
 use crate::pisa::PortId;
-use crate::pisa::hash::Range;
+use crate::pisa::hash::HighRange;
 use crate::pisa::table::{Exact, Lpm};
 use crate::stats::Count;
 pub use crate::wire::BURST;
@@ -175,7 +175,7 @@ struct Entry(u32);
 #[derive(Clone, Debug)]
 struct Gateways {
     hops: Arc<[Hop]>,
-    range: Range,
+    range: HighRange,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

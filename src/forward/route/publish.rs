@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::entries::Entries;
 use super::{Action, Config, Entry, Gateways, Hop, Net, Own, Plan, Routes, Target, key};
-use crate::pisa::hash::Range;
+use crate::pisa::hash::HighRange;
 use crate::pisa::table::Lpm;
 
 impl Routes {
@@ -51,6 +51,9 @@ impl Routes {
     }
 }
 
+/// Gateways whose number is no power of two get equal shares of the flows to one in 64.
+const SPARE: u32 = 6;
+
 fn action(plan: &Plan, target: &Target, entry: Entry) -> Action {
     let hop = |gateway: &IpAddr| plan.port_of(*gateway).map(|port| Hop { address: key(*gateway), port });
     match target {
@@ -59,7 +62,7 @@ fn action(plan: &Plan, target: &Target, entry: Entry) -> Action {
         Target::Via(gateways) => {
             let hops: Arc<[Hop]> = gateways.iter().filter_map(hop).collect();
             match NonZeroU32::new(hops.len() as u32) {
-                Some(len) => Action::Via(Gateways { hops, range: Range::new(len) }, entry),
+                Some(len) => Action::Via(Gateways { hops, range: HighRange::new(len, SPARE) }, entry),
                 None => Action::Drop(entry),
             }
         }

@@ -30,7 +30,7 @@ pub const MAX_HASHES: usize = LANES - 1;
 
 /// Index hashes of one key at a time: the same as [`IndexBank`](super::IndexBank) gives for a
 /// burst.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct IndexHashes {
     shared: Crc,
     own: Vec<Crc>,
