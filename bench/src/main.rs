@@ -60,6 +60,9 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
+    /// Several cores beside one, in turns: packets per second, and the answers about the same packets
+    #[cfg(feature = "dpdk")]
+    Cores(throughput::Cores),
     /// Cycles a packet by stages, register memory, flows and frame length, as figures, beside a model
     /// and what the memory allows
     #[cfg(feature = "dpdk")]
@@ -89,6 +92,8 @@ fn main() -> Result<()> {
         Command::Peers(peers) => peers.run(),
         #[cfg(feature = "dpdk")]
         Command::Cycles(cycles) => cycles.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Cores(cores) => cores.run(),
         #[cfg(feature = "dpdk")]
         Command::Work(work) => work.run(),
         #[cfg(feature = "dpdk")]

@@ -3,6 +3,7 @@
 
 mod budget;
 mod count;
+pub mod cpu;
 mod group;
 pub mod hash;
 mod drops;

@@ -6,6 +6,9 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+use super::cpu::{self, Instructions};
+
 /// Work on a burst. It and what it calls are `#[inline(always)]`: only what is compiled into the
 /// function that may use the instructions does.
 pub trait Wide {
@@ -16,21 +19,11 @@ pub trait Wide {
 #[inline(always)]
 pub fn wide(work: impl Wide) {
     #[cfg(target_arch = "x86_64")]
-    if is_v3() {
+    if cpu::uses(Instructions::Avx2) {
         // SAFETY: the CPU has the instructions.
         return unsafe { v3(work) };
     }
     work.run();
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn is_v3() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("movbe")
 }
 
 #[cfg(target_arch = "x86_64")]

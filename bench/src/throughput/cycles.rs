@@ -3,9 +3,10 @@
 //! times them. All in one process, in turns.
 
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir::config::BatchOrderConfig;
 use weir::dpdk::{cycles, cycles_per_second};
+use weir::pisa::cpu::{self, Instructions};
 use weir::switch::{Role, Switch, TelemetryHeader};
 use weir::trace::Workload;
 
@@ -28,6 +29,9 @@ pub struct Cycles {
     /// Only the steps whose name holds this, for a profiler
     #[arg(long, default_value = "")]
     only: String,
+    /// Uses no more of the CPU than these instructions
+    #[arg(long, value_enum, default_value = "avx512")]
+    instructions: Instructions,
     /// Rounds; in each, every step runs over the whole workload once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -56,6 +60,7 @@ struct Step {
 impl Cycles {
     pub fn run(&self) -> Result<()> {
         ensure!(self.rounds > 0, "--rounds: at least one");
+        cpu::limit(self.instructions);
         let machine = Machine::start(self.core)?;
         let hz = cycles_per_second(&machine.eal);
         let trace = self.workload.parse::<Workload>()?.generate();
@@ -104,7 +109,11 @@ impl Cycles {
 
     fn report(&self, steps: &[Step], hz: u64, huge: bool) {
         println!("{}, TSC {:.3} GHz, {} huge pages", machine(), hz as f64 / 1e9, if huge { "with" } else { "without" });
-        println!("{}; median (least–most) of {} rounds in turns\n", self.workload, self.rounds);
+        let instructions = self.instructions.to_possible_value().map_or(String::new(), |value| value.get_name().into());
+        println!(
+            "{}; instructions up to {instructions}; median (least–most) of {} rounds in turns\n",
+            self.workload, self.rounds
+        );
         println!(
             "| step | TSC cycles a packet | ns a packet | M packets/s | ÷ rx and tx |\n| --- | --- | --- | --- | --- |"
         );

@@ -2,6 +2,7 @@
 //! cycle with HashPipe in it.
 
 mod bars;
+mod cores;
 mod cycles;
 mod forward;
 mod ovs;
@@ -9,6 +10,7 @@ mod pass;
 mod peers;
 mod work;
 
+pub use cores::Cores;
 pub use cycles::Cycles;
 pub use forward::Forward;
 pub use peers::Peers;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use weir::assemble::assemble;
+use weir::assemble::{Assembly, assemble};
 use weir::config::{BatchOrderConfig, Config, ForwardMode};
 use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, free_burst};
 use weir::pisa::PortId;
@@ -54,6 +54,19 @@ impl Way {
     /// # Errors
     /// If a program's parameters are wrong.
     pub fn switch(&self, programs: &[String], order: BatchOrderConfig) -> Result<Switch> {
+        Ok(self.assemble(programs, order, 1)?.1.switches.remove(0))
+    }
+
+    /// Such a switch with a replica for each of several cores, and its configuration.
+    ///
+    /// # Errors
+    /// If a program's parameters are wrong.
+    pub fn assemble(
+        &self,
+        programs: &[String],
+        order: BatchOrderConfig,
+        replicas: usize,
+    ) -> Result<(Config, Assembly)> {
         let mut config = Config::default();
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = order;
@@ -67,7 +80,8 @@ impl Way {
         for program in programs {
             config.programs.push(program.parse()?);
         }
-        Ok(assemble(&config, None, 1)?.switches.remove(0))
+        let assembly = assemble(&config, None, replicas)?;
+        Ok((config, assembly))
     }
 
     /// The bytes that packets have in common, and their length.
@@ -91,21 +105,26 @@ impl Way {
     }
 }
 
-/// DPDK with a pool of buffers, on one core.
+/// DPDK with a pool of buffers, on one core or for threads that each take a core.
 pub struct Machine {
     pub eal: Eal,
     pool: Arc<Mempool>,
-    _lcore: Lcore,
+    _lcore: Option<Lcore>,
 }
 
 impl Machine {
     pub fn start(core: usize) -> Result<Self> {
+        let machine = Self::without_core()?;
+        let lcore = Lcore::register(&machine.eal, Some(core))?;
+        Ok(Self { _lcore: Some(lcore), ..machine })
+    }
+
+    pub fn without_core() -> Result<Self> {
         let options = PoolOptions::default();
         let memory_mib = (options.bytes() >> 20) as u32 + 64;
         let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
         let pool = Arc::new(Mempool::new(&eal, options)?);
-        let lcore = Lcore::register(&eal, Some(core))?;
-        Ok(Self { eal, pool, _lcore: lcore })
+        Ok(Self { eal, pool, _lcore: None })
     }
 
     /// The packets of a trace on a null port. Frames have `size` bytes, and a shim where the way

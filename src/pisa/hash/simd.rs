@@ -9,6 +9,7 @@ use super::bank::HashLanes;
 use super::bitwise::advance;
 use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
+use crate::pisa::cpu::{self, Instructions};
 
 /// One CRC by carry-less multiplication.
 ///
@@ -35,7 +36,7 @@ impl Clmul {
     const BLOCK: usize = 8 * Self::WORDS;
 
     pub fn new(polynomial: Polynomial) -> Option<Self> {
-        if !is_x86_feature_detected!("pclmulqdq") {
+        if !cpu::uses(Instructions::Clmul) {
             return None;
         }
         let modulus = u64::from(polynomial.reflected()) << 1 | 1;
@@ -176,17 +177,13 @@ struct Matrices([[u64; 8]; 8]);
 
 impl Affine {
     pub fn new(polynomials: &[Polynomial; LANES], used: usize) -> Option<Self> {
-        let has = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("gfni");
         let mut columns = polynomials.map(contributions);
         let mut matrices = |_| {
             let columns = columns.each_mut().map(|c| c.next().expect("endless"));
             let of = |i: usize| matrix(&columns[i / 4], i as u32 % 4);
             Matrices(std::array::from_fn(|j| std::array::from_fn(|lane| of(8 * j + lane))))
         };
-        has.then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
+        cpu::uses(Instructions::Avx512).then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
     pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
@@ -352,7 +349,7 @@ impl<const V: usize> Nibbles<V> {
             let eight = |nibble: usize, v: usize| Eight(std::array::from_fn(|lane| lanes[8 * v + lane][nibble]));
             std::array::from_fn(|nibble| std::array::from_fn(|v| eight(nibble, v)))
         };
-        is_x86_feature_detected!("avx2").then(|| Self((0..2 * MAX_KEY).map(&mut rows).collect()))
+        cpu::uses(Instructions::Avx2).then(|| Self((0..2 * MAX_KEY).map(&mut rows).collect()))
     }
 
     pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {

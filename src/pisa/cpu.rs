@@ -1,0 +1,74 @@
+//! What weir uses of its CPU. The crate is compiled for any x86-64; some work has further forms for
+//! CPUs with more instructions, which compute the same.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use clap::ValueEnum;
+
+/// Sets of instructions, each beside those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Instructions {
+    /// Those of any x86-64, or of another CPU.
+    Portable,
+    /// Carry-less multiplication: PCLMULQDQ.
+    Clmul,
+    /// AVX2, BMI and MOVBE, the level called x86-64-v3.
+    Avx2,
+    /// AVX-512 and GFNI.
+    Avx512,
+}
+
+/// The most that is used.
+static LIMIT: AtomicU8 = AtomicU8::new(Instructions::Avx512 as u8);
+
+/// Uses no more than these, so that the forms for other CPUs can be compared on this one. It holds
+/// for switches that are made after it.
+pub fn limit(instructions: Instructions) {
+    LIMIT.store(instructions as u8, Relaxed);
+}
+
+/// Whether these are used: the CPU has them, and no limit is in the way.
+#[inline(always)]
+pub(crate) fn uses(instructions: Instructions) -> bool {
+    LIMIT.load(Relaxed) >= instructions as u8 && has(instructions)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has(instructions: Instructions) -> bool {
+    match instructions {
+        Instructions::Portable => true,
+        Instructions::Clmul => is_x86_feature_detected!("pclmulqdq"),
+        Instructions::Avx2 => {
+            is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("movbe")
+        }
+        Instructions::Avx512 => {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("gfni")
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has(instructions: Instructions) -> bool {
+    instructions == Instructions::Portable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_takes_away_what_is_beyond_it() {
+        limit(Instructions::Portable);
+        assert!(uses(Instructions::Portable) && !uses(Instructions::Avx2) && !uses(Instructions::Avx512));
+        limit(Instructions::Avx512);
+        assert_eq!(uses(Instructions::Avx2), has(Instructions::Avx2));
+    }
+}
