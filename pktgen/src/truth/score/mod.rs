@@ -1,17 +1,18 @@
 //! The closed loop: what a running switch or controller answers, held against what was really sent.
 
+mod compare;
+mod summary;
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 use weir::api::client::{Client, ClientError};
 use weir::api::view::{HeavyFlows, Losses};
-use weir::program::{Heavy, Unit};
-use weir::telemetry::score::{Score, score};
 use weir::wire::Flow;
 
 use super::EpochTruth;
-use crate::traffic::MALFORMED_SOURCE;
+use compare::{Counts, score_heavy, score_losses};
+pub use summary::{HeavyScore, LossScore, ScoreSummary};
 
 /// Epochs whose truth waits for an answer.
 const KEPT: usize = 256;
@@ -22,99 +23,12 @@ const ALL: usize = 1 << 20;
 /// Answers that are asked for at once.
 const AT_ONCE: usize = 64;
 
-/// One answer about heavy flows beside the truth.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HeavyScore {
-    pub program: String,
-    pub first_epoch: u64,
-    pub last_epoch: u64,
-    #[serde(flatten)]
-    pub score: Score,
-}
-
-/// One answer about losses beside the truth.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LossScore {
-    pub epoch: u64,
-    pub true_lost_packets: u64,
-    pub lost_packets: u64,
-    /// Flows that lost packets.
-    pub true_victims: u64,
-    /// Of them, those that were named.
-    pub named_victims: u64,
-    /// Of these, those with their exact number.
-    pub exact_victims: u64,
-    /// Flows that were named and lost nothing.
-    pub wrong_flows: u64,
-    /// What the switch says of its own answer.
-    pub complete: bool,
-}
-
-impl LossScore {
-    /// All victims and no other flows are named, each with its number.
-    pub fn is_exact(&self) -> bool {
-        self.true_victims == self.exact_victims && self.wrong_flows == 0 && self.lost_packets == self.true_lost_packets
-    }
-}
-
-/// Means over all epochs that were scored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ScoreSummary {
-    pub heavy_epochs: u64,
-    pub mean_recall: Option<f64>,
-    pub mean_relative_error: Option<f64>,
-    pub loss_epochs: u64,
-    /// Of these, epochs whose losses were told exactly.
-    pub exact_loss_epochs: u64,
-    pub true_lost_packets: u64,
-    pub lost_packets: u64,
-    /// Epochs that were sent and that no answer came about.
-    pub unanswered_epochs: u64,
-    /// Epochs that were sent and that an answer passed over, or whose truth is not known.
-    pub unscored_epochs: u64,
-}
-
-impl ScoreSummary {
-    /// In words.
-    pub fn line(&self) -> String {
-        let mut words = Vec::new();
-        if let (Some(recall), Some(error)) = (self.mean_recall, self.mean_relative_error) {
-            words.push(format!("heavy: recall {recall:.4}, error {error:.4} in {} epochs", self.heavy_epochs));
-        }
-        if self.loss_epochs > 0 {
-            let (told, lost) = (self.lost_packets, self.true_lost_packets);
-            words.push(format!(
-                "losses: {told} of {lost}, exact in {} of {} epochs",
-                self.exact_loss_epochs, self.loss_epochs
-            ));
-        }
-        if self.unscored_epochs > 0 {
-            words.push(format!("{} epochs not scored", self.unscored_epochs));
-        }
-        if words.is_empty() { "no answer yet".into() } else { words.join("; ") }
-    }
-
-    /// The larger error of heavy flows and of lost packets in all.
-    pub fn error(&self) -> Option<f64> {
-        let lost = self.true_lost_packets.abs_diff(self.lost_packets) as f64 / self.true_lost_packets.max(1) as f64;
-        let losses = (self.loss_epochs > 0).then_some(lost);
-        self.mean_relative_error.into_iter().chain(losses).reduce(f64::max)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Known {
     flows: FxHashMap<Flow, Counts>,
     /// No truth: a core could not hand it over.
     unknown: bool,
     unscored: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    packets: u64,
-    bytes: u64,
-    lost: u64,
 }
 
 /// Asks a switch about the epochs that it is told of.
@@ -347,84 +261,9 @@ fn is_new((first, last): (u64, u64), after: u64, newest: u64) -> bool {
     first <= last && last > after && last <= newest
 }
 
-fn is_strange(flow: &Flow) -> bool {
-    flow.src == Some(std::net::Ipv4Addr::from(MALFORMED_SOURCE).into())
-}
-
-fn score_heavy(answer: &HeavyFlows, truth: &FxHashMap<Flow, Counts>, top: usize) -> Score {
-    let of = |counts: &Counts| if answer.unit == Unit::Packets { counts.packets } else { counts.bytes };
-    let truth = truth.iter().map(|(flow, counts)| (*flow, of(counts))).collect();
-    let told = answer.heavy.iter().map(|flow| Heavy { flow: flow.name.flow, count: flow.count() });
-    let told: Vec<_> = told.filter(|heavy| !is_strange(&heavy.flow)).collect();
-    score(&told, &truth, top)
-}
-
-fn score_losses(epoch: u64, answer: &Losses, truth: &FxHashMap<Flow, Counts>) -> LossScore {
-    let lost = |flow: &Flow| truth.get(flow).map_or(0, |counts| counts.lost);
-    let told = || answer.losses.iter().filter(|loss| !is_strange(&loss.name.flow));
-    let strange: u64 = answer.losses.iter().filter(|loss| is_strange(&loss.name.flow)).map(|loss| loss.packets).sum();
-    LossScore {
-        epoch,
-        true_lost_packets: truth.values().map(|counts| counts.lost).sum(),
-        lost_packets: answer.lost_packets.saturating_sub(strange),
-        true_victims: truth.values().filter(|counts| counts.lost > 0).count() as u64,
-        named_victims: told().filter(|loss| lost(&loss.name.flow) > 0).count() as u64,
-        exact_victims: told().filter(|loss| loss.packets > 0 && lost(&loss.name.flow) == loss.packets).count() as u64,
-        wrong_flows: told().filter(|loss| lost(&loss.name.flow) == 0).count() as u64,
-        complete: answer.covered.complete,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    fn flow(n: u16) -> Flow {
-        Flow { sport: Some(n), ..Flow::default() }
-    }
-
-    fn truth(counts: &[(u16, u64, u64)]) -> FxHashMap<Flow, Counts> {
-        let counts = counts.iter().map(|&(n, packets, lost)| (flow(n), Counts { packets, bytes: 60 * packets, lost }));
-        counts.collect()
-    }
-
-    fn losses(flows: &[(u16, u64)], lost: u64) -> Losses {
-        let named = flows.iter().map(|(n, packets)| json!({"flow": {"sport": n}, "packets": packets, "exact": true}));
-        let mut answer = serde_json::to_value(Losses { lost_packets: lost, ..Losses::default() }).unwrap();
-        answer["losses"] = named.collect();
-        serde_json::from_value(answer).unwrap()
-    }
-
-    #[test]
-    fn losses_are_exact_or_not() {
-        let truth = truth(&[(1, 100, 3), (2, 100, 0), (3, 100, 7)]);
-        assert!(score_losses(5, &losses(&[(1, 3), (3, 7)], 10), &truth).is_exact());
-        for (told, lost) in
-            [(&[(1, 3), (3, 6)][..], 9), (&[(1, 3)], 3), (&[(1, 3), (3, 7), (2, 1)], 11), (&[(1, 3), (3, 7)], 11)]
-        {
-            assert!(!score_losses(5, &losses(told, lost), &truth).is_exact(), "{told:?}");
-        }
-        let score = score_losses(5, &losses(&[(1, 2), (2, 1)], 3), &truth);
-        assert_eq!((score.true_victims, score.named_victims, score.exact_victims, score.wrong_flows), (2, 1, 0, 1));
-    }
-
-    #[test]
-    fn heavy_flows_are_scored_without_strangers() {
-        let truth = truth(&[(1, 100, 0), (2, 50, 0), (3, 1, 0)]);
-        let answer = json!({
-            "program": "x", "unit": "packets", "first_epoch": 1, "last_epoch": 1, "epoch_ns": 1, "seconds": 1.0,
-            "omitted_flows": 0,
-            "heavy": [
-                {"flow": {"src": "198.51.100.1"}, "packets": 1000},
-                {"flow": {"sport": 1}, "packets": 90},
-                {"flow": {"sport": 2}, "packets": 50},
-            ],
-        });
-        let score = score_heavy(&serde_json::from_value(answer).unwrap(), &truth, 2);
-        assert_eq!(score.recall, 1.0);
-        assert!((score.average_relative_error - 0.05).abs() < 1e-12);
-    }
 
     /// A switch may answer with any numbers.
     #[test]
@@ -433,14 +272,5 @@ mod tests {
         for covered in [(9, 8), (3, 5), (6, 10), (u64::MAX, 0)] {
             assert!(!is_new(covered, 5, 9), "{covered:?}");
         }
-    }
-
-    #[test]
-    fn the_error_is_the_larger_one() {
-        let summary = ScoreSummary { mean_relative_error: Some(0.1), ..ScoreSummary::default() };
-        assert_eq!(summary.error(), Some(0.1));
-        let lossy = ScoreSummary { loss_epochs: 1, true_lost_packets: 10, lost_packets: 5, ..summary };
-        assert_eq!(lossy.error(), Some(0.5));
-        assert_eq!(ScoreSummary::default().error(), None);
     }
 }
