@@ -48,6 +48,7 @@ pub struct BackToBack {
     max_packets: u64,
     /// How often the search is made
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    arrivals: Arrivals,
     repeat: u32,
 }
 
@@ -79,8 +80,10 @@ impl Session {
         if arguments.rx.is_none() {
             return Err(Failure::Usage("--rx: without the device that frames come back by no loss is seen".into()));
         }
-        let Traffic::Flows(plan, shape) = arguments.traffic()? else {
-            return Err(Failure::Usage("--pcap: a capture is sent by pktgen run alone".into()));
+        let traffic = arguments.traffic()?;
+        let pace = arguments.pace(&traffic);
+        let (Traffic::Flows(plan, shape), Pace::Rate(rate, arrivals)) = (traffic, pace) else {
+            return Err(Failure::Usage("--pcap, --incast: with pktgen run alone".into()));
         };
         if arguments.epochs()?.is_some() || shape.packets.is_some() {
             return Err(Failure::Usage("--truth, --score, --packets: with pktgen run alone".into()));
@@ -88,11 +91,19 @@ impl Session {
         if arguments.max_loss.is_some() || arguments.hgrm.is_some() || arguments.hlog.is_some() {
             return Err(Failure::Usage("--max-loss, --hgrm, --hlog: with pktgen run alone".into()));
         }
-        let Pace::Rate(rate, _) = arguments.pace() else { unreachable!("no capture") };
         let stop = run::stopped_by_signals()?;
         let rig = Rig::open(&arguments.setup(shape.longest()))?;
         rig.wait_for_link(run::LINK);
-        Ok(Self { rig, plan: *plan, shape: *shape, rate, arguments: arguments.clone(), stop, tag: run::tag() })
+        Ok(Self {
+            rig,
+            plan: *plan,
+            shape: *shape,
+            rate,
+            arrivals,
+            arguments: arguments.clone(),
+            stop,
+            tag: run::tag(),
+        })
     }
 
     fn trial(&mut self, rate: Rate, until: Until) -> Result<Report> {
@@ -104,7 +115,7 @@ impl Session {
             Until::Packets(packets) => (Shape { packets: Some(packets), ..self.shape.clone() }, None),
         };
         let sources = (0..cores).map(|core| Generated::new(&self.plan, &shape, core, cores)).collect();
-        let pace = Pace::Rate(rate, self.arrivals());
+        let pace = Pace::Rate(rate, self.arrivals);
         let plan = RunPlan {
             pace,
             shares: run::shares(&self.plan, cores),
@@ -129,13 +140,6 @@ impl Session {
             return Err(anyhow!("{why}: {sent:.0} of {:.0} packets per second", asked.unwrap_or_default()));
         }
         Ok(report)
-    }
-
-    fn arrivals(&self) -> Arrivals {
-        match self.arguments.pace() {
-            Pace::Rate(_, arrivals) => arrivals,
-            Pace::Own(_) => Arrivals::Constant,
-        }
     }
 
     fn time(&self) -> Until {

@@ -170,6 +170,53 @@ fn an_error_in_truth_leaves_the_report() {
     assert_eq!(count(&report, "/received/packets"), 5000);
 }
 
+/// Of each sender one frame after the other, all to one receiver; each burst in its time; and all of
+/// it in the truth.
+#[test]
+fn an_incast_is_synchronised() {
+    let directory = tempfile::tempdir().unwrap();
+    let [truth, one, again, two] =
+        ["truth", "1", "2", "3"].map(|name| directory.path().join(name).display().to_string());
+    let incast = "--incast 20,4k,20ms --duration 100ms";
+    // Three frames of at most 1472 bytes of payload from each sender, five times.
+    let report = through_ring(&format!("{incast} --truth {truth}"));
+    assert_eq!((count(&report, "/sent/packets"), count(&report, "/received/packets")), (300, 300), "{report:#}");
+    assert_eq!(count(&report, "/sent/bytes"), 100 * (4000 + 3 * 42));
+    assert_eq!(report["sent"]["asked_packets_per_second"], 3000.0);
+    assert!(report["seconds"].as_f64().unwrap() >= 0.0999, "{report:#}");
+    let lines = std::fs::read_to_string(truth).unwrap();
+    let (mut senders, mut receivers) = (HashMap::<String, u64>::new(), HashMap::<String, u64>::new());
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        *senders.entry(line["flow"]["src"].to_string()).or_default() += count(&line, "/received_packets");
+        *receivers.entry(format!("{} {}", line["flow"]["dst"], line["flow"]["dport"])).or_default() += 1;
+    }
+    assert!(senders.len() == 20 && senders.values().all(|n| *n == 15), "{senders:?}");
+    assert_eq!(receivers.len(), 1);
+    let send = |file: &str| {
+        run(&format!("--tx pcap:,{file} {incast}"));
+        let mut capture = CaptureReader::open(Path::new(file)).unwrap();
+        let (mut times, mut sources) = (Vec::new(), Vec::new());
+        while let Some(packet) = capture.next() {
+            let packet = packet.unwrap();
+            times.push(packet.at_ns);
+            sources.push(packet.bytes[26..30].to_vec());
+        }
+        (times, sources)
+    };
+    let ((times, sources), (_, others)) = (send(&one), send(&again));
+    assert!(sources == others && sources.len() == 300);
+    let turns = sources.chunks(20);
+    assert!(turns.into_iter().all(|turn| turn == &sources[..20]) && sources[0] != sources[1]);
+    // The first burst may be late, and no burst is early.
+    let starts: Vec<u64> = times.chunks(60).map(|burst| burst[0]).collect();
+    assert!(starts[4] - starts[0] > 50_000_000, "{starts:?}");
+    // All cores begin a burst at the same time, and send as much together.
+    if std::thread::available_parallelism().map_or(1, usize::from) > 1 {
+        let report = through_ring(&format!("{incast} --core 0 --core 1 --truth {two}"));
+        assert_eq!((count(&report, "/sent/packets"), count(&report, "/received/packets")), (300, 300), "{report:#}");
+    }
+}
+
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let mut capture = CaptureReader::open(file).unwrap();
     let mut frames = Vec::new();
@@ -245,6 +292,12 @@ fn wrong_usage_ends_with_2() {
         "run --tx null --size 63",
         "run --tx null --flows 1G",
         "run --tx null --arrivals poisson",
+        "run --tx null --incast 20,4k",
+        "run --tx null --incast 20,4k,1ms --size imix",
+        "run --tx null --incast 20,4k,1ms --rate 10kpps",
+        "run --tx null --incast 20,4k,1ms --protocol mixed",
+        "run --tx null --incast 20,4k,1ms --flows 20",
+        &format!("throughput {both} --incast 20,4k,1ms"),
         &format!("run {both} --drain 2h"),
         &format!("run {both} --pcap a --max-loss 1%"),
         &format!("run {both} --pcap a --hgrm b"),

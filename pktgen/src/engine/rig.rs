@@ -303,3 +303,6 @@ fn part(pace: Pace, share: f64) -> Pace {
         Pace::Own(_) => pace,
     }
 }
+        Pace::Bursts { rate, packets, interval } => {
+            Pace::Bursts { rate: rate.part(share), packets: (packets as f64 * share).round() as u64, interval }
+        }

@@ -9,6 +9,12 @@ use super::{Arrivals, Rate};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     Rate(Rate, Arrivals),
+    /// Bursts of as many packets, each beginning an interval after the one before, at this rate.
+    Bursts {
+        rate: Rate,
+        packets: u64,
+        interval: Duration,
+    },
     /// The source's own times, this many times as fast.
     Own(f64),
 }
@@ -42,6 +48,14 @@ enum Kind {
         on: Cycles,
         off: Cycles,
     },
+    /// Packets that are left of the burst, how many each has, when the next begins, and the time
+    /// between two.
+    Bursts {
+        left: u64,
+        packets: u64,
+        next: Cycles,
+        interval: Cycles,
+    },
     /// Cycles for a nanosecond of the source's own time, times 2³².
     Own(u64),
 }
@@ -53,7 +67,14 @@ impl Schedule {
     pub fn new(pace: Pace, hz: u64, seed: u64) -> Self {
         let hz = hz as f64;
         let mut schedule = Self { due: 0, per_packet: 0, per_byte: 0, overhead: 0, kind: Kind::Max };
+        let cycles = |time: Duration| (time.as_secs_f64() * hz * ONE) as Cycles;
         let (rate, arrivals) = match pace {
+            Pace::Bursts { rate, packets, interval } => {
+                schedule.at(rate, hz);
+                let interval = cycles(interval);
+                schedule.kind = Kind::Bursts { left: packets, packets, next: interval, interval };
+                return schedule;
+            }
             Pace::Own(factor) => {
                 schedule.kind = Kind::Own((hz / 1e9 / factor * ONE) as u64);
                 return schedule;
@@ -66,21 +87,25 @@ impl Schedule {
             Arrivals::OnOff { on, off } => (on + off).as_secs_f64() / on.as_secs_f64(),
             Arrivals::Constant | Arrivals::Poisson => 1.0,
         };
-        match rate {
-            Rate::Max => {}
-            Rate::Packets(n) => schedule.per_packet = (hz / (n * faster) * ONE) as Cycles,
-            Rate::Bits(layer, n) => {
-                schedule.per_byte = (hz * 8.0 / (n * faster) * ONE) as Cycles;
-                schedule.overhead = (layer.bits(0) / 8) as u16;
-            }
-        }
-        let cycles = |time: Duration| (time.as_secs_f64() * hz * ONE) as Cycles;
+        schedule.at(rate.part(faster), hz);
         schedule.kind = match arrivals {
             Arrivals::Constant => Kind::Constant,
             Arrivals::Poisson => Kind::Poisson(Exponential::new(seed)),
             Arrivals::OnOff { on, off } => Kind::OnOff { left: cycles(on), on: cycles(on), off: cycles(off) },
         };
         schedule
+    }
+
+    /// Packets take their time at this rate; none at the highest.
+    fn at(&mut self, rate: Rate, hz: f64) {
+        match rate {
+            Rate::Max => {}
+            Rate::Packets(n) => self.per_packet = (hz / n * ONE) as Cycles,
+            Rate::Bits(layer, n) => {
+                self.per_byte = (hz * 8.0 / n * ONE) as Cycles;
+                self.overhead = (layer.bits(0) / 8) as u16;
+            }
+        }
     }
 
     /// Whether there is no time at which packets are due.
@@ -114,13 +139,26 @@ impl Schedule {
                 *left -= cost;
                 self.due += cost;
             }
+            Kind::Bursts { left, packets, next, interval } => {
+                self.due += cost;
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.due = self.due.max(*next);
+                    *next += *interval;
+                    *left = *packets;
+                }
+            }
             Kind::Own(scale) => self.due = u128::from(next_ns()) * u128::from(*scale),
         }
     }
 
     /// Shifts all due times that are to come.
     pub fn delay(&mut self, cycles: u64) {
-        self.due += u128::from(cycles) << 32;
+        let cycles = Cycles::from(cycles) << 32;
+        self.due += cycles;
+        if let Kind::Bursts { next, .. } = &mut self.kind {
+            *next += cycles;
+        }
     }
 }
 
@@ -190,6 +228,23 @@ mod tests {
             counts[number as usize] += 1;
         }
         assert!(counts.iter().all(|count| (3999..=4001).contains(count)), "{counts:?}");
+    }
+
+    /// Each burst begins in its time, whatever the rate within one, and is put off by pauses.
+    #[test]
+    fn bursts_begin_together() {
+        for (text, within) in [("max", 0), ("1Mpps", HZ / 1_000_000)] {
+            let pace = Pace::Bursts { rate: rate(text), packets: 100, interval: Duration::from_millis(2) };
+            for (packet, due) in (0..1000).zip(dues(pace, std::iter::repeat_n(60, 1000))) {
+                let expected = packet / 100 * HZ / 500 + packet % 100 * within;
+                assert!(due.abs_diff(expected) <= 1, "{packet}: {due} {expected}");
+            }
+        }
+        let pace = Pace::Bursts { rate: Rate::Max, packets: 1, interval: Duration::from_millis(2) };
+        let mut schedule = Schedule::new(pace, HZ, 1);
+        schedule.delay(HZ / 1000);
+        schedule.advance(60, || 0);
+        assert!(schedule.due().abs_diff(3 * HZ / 1000) <= 1);
     }
 
     #[test]

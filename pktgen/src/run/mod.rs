@@ -42,15 +42,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let report = match &traffic {
         Traffic::Flows(plan, shape) => {
             let sources = (0..cores).map(|core| Generated::new(plan, shape, core, cores)).collect();
-            let shares = shares(plan, cores);
+            let load = Load { sources, shares: shares(plan, cores), flows: plan.flows(), pace, words };
             let flows = || (0..plan.flows()).map(|number| plan.tuple(number).flow()).collect();
-            one(arguments, &mut rig, sources, shares, plan.flows(), flows, &stop)?
+            one(arguments, &mut rig, load, flows, &stop)?
+    let (pace, words) = (arguments.pace(&traffic), traffic.describe());
         }
         Traffic::Capture(recording, rounds) => {
             let sources: Vec<_> = (0..cores).map(|core| Replay::new(recording, *rounds, core, cores)).collect();
             let shares = sources.iter().map(|source| source.packets() as f64 / recording.packets() as f64).collect();
-            let flows = || recording.flows().to_vec();
-            one(arguments, &mut rig, sources, shares, recording.flows().len() as u32, flows, &stop)?
+            let load = Load { sources, shares, flows: recording.flows().len() as u32, pace, words };
+            one(arguments, &mut rig, load, || recording.flows().to_vec(), &stop)?
         }
     };
     let mut report = Report { own, traffic: traffic.describe(), ..report };
@@ -80,16 +81,14 @@ pub fn shares(plan: &FlowPlan, cores: u32) -> Vec<f64> {
 fn one<S: Source>(
     arguments: &Arguments,
     rig: &mut Rig,
-    sources: Vec<S>,
-    shares: Vec<f64>,
-    flows: u32,
+    load: Load<S>,
     names: impl FnOnce() -> Vec<Flow>,
     stop: &AtomicBool,
 ) -> Result<Report, Failure> {
     let epochs = arguments.epochs()?;
     let began = SystemTime::now();
     let mut plan = RunPlan {
-        pace: arguments.pace(),
+        pace,
         shares,
         seed: arguments.seed,
         duration: arguments.duration(),
@@ -99,6 +98,16 @@ fn one<S: Source>(
         drain: arguments.drain,
         stop,
         truth: None,
+/// What the cores of a run send, and when.
+struct Load<S> {
+    sources: Vec<S>,
+    shares: Vec<f64>,
+    flows: u32,
+    pace: Pace,
+    /// All that in words.
+    words: String,
+}
+
     };
     let keeper = match epochs {
         None => None,
@@ -111,6 +120,7 @@ fn one<S: Source>(
     };
     let mut shown = Shown::new(arguments.quiet, keeper.as_ref().map(|keeper| keeper.score.clone()));
     let result = rig.run(sources, &plan, |progress| shown.show(progress));
+    let Load { sources, shares, flows, pace, words } = load;
     // Without a sender left the keeper ends, also after an error.
     drop(plan.truth.take());
     let kept = keeper.map(Keeper::finish).transpose();
@@ -118,7 +128,7 @@ fn one<S: Source>(
     shown.end();
     files(arguments, &result.latency(), began, result.seconds())?;
     let late = kept.as_ref().map(|kept| kept.late_packets);
-    let report = Report::new(arguments.pace(), arguments.rx.is_some(), rig, &result, late);
+    let report = Report::new(pace, arguments.rx.is_some(), rig, &result, late);
     let unknown_epochs = kept.as_ref().map(|kept| kept.unknown_epochs).filter(|epochs| *epochs > 0);
     let error = kept.as_mut().and_then(|kept| kept.error.take());
     Ok(Report { score: kept.and_then(|kept| kept.score), unknown_epochs, error, ..report })
@@ -169,6 +179,9 @@ impl Shown {
     }
 
     fn show(&mut self, now: &Progress) {
+        Pace::Bursts { rate, packets, interval } => {
+            Pace::Bursts { rate: rate.part(1.0 / sending), packets, interval: interval.mul_f64(sending) }
+        }
         let passed = now.seconds - self.last.seconds;
         if !self.on || passed < 0.5 {
             return;
@@ -199,3 +212,4 @@ pub(crate) fn asked(pace: Pace, mean_length: f64) -> Option<f64> {
         Pace::Own(_) => None,
     }
 }
+        Pace::Bursts { packets, interval, .. } => Some(packets as f64 / interval.as_secs_f64()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use pktgen::engine::{MAX_BURST, Setup};
 use pktgen::pace::{Arrivals, Pace, Rate};
-use pktgen::traffic::{FCS, FlowPlan, HeaderOptions, Protocol, Recording, Shape, Sizes};
+use pktgen::traffic::{FCS, FlowPlan, HeaderOptions, Incast, Protocol, Recording, Response, Shape, Sizes};
 use pktgen::truth::{EpochTime, Scorer};
 use pktgen::words;
 use weir::api::client::Client;
@@ -62,6 +62,10 @@ pub struct Arguments {
     loops: u64,
     /// Protocol of the flows: udp, tcp, or mixed as workloads have them [udp; with --workload mixed]
     #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap")]
+    /// Incast: SENDERS answer one receiver at the same time, each with BYTES of payload, again every
+    /// INTERVAL; --rate is that within a burst
+    #[arg(long, value_name = "SENDERS,BYTES,INTERVAL", conflicts_with_all = ["flows", "workload", "pcap", "keys", "arrivals", "malformed"])]
+    incast: Option<Incast>,
     protocol: Option<Protocol>,
     /// With --flows: five-tuples, random, scan, range or clients
     #[arg(long, value_name = "MODEL", value_parser = keys, default_value = "random", conflicts_with_all = ["workload", "pcap"])]
@@ -72,7 +76,7 @@ pub struct Arguments {
     /// With --flows: the same seed gives the same frames
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Frame sizes [64; with --workload those of its len=]
+    /// Frame sizes [64; with --workload those of its len=; with --incast 1518]
     #[arg(long, value_name = "SIZE", conflicts_with = "pcap")]
     size: Option<Sizes>,
     /// How much is sent [max; with --pcap its own timing]
@@ -179,7 +183,10 @@ impl Traffic {
 
     pub fn describe(&self) -> String {
         match self {
-            Self::Flows(plan, shape) => format!("{} flows, frames of {} bytes", plan.flows(), shape.sizes),
+            Self::Flows(plan, shape) => match &shape.response {
+                Some(response) => response.to_string(),
+                None => format!("{} flows, frames of {} bytes", plan.flows(), shape.sizes),
+            },
             Self::Capture(recording, _) => {
                 format!("{} packets of {} flows of a capture", recording.packets(), recording.flows().len())
             }
@@ -199,6 +206,8 @@ impl Arguments {
             if !(self.speed.is_finite() && self.speed > 0.0) {
                 return Err(Failure::Usage(format!("--speed {}: a number above 0", self.speed)));
             }
+/// Frames of an incast, with FCS.
+const INCAST_SIZE: &str = "1518";
             let recording = Recording::open(path).with_context(|| path.display().to_string())?;
             let loops = if self.loops == 0 { u64::MAX } else { self.loops };
             return Ok(Traffic::Capture(Arc::new(recording), loops));
@@ -217,6 +226,7 @@ impl Arguments {
                 dscp: self.dscp,
                 tcp_flags: self.tcp_flags,
             },
+        let own = own.or_else(|| self.incast.map(|_| INCAST_SIZE.into()));
             sizes: self.size.clone().unwrap_or(own),
             malformed: self.malformed,
             packets: self.packets,
@@ -227,9 +237,13 @@ impl Arguments {
                 let flows = u32::try_from(self.flows).ok().filter(|flows| *flows <= MAX_FLOWS);
                 let wrong = || Failure::Usage(format!("--flows {}: at most {MAX_FLOWS}", self.flows));
                 let (keys, ipv6, seed) = (self.keys, self.ipv6, self.seed);
+            response: None,
                 let workload = Workload { keys, ipv6, seed, ..Workload::default() };
                 FlowPlan::in_turn(flows.ok_or_else(wrong)?, workload, self.protocol.unwrap_or(Protocol::Udp))
             }
+        if let Some(incast) = self.incast {
+            return self.incast(incast, shape);
+        }
         };
         Ok(Traffic::Flows(Box::new(plan), Box::new(shape)))
     }
@@ -248,10 +262,39 @@ impl Arguments {
         }
     }
 
-    pub fn pace(&self) -> Pace {
-        match (self.rate, &self.pcap) {
-            (None, Some(_)) => Pace::Own(self.speed),
-            (rate, _) => Pace::Rate(rate.unwrap_or(Rate::Max), self.arrivals),
+    fn incast(&self, incast: Incast, shape: Shape) -> Result<Traffic, Failure> {
+        let protocol = self.protocol.unwrap_or(Protocol::Udp);
+        if protocol == Protocol::Mixed || self.ipv6 != 0.0 && self.ipv6 != 1.0 {
+            let wrong = "--incast: all senders are of one --protocol, and IPv4, or IPv6 with --ipv6 1";
+            return Err(Failure::Usage(wrong.into()));
+        }
+        let workload = Workload { seed: self.seed, ipv6: self.ipv6, ..Workload::default() };
+        let plan = FlowPlan::incast(incast.senders, workload, protocol);
+        let response = Response::new(incast, &plan, &shape).map_err(Failure::Usage)?;
+        let per_second = response.burst() as f64 / incast.interval.as_secs_f64();
+        if let Some(rate) = self.rate.and_then(|rate| rate.packets(response.mean()))
+            && rate < per_second
+        {
+            let wrong =
+                format!("--rate: {response} need {per_second:.0} packets per second, and {rate:.0} are asked for");
+            return Err(Failure::Usage(wrong));
+        }
+        Ok(Traffic::Flows(Box::new(plan), Box::new(Shape { response: Some(response), ..shape })))
+    }
+
+    pub fn pace(&self, traffic: &Traffic) -> Pace {
+        let response = match traffic {
+            Traffic::Capture(..) if self.rate.is_none() => return Pace::Own(self.speed),
+            Traffic::Capture(..) => None,
+            Traffic::Flows(_, shape) => shape.response,
+        };
+        let rate = self.rate.unwrap_or(Rate::Max);
+        match response {
+            Some(response) => {
+                let packets = response.burst();
+                Pace::Bursts { rate, packets, interval: response.incast.interval }
+            }
+            None => Pace::Rate(rate, self.arrivals),
         }
     }
 

@@ -271,7 +271,7 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
     let rate_error = asked.map(|asked| packets_per_second / asked - 1.0);
     let rate_held = rate_error.map(|error| error.abs() <= HELD);
     // A capture's own timing is no rate.
-    let is_short = matches!(pace, Pace::Rate(..)) && rate_error.is_none_or(|error| error < -HELD);
+    let is_short = !matches!(pace, Pace::Own(_)) && rate_error.is_none_or(|error| error < -HELD);
     let frames = sent.bytes + u64::from(FCS) * sent.packets;
     Sent {
         packets: sent.packets,

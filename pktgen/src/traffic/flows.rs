@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir::trace::{Tuple, Workload};
+use weir::trace::{Keys, Tuple, Workload};
 use weir::wire::{Tuple4, Tuple6, proto};
 
 /// The transport protocol of all flows.
@@ -67,6 +67,8 @@ pub struct FlowPlan {
     workload: Workload,
     protocol: Protocol,
     flows: u32,
+    /// Flow n is of the nth source address, to one receiver.
+    fan_in: bool,
     /// `None`: one packet of each flow in turn.
     order: Option<Arc<[u32]>>,
 }
@@ -79,14 +81,20 @@ impl FlowPlan {
 
     /// One packet of each flow in turn.
     pub fn in_turn(flows: u32, workload: Workload, protocol: Protocol) -> Self {
-        Self { workload, protocol, flows, order: None }
+        Self { workload, protocol, flows, fan_in: false, order: None }
+    }
+
+    /// One packet of each sender in turn: source addresses in a row, to one port of one receiver.
+    pub fn incast(senders: u32, workload: Workload, protocol: Protocol) -> Self {
+        let workload = Workload { keys: Keys::Range, ..workload };
+        Self { fan_in: true, ..Self::in_turn(senders, workload, protocol) }
     }
 
     /// The sizes and the order of a workload.
     pub fn of_workload(workload: Workload, protocol: Protocol) -> Self {
         let trace = workload.generate();
         let flows = trace.sizes.len() as u32;
-        Self { workload: trace.workload, protocol, flows, order: Some(trace.sequence.into()) }
+        Self { workload: trace.workload, protocol, flows, fan_in: false, order: Some(trace.sequence.into()) }
     }
 
     pub fn flows(&self) -> u32 {
@@ -98,7 +106,13 @@ impl FlowPlan {
     }
 
     pub fn tuple(&self, number: u32) -> Tuple {
-        self.protocol.of(self.workload.tuple(number))
+        if !self.fan_in {
+            return self.protocol.of(self.workload.tuple(number));
+        }
+        self.protocol.of(match self.workload.tuple(0) {
+            Tuple::V4(Tuple4(bits)) => Tuple::V4(Tuple4(bits + (u128::from(number) << 72))),
+            Tuple::V6(Tuple6(src, dst, bits)) => Tuple::V6(Tuple6(src + u128::from(number), dst, bits)),
+        })
     }
 
     /// The flows of core `core` of `cores`: those whose number leaves it as the remainder.

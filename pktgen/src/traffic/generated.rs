@@ -2,7 +2,7 @@
 
 use super::malformed::MALFORMED_SOURCE;
 use super::template::FlowFields;
-use super::{FlowPlan, HeaderOptions, Malformed, PlannedFlow, Sizes, Source, Stamp, Templates};
+use super::{FlowPlan, HeaderOptions, Malformed, PlannedFlow, Response, Sizes, Source, Stamp, Templates};
 use weir::trace::Tuple;
 use weir::wire::{Tuple4, proto};
 
@@ -30,6 +30,7 @@ pub struct Generated {
     order: Box<[u32]>,
     at: usize,
     sizes: Sizes,
+    response: Option<Response>,
     seed: u64,
     /// Packets that are still to be sent.
     left: u64,
@@ -46,6 +47,8 @@ pub struct Generated {
 pub struct Shape {
     pub headers: HeaderOptions,
     pub sizes: Sizes,
+    /// Of an incast: decides the frames' lengths in place of `sizes`.
+    pub response: Option<Response>,
     /// Share of malformed frames, 0 to 1.
     pub malformed: f64,
     /// Number of packets over all cores; without it there is no end.
@@ -79,6 +82,7 @@ impl Generated {
             order,
             at: 0,
             sizes: shape.sizes.clone(),
+            response: shape.response,
             seed: plan.seed(),
             left,
             picked: 0,
@@ -110,7 +114,11 @@ impl Source for Generated {
         let sequence = flow.next;
         flow.next += 1;
         let (shortest, key) = (self.templates.shortest(flow), u64::from(flow.number) << 40 ^ sequence);
-        let length = self.sizes.of(self.seed, key).max(shortest);
+        let length = match &self.response {
+            Some(response) => response.length(sequence),
+            None => self.sizes.of(self.seed, key),
+        };
+        let length = length.max(shortest);
         Some(Pick { sequence, flow: place, length, malformed: None })
     }
 

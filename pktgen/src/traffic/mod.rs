@@ -3,6 +3,7 @@
 
 mod flows;
 mod generated;
+mod incast;
 mod malformed;
 mod replay;
 mod sizes;
@@ -10,6 +11,7 @@ mod template;
 
 pub use flows::{FlowPlan, PlannedFlow, Protocol};
 pub use generated::{Generated, Pick, Shape};
+pub use incast::{Incast, Response};
 pub use malformed::{MALFORMED_SOURCE, Malformed};
 pub use replay::{Recording, RecordingError, Replay};
 pub use sizes::Sizes;

@@ -38,6 +38,14 @@ impl Sizes {
         self.parts.iter().find(|(_, below)| at < *below).map_or(MIN - FCS, |(length, _)| *length)
     }
 
+    /// The length without FCS of all packets, if they have the same.
+    pub fn single(&self) -> Option<u16> {
+        match self.parts[..] {
+            [(length, _)] => Some(length),
+            _ => None,
+        }
+    }
+
     /// The longest, without FCS.
     pub fn longest(&self) -> u16 {
         self.parts.iter().map(|(length, _)| *length).max().unwrap_or(MIN - FCS)
