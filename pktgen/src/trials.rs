@@ -85,8 +85,8 @@ impl Session {
         let (Traffic::Flows(plan, shape), Pace::Rate(rate, arrivals)) = (traffic, pace) else {
             return Err(Failure::Usage("--pcap, --incast: with pktgen run alone".into()));
         };
-        if arguments.epochs()?.is_some() || shape.packets.is_some() {
-            return Err(Failure::Usage("--truth, --score, --packets: with pktgen run alone".into()));
+        if arguments.has_truth() || shape.packets.is_some() {
+            return Err(Failure::Usage("--truth, --score, --epoch, --packets: with pktgen run alone".into()));
         }
         if arguments.max_loss.is_some() || arguments.hgrm.is_some() || arguments.hlog.is_some() {
             return Err(Failure::Usage("--max-loss, --hgrm, --hlog: with pktgen run alone".into()));

@@ -170,6 +170,19 @@ fn an_error_in_truth_leaves_the_report() {
     assert_eq!(count(&report, "/received/packets"), 5000);
 }
 
+/// The error names all that is missing at once.
+#[test]
+fn a_largest_error_needs_a_switch() {
+    for line in ["run --tx ring:a --max-error 1%", "run --tx ring:a --truth a --max-error 1%"] {
+        let output = pktgen(line);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        for missing in ["--score <NAME>", "--score-socket <PATH>", "--rx <DEV>", "Usage: "] {
+            assert!(error.contains(missing), "{line}: no {missing:?} in {error}");
+        }
+    }
+}
+
 /// Of each sender one frame after the other, all to one receiver; each burst in its time; and all of
 /// it in the truth.
 #[test]

@@ -121,17 +121,17 @@ pub struct Arguments {
     pub truth: Option<PathBuf>,
     /// Asks the switch or controller of this name while it sends, and shows recall, error and whether
     /// losses are exact
-    #[arg(long, value_name = "NAME", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "NAME", group = "switch", requires = "rx", conflicts_with = "pcap")]
     score: Option<String>,
     /// The control socket of the switch that is asked, when it is not at the usual place
-    #[arg(long, value_name = "PATH", requires = "rx", conflicts_with_all = ["pcap", "score"])]
+    #[arg(long, value_name = "PATH", group = "switch", requires = "rx", conflicts_with = "pcap")]
     score_socket: Option<PathBuf>,
     /// With --score: how many of the heaviest flows are scored
     #[arg(long, value_name = "N", default_value_t = 100)]
     score_top: usize,
     /// With --score: ends with exit code 3 if the mean relative error of heavy flows, or that of all
     /// lost packets, is larger
-    #[arg(long, value_name = "SHARE", value_parser = words::share)]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, requires_all = ["switch", "rx"])]
     pub max_error: Option<f64>,
     /// With --truth or --score: length of an epoch [that of the switch, else 67108864ns]
     #[arg(long, value_name = "LENGTH", value_parser = words::time)]
@@ -306,12 +306,15 @@ const INCAST_SIZE: &str = "1518";
     /// The epochs that truth is kept of, and who is asked about them; `None` without --truth and
     /// --score.
     pub fn epochs(&self) -> Result<Option<(EpochTime, Option<Scorer>)>, Failure> {
-        if self.max_error.is_some() && self.score.is_none() && self.score_socket.is_none() {
-            return Err(Failure::Usage("--max-error: with --score".into()));
-        }
         let mut scorer = self.scorer()?;
         if self.truth.is_none() && scorer.is_none() {
             let alone = self.epoch.is_some() || self.epoch_pause.is_some();
+    /// Whether anything about truth is asked for.
+    pub fn has_truth(&self) -> bool {
+        let kept = self.truth.is_some() || self.score.is_some() || self.score_socket.is_some();
+        kept || self.epoch.is_some() || self.epoch_pause.is_some()
+    }
+
             let wrong = "--epoch, --epoch-pause: with --truth or --score";
             return if alone { Err(Failure::Usage(wrong.into())) } else { Ok(None) };
         }
