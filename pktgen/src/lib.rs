@@ -3,6 +3,7 @@
 //! [`traffic`] says which frames are sent, [`pace`] when, [`signature`] what they carry so that they
 //! are known again, [`tally`] what came back. `engine` drives them over weir's ports.
 
+pub mod buffer;
 #[cfg(feature = "dpdk")]
 pub mod engine;
 pub mod latency;

@@ -1,5 +1,7 @@
 //! `pktgen throughput`, `steps` and `back-to-back`: series of runs on the same ports.
 
+mod back_to_back;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -7,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use pktgen::engine::{Rig, RunPlan};
 use pktgen::pace::{Arrivals, Pace, Rate};
-use pktgen::search::{Found, Goals, Trial, longest_burst, throughput};
+use pktgen::search::{Found, Goals, Trial, throughput};
 use pktgen::traffic::{FlowPlan, Generated, Shape};
 use pktgen::words;
 use serde::Serialize;
 
 use crate::Failure;
 use crate::run::{self, Report, Traffic};
+pub use back_to_back::BackToBack;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Throughput {
@@ -37,19 +40,6 @@ pub struct Steps {
     /// As many loads, equal steps up to --rate
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     steps: u32,
-}
-
-#[derive(Clone, Debug, clap::Args)]
-pub struct BackToBack {
-    #[command(flatten)]
-    run: run::Arguments,
-    /// The longest burst that is tried
-    #[arg(long, value_name = "N", value_parser = words::count, default_value = "1M")]
-    max_packets: u64,
-    /// How often the search is made
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    arrivals: Arrivals,
-    repeat: u32,
 }
 
 /// Ports, and what is sent through them in each trial.
@@ -219,41 +209,5 @@ impl Steps {
             reports.push(report);
         }
         run::print(self.run.json, &reports, || text)
-    }
-}
-
-#[derive(Serialize)]
-struct BackToBackReport {
-    /// The longest burst without a loss, of each search.
-    bursts_packets: Vec<u64>,
-    mean_packets: f64,
-    /// Whether it was the longest that was tried.
-    is_longest_tried: bool,
-}
-
-impl BackToBack {
-    pub fn run(&self) -> Result<(), Failure> {
-        if self.run.duration.is_some() {
-            return Err(Failure::Usage("--duration: a burst ends with its packets".into()));
-        }
-        let mut session = Session::open(&self.run)?;
-        let mut bursts_packets = Vec::new();
-        for _ in 0..self.repeat {
-            let longest = longest_burst(self.max_packets, |packets| {
-                let report = session.trial(session.rate, Until::Packets(packets))?;
-                let lost = report.losses().map_or(packets, |losses| losses.lost_packets);
-                eprintln!("{packets} packets: {lost} lost");
-                if report.sent.packets != packets {
-                    return Err(anyhow!("only {} of {packets} packets were sent", report.sent.packets));
-                }
-                Ok(lost == 0)
-            });
-            bursts_packets.push(longest?);
-        }
-        let mean_packets = bursts_packets.iter().sum::<u64>() as f64 / f64::from(self.repeat);
-        let is_longest_tried = bursts_packets.contains(&self.max_packets);
-        let note = if is_longest_tried { ", the longest that was tried" } else { "" };
-        let text = format!("longest burst without a loss: {mean_packets:.0} packets{note}\n");
-        run::print(self.run.json, &BackToBackReport { bursts_packets, mean_packets, is_longest_tried }, || text)
     }
 }
