@@ -25,7 +25,7 @@ mod service;
 #[cfg(feature = "control")]
 pub use messages::{Changes, Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 #[cfg(feature = "control")]
-pub use service::{Answering, Service, respond, serve, serve_metrics, tasks};
+pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry, tasks};
 
 #[cfg(all(test, feature = "control"))]
 pub(crate) mod tests;

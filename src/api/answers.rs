@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, Path, Query, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, get, put};
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -91,13 +92,21 @@ pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::Sinc
     Json(service.since_reset())
 }
 
-pub async fn metrics<S: Service>(
-    State(service): State<Arc<S>>,
-    headers: HeaderMap,
-) -> ([(HeaderName, &'static str); 1], String) {
+type Text = ([(HeaderName, &'static str); 1], String);
+
+pub async fn metrics<S: Service>(State(service): State<Arc<S>>, headers: HeaderMap) -> Text {
+    metrics_text(&headers, |format| metrics::text(&service.status(), format))
+}
+
+pub async fn registry(State(registry): State<Arc<Registry>>, headers: HeaderMap) -> Text {
+    metrics_text(&headers, |format| metrics::encoded(&registry, format))
+}
+
+/// Metrics in the format that the request prefers.
+fn metrics_text(headers: &HeaderMap, text: impl FnOnce(metrics::Format) -> String) -> Text {
     let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok()).collect();
     let format = metrics::Format::accepted(&accepted.join(","));
-    ([(CONTENT_TYPE, format.content_type())], metrics::text(&service.status(), format))
+    ([(CONTENT_TYPE, format.content_type())], text(format))
 }
 
 pub async fn add_port<S: Service>(State(service): State<Arc<S>>, Body(port): Body<NewPort>) -> Answer<view::Port> {
@@ -113,6 +122,14 @@ pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::R
 }
 
 pub async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
-    let error = format!("{method} {}: this switch has no such answer", uri.path());
+    no_answer("this switch has no such answer", &method, &uri)
+}
+
+pub async fn only_metrics(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    no_answer("there is GET /metrics alone", &method, &uri)
+}
+
+fn no_answer(why: &str, method: &Method, uri: &Uri) -> (StatusCode, Json<view::Failure>) {
+    let error = format!("{method} {}: {why}", uri.path());
     (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }

@@ -61,10 +61,9 @@ impl Format {
 
 /// All metrics of a switch at this moment.
 pub fn text(status: &Status, format: Format) -> String {
-    match format {
-        Format::Openmetrics => openmetrics(status),
-        Format::Prometheus => plain(&openmetrics(status)),
-    }
+    let mut registry = Registry::with_prefix("weir");
+    registry.register_collector(Box::new(Exposed(status.clone())));
+    encoded(&registry, format)
 }
 
 /// The same in format 0.0.4, where a family has the name of its samples, an info is a gauge, and
@@ -89,16 +88,18 @@ fn plain(openmetrics: &str) -> String {
     text
 }
 
-fn openmetrics(status: &Status) -> String {
-    let mut registry = Registry::with_prefix("weir");
-    registry.register_collector(Box::new(Exposed(status.clone())));
+/// All metrics of a registry at this moment.
+pub fn encoded(registry: &Registry, format: Format) -> String {
     let mut text = String::new();
-    if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
+    if prometheus_client::encoding::text::encode(&mut text, registry).is_err() {
         // Writing to a string does not fail.
         text.clear();
         let _ = text.write_str("# EOF\n");
     }
-    text
+    match format {
+        Format::Openmetrics => text,
+        Format::Prometheus => plain(&text),
+    }
 }
 
 #[derive(Debug)]

@@ -41,6 +41,8 @@ mod rootless;
 #[cfg(feature = "control")]
 mod run;
 #[cfg(feature = "control")]
+pub mod screen;
+#[cfg(feature = "control")]
 mod show;
 mod sim;
 #[cfg(feature = "control")]

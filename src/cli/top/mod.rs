@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::show::Where;
 use super::{Failure, output};
@@ -111,8 +111,8 @@ fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failu
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, ended.clone()).map_err(Failure::failed)?;
     }
-    let mut terminal = ratatui::try_init().map_err(Failure::failed)?;
-    let result = (|| -> io::Result<()> {
+    let mut screen = crate::cli::screen::Screen::open().map_err(Failure::failed)?;
+    let mut follow = || -> io::Result<()> {
         let mut stale = true;
         while !ended.load(Relaxed) {
             while let Ok(look) = looks.try_recv() {
@@ -120,20 +120,19 @@ fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failu
                 stale = true;
             }
             if stale {
-                terminal.draw(|frame| shown.draw(frame))?;
+                screen.draw(|frame| shown.draw(frame))?;
             }
-            stale = event::poll(TICK)?;
-            if stale
-                && let Event::Key(key) = event::read()?
+            let event = screen.event(TICK)?;
+            stale = event.is_some();
+            if let Some(Some(key)) = event
                 && !shown.key(key)
             {
                 break;
             }
         }
         Ok(())
-    })();
-    ratatui::restore();
-    result.map_err(Failure::failed)
+    };
+    follow().map_err(Failure::failed)
 }
 
 /// The screen's state and the snapshot behind it.

@@ -6,12 +6,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::draw::{Screen, View, si};
+use super::draw::{Screen, View};
 use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::api::view::EpochAttention;
 use crate::cli::attention::{parameter, parameter_keys, parameter_name};
 use crate::cli::counts::link_text;
 use crate::cli::output;
+use crate::cli::screen::si;
 use crate::program::Unit;
 use crate::text::named;
 

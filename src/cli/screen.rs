@@ -1,0 +1,86 @@
+//! A full-screen terminal, and numbers that fit one.
+
+use std::io;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::{DefaultTerminal, Frame};
+
+/// The terminal's full screen. Dropped, it gives the terminal back as it was.
+#[derive(Debug)]
+pub struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// # Errors
+    /// If stdout is no terminal, or does not take the commands of one.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self(ratatui::try_init()?))
+    }
+
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        self.0.draw(draw).map(|_| ())
+    }
+
+    /// Waits for an event: a key, or `Some(None)` for another, such as a change of the size. `None`
+    /// when the time is over.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn event(&mut self, timeout: Duration) -> io::Result<Option<Option<KeyEvent>>> {
+        if !event::poll(timeout)? {
+            return Ok(None);
+        }
+        Ok(Some(match event::read()? {
+            Event::Key(key) => Some(key),
+            _ => None,
+        }))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// 1234567.0 as "1.23 M".
+pub fn si(n: f64) -> String {
+    let scales = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    // Rounded first: 999 999 is 1.00 M, not 1000 k.
+    let scale = scales.into_iter().find(|(scale, _)| n >= scale * 0.9995);
+    match scale {
+        None if n > 0.0 && n < 9.95 && n.fract() != 0.0 => format!("{n:.1}"),
+        None => format!("{n:.0}"),
+        Some((scale, letter)) => {
+            let n = n / scale;
+            let decimals = if n < 9.995 { 2 } else { usize::from(n < 99.95) };
+            format!("{n:.decimals$}{letter}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits() {
+        for (n, text) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (3.0, "3"),
+            (999.4, "999"),
+            (999.6, "1.00 k"),
+            (1234.0, "1.23 k"),
+            (99_949.0, "99.9 k"),
+            (99_960.0, "100 k"),
+            (999_990.0, "1.00 M"),
+            (14_880_952.0, "14.9 M"),
+            (1e10, "10.0 G"),
+        ] {
+            assert_eq!(si(n), text, "{n}");
+        }
+    }
+}
