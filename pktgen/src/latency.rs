@@ -1,5 +1,7 @@
 //! Latencies: percentiles of one histogram, and its files.
 
+pub mod coarse;
+
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 

@@ -48,6 +48,7 @@ struct Session {
     plan: FlowPlan,
     shape: Shape,
     rate: Rate,
+    arrivals: Arrivals,
     arguments: run::Arguments,
     stop: Arc<AtomicBool>,
     tag: u8,
@@ -80,6 +81,9 @@ impl Session {
         }
         if arguments.max_loss.is_some() || arguments.hgrm.is_some() || arguments.hlog.is_some() {
             return Err(Failure::Usage("--max-loss, --hgrm, --hlog: with pktgen run alone".into()));
+        }
+        if arguments.metrics.is_some() || arguments.live {
+            return Err(Failure::Usage("--metrics, --live: with pktgen run alone".into()));
         }
         let stop = run::stopped_by_signals()?;
         let rig = Rig::open(&arguments.setup(shape.longest()))?;
@@ -117,6 +121,8 @@ impl Session {
             drain: self.arguments.drain,
             stop: &self.stop,
             truth: None,
+            watch: None,
+            watches_times: false,
         };
         let result = self.rig.run(sources, &plan, |_| {})?;
         if self.stop.load(Relaxed) {

@@ -346,6 +346,9 @@ fn wrong_usage_ends_with_2() {
         &format!("steps {both} --hlog a"),
         &format!("back-to-back {both} --duration 1s --throughput 1Mpps"),
         &format!("back-to-back {both} --throughput 1Gbps-l2"),
+        &format!("steps {both} --live"),
+        &format!("run {both} --metrics 0.0.0.0:9470"),
+        &format!("run {both} --live --quiet"),
     ] {
         assert_eq!(pktgen(line).status.code(), Some(2), "{line}");
     }

@@ -8,7 +8,8 @@ use weir::dpdk::{Mempool, cycles};
 use weir::port::{Burst, RxQueue, TxQueue, free_burst};
 use weir::wire::{BURST, Frame};
 
-use super::result::{CoreResult, Live, Sent};
+use super::live::Live;
+use super::result::{CoreResult, Sent};
 use crate::pace::Schedule;
 use crate::signature;
 use crate::tally::{Tally, Verdict};
@@ -58,6 +59,8 @@ pub struct Job<'a, S: Source> {
     pub hz: u64,
     pub control: &'a Control,
     pub live: &'a Live,
+    /// Whether latencies and latenesses are written to `live` as well.
+    pub is_watched: bool,
     pub truth: Option<CoreTruth>,
 }
 
@@ -216,6 +219,9 @@ impl<'a, S: Source> Core<'a, S> {
             let late_ns = self.ns(now.saturating_sub(first));
             self.job.live.late_ns.store(late_ns, Relaxed);
             self.lateness.saturating_record_n(late_ns, self.picks.len() as u64);
+            if self.job.is_watched {
+                self.job.live.lateness.record_n(late_ns, self.picks.len() as u64);
+            }
         }
     }
 
@@ -261,6 +267,7 @@ impl<'a, S: Source> Core<'a, S> {
             self.last = cycles().saturating_sub(self.start);
             self.job.live.sent.store(self.sent.packets, Relaxed);
             self.job.live.sent_bytes.store(self.sent.bytes, Relaxed);
+            self.job.live.malformed.store(self.sent.malformed, Relaxed);
         }
     }
 
@@ -279,15 +286,22 @@ impl<'a, S: Source> Core<'a, S> {
                 if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
                     let age_ns = signature.age_ns(now_ns).max(1);
                     self.latency.saturating_record(age_ns);
+                    if self.job.is_watched {
+                        self.job.live.latency.record(age_ns);
+                    }
                     if let Some(truth) = &mut self.job.truth {
                         truth.received(&signature, age_ns);
                     }
                 }
             }
             let counts = self.job.tally.counts();
-            self.job.live.received.store(counts.received, Relaxed);
-            let came = counts.received + counts.duplicates + counts.uncertain + counts.foreign;
-            self.job.live.came.store(came, Relaxed);
+            let live = self.job.live;
+            live.received.store(counts.received, Relaxed);
+            live.received_bytes.store(counts.bytes, Relaxed);
+            live.reordered.store(counts.reordered, Relaxed);
+            live.duplicates.store(counts.duplicates, Relaxed);
+            live.uncertain.store(counts.uncertain, Relaxed);
+            live.foreign.store(counts.foreign, Relaxed);
             free_burst(&mut self.came);
         }
     }

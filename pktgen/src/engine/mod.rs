@@ -2,9 +2,11 @@
 //! and its counts.
 
 mod core;
+mod live;
 mod result;
 mod rig;
 
 pub use self::core::MAX_BURST;
-pub use result::{CoreResult, Limit, Progress, RunResult, Sent};
+pub use live::{Progress, Watch};
+pub use result::{CoreResult, Limit, RunResult, Sent};
 pub use rig::{Rig, RunPlan, Setup};

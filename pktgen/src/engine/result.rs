@@ -1,7 +1,5 @@
 //! What a run was.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use hdrhistogram::Histogram;
 
 use crate::tally::{Counts, Tally};
@@ -121,45 +119,4 @@ fn merged<'a>(mut histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Histo
     let mut sum = histograms.next().cloned().unwrap_or_else(crate::latency::histogram);
     histograms.for_each(|histogram| sum.add(histogram).expect("the same bounds"));
     sum
-}
-
-/// A core's counts while it runs: one writer, any reader.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Live {
-    pub sent: AtomicU64,
-    pub sent_bytes: AtomicU64,
-    pub received: AtomicU64,
-    /// All frames that came in.
-    pub came: AtomicU64,
-    pub late_ns: AtomicU64,
-}
-
-/// Totals while a run goes on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
-    pub seconds: f64,
-    pub sent: u64,
-    /// Without FCS.
-    pub sent_bytes: u64,
-    /// First copies of this run's frames.
-    pub received: u64,
-    pub came: u64,
-    /// Lateness of the last burst of the latest core.
-    pub late_ns: u64,
-}
-
-impl Progress {
-    pub fn of(cores: &[Live], seconds: f64) -> Self {
-        let sum = |of: fn(&Live) -> &AtomicU64| cores.iter().map(|core| of(core).load(Relaxed)).sum();
-        let late_ns = cores.iter().map(|core| core.late_ns.load(Relaxed)).max().unwrap_or_default();
-        Self {
-            seconds,
-            sent: sum(|core| &core.sent),
-            sent_bytes: sum(|core| &core.sent_bytes),
-            received: sum(|core| &core.received),
-            came: sum(|core| &core.came),
-            late_ns,
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Ports and cores that runs are made with, one after the other.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 use std::thread::{self, ScopedJoinHandle};
@@ -13,7 +14,8 @@ use weir::live::Devices;
 use weir::port::{Dev, FaultSpec, Port, PortStats};
 
 use super::core::{Control, Core, Job, Queues};
-use super::result::{CoreResult, Live, Progress, RunResult};
+use super::live::{Progress, Watch};
+use super::result::{CoreResult, RunResult};
 use crate::pace::{Arrivals, Pace, Rate, Schedule};
 use crate::tally::Tally;
 use crate::traffic::Source;
@@ -63,6 +65,10 @@ pub struct RunPlan<'a> {
     /// Ends the run.
     pub stop: &'a AtomicBool,
     pub truth: Option<(EpochTime, SyncSender<Closed>)>,
+    /// Where others see the run; it is of as many cores, and of this run alone.
+    pub watch: Option<Arc<Watch>>,
+    /// Whether they see its latencies and latenesses as well.
+    pub watches_times: bool,
 }
 
 const MTU_OVERHEAD: u16 = 14;
@@ -187,6 +193,8 @@ impl Rig {
             drain: CALIBRATION,
             stop: &AtomicBool::new(false),
             truth: None,
+            watch: None,
+            watches_times: false,
         };
         let queues = std::slice::from_mut(loopback);
         let result = drive(&self.devices, queues, &self.cores[..1], vec![source], &plan, &mut |_| {})?;
@@ -205,11 +213,11 @@ fn drive<S: Source>(
 ) -> Result<RunResult<S>> {
     let hz = cycles_per_second(&devices.eal);
     let control = Control::default();
-    let lives: Vec<_> = sources.iter().map(|_| Live::default()).collect();
+    let watch = plan.watch.clone().unwrap_or_else(|| Arc::new(Watch::new(sources.len())));
     let receives = queues.iter().any(|queues| !queues.rx.is_empty());
     let (eal, pool) = (&devices.eal, &devices.pool);
     let mut jobs = Vec::new();
-    for (core, ((source, queues), live)) in (0..).zip(sources.into_iter().zip(queues).zip(&lives)) {
+    for (core, ((source, queues), live)) in (0..).zip(sources.into_iter().zip(queues).zip(watch.cores())) {
         let truth = plan
             .truth
             .as_ref()
@@ -226,6 +234,7 @@ fn drive<S: Source>(
             hz,
             control: &control,
             live,
+            is_watched: plan.watches_times,
             truth,
         });
     }
@@ -240,7 +249,7 @@ fn drive<S: Source>(
                 })
             })
             .collect();
-        let supervised = supervise(&control, &threads, plan, receives, hz, || Progress::of(&lives, 0.0), progress);
+        let supervised = supervise(&control, &threads, plan, receives, hz, &watch, progress);
         control.stop.store(true, Relaxed);
         let results = threads.into_iter().map(joined).collect::<Result<Vec<_>>>();
         // A core's error is the cause of the other.
@@ -262,7 +271,7 @@ fn supervise<S>(
     plan: &RunPlan,
     receives: bool,
     hz: u64,
-    totals: impl Fn() -> Progress,
+    watch: &Watch,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<()> {
     let asked = Instant::now();
@@ -273,26 +282,25 @@ fn supervise<S>(
         thread::sleep(Duration::from_micros(100));
     }
     control.start.store(cycles() + hz / 1000, Relaxed);
-    let started = Instant::now();
-    let mut tell = |totals: Progress| progress(&Progress { seconds: started.elapsed().as_secs_f64(), ..totals });
+    watch.start();
     while control.done.load(Relaxed) < threads.len() {
         if plan.stop.load(Relaxed) {
             control.stop_sending.store(true, Relaxed);
         }
         thread::sleep(LOOK);
-        tell(totals());
+        progress(&watch.progress());
     }
-    let (sent, mut came) = (Instant::now(), (totals().came, Instant::now()));
+    let (sent, mut came) = (Instant::now(), (watch.progress().came(), Instant::now()));
     while receives && sent.elapsed() < plan.drain * DRAINS {
-        let now = totals();
-        if now.came != came.0 {
-            came = (now.came, Instant::now());
+        let now = watch.progress();
+        if now.came() != came.0 {
+            came = (now.came(), Instant::now());
         }
         if now.received >= now.sent || came.1.elapsed() >= plan.drain {
             break;
         }
         thread::sleep(Duration::from_millis(1));
-        tell(now);
+        progress(&now);
     }
     Ok(())
 }
@@ -300,9 +308,9 @@ fn supervise<S>(
 fn part(pace: Pace, share: f64) -> Pace {
     match pace {
         Pace::Rate(rate, arrivals) => Pace::Rate(rate.part(share), arrivals),
-        Pace::Own(_) => pace,
-    }
-}
         Pace::Bursts { rate, packets, interval } => {
             Pace::Bursts { rate: rate.part(share), packets: (packets as f64 * share).round() as u64, interval }
         }
+        Pace::Own(_) => pace,
+    }
+}

@@ -1,26 +1,32 @@
 //! `pktgen run`: sends at a rate, receives, and says what became of each frame.
 
+mod follow;
 mod keeper;
+mod metrics;
 mod options;
 mod report;
+mod view;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use pktgen::engine::{Progress, Rig, RunPlan};
+use pktgen::engine::{Rig, RunPlan, Watch};
 use pktgen::latency::{Latency, write_hgrm, write_hlog};
 use pktgen::pace::Pace;
 use pktgen::traffic::{FlowPlan, Generated, Replay, Shape, Source};
-use pktgen::truth::{EpochTime, ScoreSummary};
+use pktgen::truth::EpochTime;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use weir::wire::Flow;
 
 use crate::Failure;
+use follow::{Followed, Follower};
 use keeper::Keeper;
 pub use options::Arguments;
 pub use options::Traffic;
@@ -31,7 +37,7 @@ pub const LINK: Duration = Duration::from_secs(5);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let traffic = arguments.traffic()?;
-    let stop = stopped_by_signals()?;
+    let stop = if follow::is_live(arguments) { stopped_whole()? } else { stopped_by_signals()? };
     let mut rig = Rig::open(&arguments.setup(traffic.longest()))?;
     if !rig.wait_for_link(LINK) {
         eprintln!("pktgen: a port has no link; frames for it wait until it has");
@@ -39,13 +45,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let own = Generated::new(&FlowPlan::single(), &Shape::default(), 0, 1);
     let own = rig.calibrate(own)?.as_ref().and_then(Latency::of);
     let cores = rig.cores();
+    let (pace, words) = (arguments.pace(&traffic), traffic.describe());
     let report = match &traffic {
         Traffic::Flows(plan, shape) => {
             let sources = (0..cores).map(|core| Generated::new(plan, shape, core, cores)).collect();
             let load = Load { sources, shares: shares(plan, cores), flows: plan.flows(), pace, words };
             let flows = || (0..plan.flows()).map(|number| plan.tuple(number).flow()).collect();
             one(arguments, &mut rig, load, flows, &stop)?
-    let (pace, words) = (arguments.pace(&traffic), traffic.describe());
         }
         Traffic::Capture(recording, rounds) => {
             let sources: Vec<_> = (0..cores).map(|core| Replay::new(recording, *rounds, core, cores)).collect();
@@ -65,10 +71,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Set by the first signal; the second ends the process.
 pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    Ok(stop)
+}
+
+/// The same for a run with a full screen, which the second signal gives back first. The signal of a
+/// terminal that went away counts too.
+fn stopped_whole() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let set = stop.clone();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("pktgen-signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            if set.swap(true, Relaxed) {
+                ratatui::restore();
+                std::process::exit(1);
+            }
+        }
+    })?;
     Ok(stop)
 }
 
@@ -77,16 +100,27 @@ pub fn shares(plan: &FlowPlan, cores: u32) -> Vec<f64> {
     (0..cores).map(|core| plan.order_len(core, cores) as f64 / plan.round() as f64).collect()
 }
 
+/// What the cores of a run send, and when.
+struct Load<S> {
+    sources: Vec<S>,
+    shares: Vec<f64>,
+    flows: u32,
+    pace: Pace,
+    /// All that in words.
+    words: String,
+}
+
 /// One run, and its report.
 fn one<S: Source>(
     arguments: &Arguments,
     rig: &mut Rig,
     load: Load<S>,
     names: impl FnOnce() -> Vec<Flow>,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Report, Failure> {
     let epochs = arguments.epochs()?;
     let began = SystemTime::now();
+    let Load { sources, shares, flows, pace, words } = load;
     let mut plan = RunPlan {
         pace,
         shares,
@@ -98,16 +132,8 @@ fn one<S: Source>(
         drain: arguments.drain,
         stop,
         truth: None,
-/// What the cores of a run send, and when.
-struct Load<S> {
-    sources: Vec<S>,
-    shares: Vec<f64>,
-    flows: u32,
-    pace: Pace,
-    /// All that in words.
-    words: String,
-}
-
+        watch: None,
+        watches_times: false,
     };
     let keeper = match epochs {
         None => None,
@@ -118,14 +144,28 @@ struct Load<S> {
             Some(keeper)
         }
     };
-    let mut shown = Shown::new(arguments.quiet, keeper.as_ref().map(|keeper| keeper.score.clone()));
-    let result = rig.run(sources, &plan, |progress| shown.show(progress));
-    let Load { sources, shares, flows, pace, words } = load;
+    let followed = Followed {
+        watch: Arc::new(Watch::new(sources.len())),
+        traffic: words,
+        pace,
+        duration: plan.duration,
+        receives: arguments.rx.is_some(),
+        is_signed: S::IS_SIGNED,
+        score: keeper.as_ref().map(|keeper| keeper.score.clone()),
+    };
+    plan.watch = Some(followed.watch.clone());
+    plan.watches_times = arguments.metrics.is_some() || follow::is_live(arguments);
+    if let Some(address) = arguments.metrics {
+        eprintln!("pktgen: metrics at http://{}/metrics", metrics::serve(address, followed.clone())?);
+    }
+    let mut follower = Follower::new(arguments, followed, stop.clone()).context("--live")?;
+    let result = rig.run(sources, &plan, |_| follower.show());
+    // The terminal is as it was before anything is printed.
+    drop(follower);
     // Without a sender left the keeper ends, also after an error.
     drop(plan.truth.take());
     let kept = keeper.map(Keeper::finish).transpose();
     let (result, mut kept) = (result?, kept?);
-    shown.end();
     files(arguments, &result.latency(), began, result.seconds())?;
     let late = kept.as_ref().map(|kept| kept.late_packets);
     let report = Report::new(pace, arguments.rx.is_some(), rig, &result, late);
@@ -139,6 +179,9 @@ fn made_up(pace: Pace, time: EpochTime) -> Pace {
     let sending = (time.length - time.pause).as_secs_f64() / time.length.as_secs_f64();
     match pace {
         Pace::Rate(rate, arrivals) => Pace::Rate(rate.part(1.0 / sending), arrivals),
+        Pace::Bursts { rate, packets, interval } => {
+            Pace::Bursts { rate: rate.part(1.0 / sending), packets, interval: interval.mul_f64(sending) }
+        }
         Pace::Own(_) => pace,
     }
 }
@@ -166,50 +209,11 @@ fn files(arguments: &Arguments, latency: &Histogram<u64>, began: SystemTime, sec
     Ok(())
 }
 
-/// A line on the terminal that follows the run.
-struct Shown {
-    on: bool,
-    last: Progress,
-    score: Option<Arc<Mutex<ScoreSummary>>>,
-}
-
-impl Shown {
-    fn new(quiet: bool, score: Option<Arc<Mutex<ScoreSummary>>>) -> Self {
-        Self { on: !quiet && std::io::stderr().is_terminal(), last: Progress::default(), score }
-    }
-
-    fn show(&mut self, now: &Progress) {
-        Pace::Bursts { rate, packets, interval } => {
-            Pace::Bursts { rate: rate.part(1.0 / sending), packets, interval: interval.mul_f64(sending) }
-        }
-        let passed = now.seconds - self.last.seconds;
-        if !self.on || passed < 0.5 {
-            return;
-        }
-        let rate = |now: u64, before: u64| (now - before.min(now)) as f64 / passed / 1e6;
-        let (sent, came) = (rate(now.sent, self.last.sent), rate(now.came, self.last.came));
-        let late = now.late_ns as f64 / 1000.0;
-        let score = self.score.as_ref().map(|score| score.lock().unwrap_or_else(PoisonError::into_inner).line());
-        let score = score.unwrap_or_default();
-        eprint!(
-            "\r{:6.1} s  sent {sent:.3} Mpps  received {came:.3} Mpps  late {late:.0} µs  {score}\x1b[K",
-            now.seconds
-        );
-        self.last = *now;
-    }
-
-    fn end(&self) {
-        if self.on {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
 /// Rates that a run is held to.
 pub(crate) fn asked(pace: Pace, mean_length: f64) -> Option<f64> {
     match pace {
         Pace::Rate(rate, _) => rate.packets(mean_length),
+        Pace::Bursts { packets, interval, .. } => Some(packets as f64 / interval.as_secs_f64()),
         Pace::Own(_) => None,
     }
 }
-        Pace::Bursts { packets, interval, .. } => Some(packets as f64 / interval.as_secs_f64()),

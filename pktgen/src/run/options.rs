@@ -1,5 +1,6 @@
 //! The words of `pktgen run`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use weir::port::{Dev, FaultSpec};
 use weir::trace::{Keys, Lengths, MAX_FLOWS, Workload};
 use weir::wire::Mac;
 
+use super::metrics;
 use crate::Failure;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -60,12 +62,12 @@ pub struct Arguments {
     /// With --pcap: how often it is sent; 0: until the run ends
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pcap")]
     loops: u64,
-    /// Protocol of the flows: udp, tcp, or mixed as workloads have them [udp; with --workload mixed]
-    #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap")]
     /// Incast: SENDERS answer one receiver at the same time, each with BYTES of payload, again every
     /// INTERVAL; --rate is that within a burst
     #[arg(long, value_name = "SENDERS,BYTES,INTERVAL", conflicts_with_all = ["flows", "workload", "pcap", "keys", "arrivals", "malformed"])]
     incast: Option<Incast>,
+    /// Protocol of the flows: udp, tcp, or mixed as workloads have them [udp; with --workload mixed]
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap")]
     protocol: Option<Protocol>,
     /// With --flows: five-tuples, random, scan, range or clients
     #[arg(long, value_name = "MODEL", value_parser = keys, default_value = "random", conflicts_with_all = ["workload", "pcap"])]
@@ -148,6 +150,13 @@ pub struct Arguments {
     /// Ends with exit code 3 if a larger share of the frames is lost
     #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx", conflicts_with = "pcap")]
     pub max_loss: Option<f64>,
+    /// Serves the run's numbers for Prometheus at /metrics while it goes on: a port of 127.0.0.1, or a
+    /// loopback address and a port
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
+    /// A full screen that follows the run, where stdout is a terminal; q ends the run
+    #[arg(long, conflicts_with = "quiet")]
+    pub live: bool,
     /// One JSON document in place of text
     #[arg(long)]
     pub json: bool,
@@ -197,6 +206,8 @@ impl Traffic {
 /// weir's default.
 const EPOCH: Duration = Duration::from_nanos(1 << 26);
 const SCORED_PAUSE: Duration = Duration::from_millis(2);
+/// Frames of an incast, with FCS.
+const INCAST_SIZE: &str = "1518";
 const DURATION: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -206,8 +217,6 @@ impl Arguments {
             if !(self.speed.is_finite() && self.speed > 0.0) {
                 return Err(Failure::Usage(format!("--speed {}: a number above 0", self.speed)));
             }
-/// Frames of an incast, with FCS.
-const INCAST_SIZE: &str = "1518";
             let recording = Recording::open(path).with_context(|| path.display().to_string())?;
             let loops = if self.loops == 0 { u64::MAX } else { self.loops };
             return Ok(Traffic::Capture(Arc::new(recording), loops));
@@ -217,6 +226,7 @@ const INCAST_SIZE: &str = "1518";
             Lengths::Imix => "imix".into(),
         };
         let own = self.workload.as_ref().map(|workload| sizes(workload.lengths));
+        let own = own.or_else(|| self.incast.map(|_| INCAST_SIZE.into()));
         let own = own.map_or_else(|| Ok(Sizes::default()), |text| text.parse()).map_err(Failure::Usage)?;
         let shape = Shape {
             headers: HeaderOptions {
@@ -226,24 +236,23 @@ const INCAST_SIZE: &str = "1518";
                 dscp: self.dscp,
                 tcp_flags: self.tcp_flags,
             },
-        let own = own.or_else(|| self.incast.map(|_| INCAST_SIZE.into()));
             sizes: self.size.clone().unwrap_or(own),
+            response: None,
             malformed: self.malformed,
             packets: self.packets,
         };
+        if let Some(incast) = self.incast {
+            return self.incast(incast, shape);
+        }
         let plan = match &self.workload {
             Some(workload) => FlowPlan::of_workload(workload.clone(), self.protocol.unwrap_or(Protocol::Mixed)),
             None => {
                 let flows = u32::try_from(self.flows).ok().filter(|flows| *flows <= MAX_FLOWS);
                 let wrong = || Failure::Usage(format!("--flows {}: at most {MAX_FLOWS}", self.flows));
                 let (keys, ipv6, seed) = (self.keys, self.ipv6, self.seed);
-            response: None,
                 let workload = Workload { keys, ipv6, seed, ..Workload::default() };
                 FlowPlan::in_turn(flows.ok_or_else(wrong)?, workload, self.protocol.unwrap_or(Protocol::Udp))
             }
-        if let Some(incast) = self.incast {
-            return self.incast(incast, shape);
-        }
         };
         Ok(Traffic::Flows(Box::new(plan), Box::new(shape)))
     }
@@ -303,18 +312,18 @@ const INCAST_SIZE: &str = "1518";
         self.duration.or((!ends).then_some(DURATION))
     }
 
-    /// The epochs that truth is kept of, and who is asked about them; `None` without --truth and
-    /// --score.
-    pub fn epochs(&self) -> Result<Option<(EpochTime, Option<Scorer>)>, Failure> {
-        let mut scorer = self.scorer()?;
-        if self.truth.is_none() && scorer.is_none() {
-            let alone = self.epoch.is_some() || self.epoch_pause.is_some();
     /// Whether anything about truth is asked for.
     pub fn has_truth(&self) -> bool {
         let kept = self.truth.is_some() || self.score.is_some() || self.score_socket.is_some();
         kept || self.epoch.is_some() || self.epoch_pause.is_some()
     }
 
+    /// The epochs that truth is kept of, and who is asked about them; `None` without --truth and
+    /// --score.
+    pub fn epochs(&self) -> Result<Option<(EpochTime, Option<Scorer>)>, Failure> {
+        let mut scorer = self.scorer()?;
+        if self.truth.is_none() && scorer.is_none() {
+            let alone = self.epoch.is_some() || self.epoch_pause.is_some();
             let wrong = "--epoch, --epoch-pause: with --truth or --score";
             return if alone { Err(Failure::Usage(wrong.into())) } else { Ok(None) };
         }
