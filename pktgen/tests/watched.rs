@@ -130,6 +130,15 @@ fn a_screen_leaves_the_terminal_whole() {
     }
 }
 
+/// Ctrl-C twice ends the run at once: no frame comes back that the run would wait for.
+#[test]
+fn ctrl_c_twice_leaves_the_terminal_whole() {
+    let Some((text, code)) = in_terminal("--rate 1kpps --fault tx:every=2 --drain 20s", b"\x03\x03") else { return };
+    assert_eq!(code, Some(1), "{text:?}");
+    let after = text.rsplit_once(LEAVE).map(|(_, after)| after).unwrap_or_else(|| panic!("{text:?}"));
+    assert!(after.contains("\x1b[?25h"), "the cursor is hidden: {after:?}");
+}
+
 /// An error after the screen was opened leaves no screen behind.
 #[test]
 fn an_error_leaves_the_terminal_whole() {

@@ -1,9 +1,11 @@
 //! A full-screen terminal, and numbers that fit one.
 
-use std::io;
 use std::time::Duration;
+use std::{io, panic};
 
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
+use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Frame};
 
 /// The terminal's full screen. Dropped, it gives the terminal back as it was.
@@ -14,7 +16,13 @@ impl Screen {
     /// # Errors
     /// If stdout is no terminal, or does not take the commands of one.
     pub fn open() -> io::Result<Self> {
-        Ok(Self(ratatui::try_init()?))
+        let terminal = ratatui::try_init()?;
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            give_back();
+            hook(info);
+        }));
+        Ok(Self(terminal))
     }
 
     /// # Errors
@@ -41,8 +49,15 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        give_back();
     }
+}
+
+/// Gives the terminal back as it was: for a process that ends without dropping its screen.
+pub fn give_back() {
+    ratatui::restore();
+    // A process that ends otherwise leaves the cursor hidden. A terminal that is gone needs none.
+    let _ = execute!(io::stdout(), Show);
 }
 
 /// 1234567.0 as "1.23 M".

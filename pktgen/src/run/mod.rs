@@ -23,6 +23,7 @@ use pktgen::traffic::{FlowPlan, Generated, Replay, Shape, Source};
 use pktgen::truth::EpochTime;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use weir::cli::screen;
 use weir::wire::Flow;
 
 use crate::Failure;
@@ -87,7 +88,7 @@ fn stopped_whole() -> Result<Arc<AtomicBool>> {
     std::thread::Builder::new().name("pktgen-signals".into()).spawn(move || {
         for _ in signals.forever() {
             if set.swap(true, Relaxed) {
-                ratatui::restore();
+                screen::give_back();
                 std::process::exit(1);
             }
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use weir::cli::screen::Screen;
+use weir::cli::screen::{self, Screen};
 
 use super::follow::{Followed, INTERVAL, Look};
 
@@ -91,7 +91,7 @@ impl View {
     /// second signal.
     fn end(&mut self) {
         if self.stop.swap(true, Relaxed) {
-            ratatui::restore();
+            screen::give_back();
             std::process::exit(1);
         }
     }
