@@ -64,7 +64,7 @@ impl Followed {
 /// The terminal beside a run.
 pub enum Follower {
     Nothing,
-    Line(Line),
+    Line(Box<Line>),
     Screen(Box<View>),
 }
 
@@ -86,7 +86,7 @@ impl Follower {
         if arguments.quiet || !std::io::stderr().is_terminal() {
             return Ok(Self::Nothing);
         }
-        Ok(Self::Line(Line { followed, last: Progress::default(), at: Instant::now() }))
+        Ok(Self::Line(Box::new(Line { followed, last: Progress::default(), at: Instant::now() })))
     }
 
     /// Shows what is new, and takes keys.
