@@ -177,11 +177,11 @@ fn a_buffers_time_is_corrected() {
         "back-to-back --tx ring:a --rx ring:a --rate 100kpps --drain 20ms --json --no-huge-pages --fault tx:every=100";
     let mut tries = 0;
     let report = loop {
-        let output = pktgen(&format!("{rate} --max-packets 300 --repeat 3 --throughput 25kpps"));
+        let output = pktgen(&format!("{rate} --max-packets 128 --repeat 2 --throughput 25kpps"));
         let error = String::from_utf8_lossy(&output.stderr);
         tries += 1;
         // Another process may have had the core.
-        if !error.contains("the rate was not held") || tries == 10 {
+        if !error.contains("the rate was not held") || tries == 30 {
             assert!(output.status.success(), "{error}");
             break serde_json::from_slice::<Value>(&output.stdout).expect("JSON");
         }
@@ -189,8 +189,8 @@ fn a_buffers_time_is_corrected() {
     let number = |name: &str| report.pointer(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("{report:#}"));
     let bursts: Vec<f64> =
         report["bursts_packets"].as_array().unwrap().iter().map(|burst| burst.as_f64().unwrap()).collect();
-    assert!(bursts.len() == 3 && bursts.iter().all(|burst| *burst < 100.0), "{report:#}");
-    assert!((number("/mean_packets") - bursts.iter().sum::<f64>() / 3.0).abs() < 1e-9);
+    assert!(bursts.len() == 2 && bursts.iter().all(|burst| *burst < 100.0), "{report:#}");
+    assert!((number("/mean_packets") - bursts.iter().sum::<f64>() / 2.0).abs() < 1e-9);
     assert!(number("/min_packets") <= number("/mean_packets") && number("/mean_packets") <= number("/max_packets"));
     let implied = number("/mean_packets") / 100_000.0;
     assert!((number("/buffer/implied_seconds") - implied).abs() < 1e-12, "{report:#}");
