@@ -295,7 +295,7 @@ mod tests {
 
         fn usage(&self) -> ProgramUse {
             self.called("usage");
-            ProgramUse { program: "slow", chains: Vec::new(), reports: None }
+            ProgramUse { program: "slow", chains: Vec::new(), reports: Vec::new() }
         }
     }
 

@@ -358,3 +358,23 @@ impl Bank for ReplicaBank {
         Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The budget has as many reports of each kind as a bank has places for.
+    #[test]
+    fn the_budget_is_what_a_bank_takes() {
+        let family = HashFamily::reproducible(1);
+        for reports in [1, 100, 16_384] {
+            let config = Config { reports, ..Config::default() };
+            let schedule = Schedule::<Pint>::new(config.clone(), config.parameters());
+            let replica = Replica::new(&config, &family, &schedule);
+            let mut spare = replica.spare();
+            let bank = (spare.as_mut() as &mut dyn Any).downcast_mut::<ReplicaBank>().unwrap();
+            let counted: Vec<_> = replica.usage().reports.iter().map(|of| of.reports as usize).collect();
+            assert_eq!(counted, [bank.reports.places(), bank.loops.places()]);
+        }
+    }
+}

@@ -4,8 +4,10 @@ use crate::pisa::{HashUse, ProgramUse, StageUse};
 use crate::program::pint::Pint;
 use crate::program::pint::dataplane::Scheme;
 use crate::program::pint::loops::dataplane::LoopCode;
+use crate::program::pint::loops::record::Looped;
 use crate::program::pint::query::Value;
-use crate::program::pint::record::{Arrival, Room};
+use crate::program::pint::record::Room;
+use crate::program::pint::sample::Sampled;
 use crate::program::pint::values::dataplane::{Codes, ValueCode};
 use crate::program::{Program, ReportBuffer};
 
@@ -82,9 +84,7 @@ pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, roo
     if scheme.is_some_and(|scheme| scheme.sets() > 1) {
         chains.push(three(StageUse::default(), ["packet for q", "middle CRC of q", "q"], 32));
     }
-    // A report of a loop is counted as wide as one of a digest, which is a little wider.
-    let more = if loops.is_some() { room.loops as u32 } else { 0 };
-    let reports = Some(ReportBuffer::<Arrival>::usage(limit + more));
+    let reports = vec![Sampled::usage(limit), ReportBuffer::<Looped>::usage(room.loops as u32)];
     ProgramUse { program: Pint::NAME, chains, reports }
 }
 
