@@ -104,6 +104,10 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.name_switch(name);
     }
 
+    fn set_queue_room(&mut self, bytes: u64) {
+        self.program.set_queue_room(bytes);
+    }
+
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.stats.packets.add(phvs.len() as u64);
         self.times = self.untimed == 0;
@@ -218,6 +222,10 @@ mod tests {
     impl Dataplane for Slow {
         fn name_switch(&mut self, _: &str) {
             self.called("name_switch");
+        }
+
+        fn set_queue_room(&mut self, _: u64) {
+            self.called("set_queue_room");
         }
 
         fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
@@ -402,6 +410,7 @@ mod tests {
         assert!(timed.needs().contains(Needs::EGRESS));
         assert_eq!(timed.usage().program, "slow");
         timed.name_switch("s");
+        timed.set_queue_room(1);
         timed.allocate();
         let mut bank = timed.spare();
         timed.exchange(bank.as_mut());

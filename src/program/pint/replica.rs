@@ -221,6 +221,7 @@ impl Dataplane for Replica {
         asked.fold(needs, |needs, code| match code.value {
             Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
             Value::IngressTime => needs | Needs::HELD,
+            Value::Utilisation if self.ports.knows_queues() => needs | Needs::QUEUE_DEPTH,
             _ => needs,
         })
     }
@@ -267,6 +268,10 @@ impl Dataplane for Replica {
     fn name_switch(&mut self, name: &str) {
         self.name = name.into();
         self.follow();
+    }
+
+    fn set_queue_room(&mut self, bytes: u64) {
+        self.ports.set_queue_room(bytes);
     }
 
     fn prepare(&mut self, epoch: u64) {

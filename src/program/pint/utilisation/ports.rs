@@ -51,6 +51,8 @@ impl fmt::Debug for Registers {
 #[derive(Debug, Default)]
 pub struct Ports {
     sets: ArrayVec<Set, PLANS>,
+    /// Bytes for which the queue of a port has room; 0 where the driver of the switch does not know.
+    queue_room: u64,
 }
 
 /// Registers in use, and the plan that they came with.
@@ -91,6 +93,16 @@ impl Ports {
         }
     }
 
+    /// The queue of each port has room for this number of bytes.
+    pub fn set_queue_room(&mut self, bytes: u64) {
+        self.queue_room = bytes;
+    }
+
+    /// How full queues are says how many bytes wait.
+    pub fn knows_queues(&self) -> bool {
+        self.queue_room > 0
+    }
+
     /// No plan asks for utilisations.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
@@ -115,7 +127,7 @@ impl Ports {
         let mut utilisation = 0;
         if phv.disposition.leaves() {
             for Set { links, registers, .. } in &mut self.sets {
-                let mut meta = meta(phv);
+                let mut meta = meta(phv, self.queue_room);
                 through(registers, &mut meta);
                 if of == Some(*links) {
                     utilisation = meta.utilisation;
@@ -131,14 +143,16 @@ impl Ports {
     }
 }
 
-/// A packet as the stages see it. Its bytes are those of the frame that is sent, without FCS.
+/// A packet as the stages see it. Its bytes are those of the frame that is sent, without FCS, and
+/// what waits is a share of the queue's room.
 #[inline(always)]
-fn meta(phv: &Phv) -> Meta {
+fn meta(phv: &Phv, queue_room: u64) -> Meta {
     let shim = if phv.disposition == Disposition::ToFabric { shim::LEN as u32 } else { 0 };
     Meta {
         port: phv.egress.into(),
         now_ns: phv.egress_ns,
         bytes: phv.wire_bytes.saturating_add(shim),
+        queue: ((u64::from(phv.queue_used) * queue_room) >> 16) as u32,
         ..Meta::default()
     }
 }
