@@ -213,14 +213,14 @@ impl Dataplane for Replica {
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
-    /// Also the latency, which the plan of now may not ask for and a later one does. Queues and times
-    /// only as long as a plan in force asks for them.
+    /// Latencies, queues and times of arrival only as long as a plan in force asks for them.
     fn needs(&self) -> Needs {
-        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::LATENCY;
+        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
         let asked = self.plans.iter().flat_map(|plan| plan.prepared.coding.scheme.values());
         asked.fold(needs, |needs, code| match code.value {
             Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
             Value::IngressTime => needs | Needs::HELD,
+            Value::Latency => needs | Needs::LATENCY,
             Value::Utilisation if self.ports.knows_queues() => needs | Needs::QUEUE_DEPTH,
             _ => needs,
         })
