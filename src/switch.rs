@@ -301,6 +301,12 @@ impl Switch {
         self.telemetry.needs.contains(Needs::QUEUE_DEPTH)
     }
 
+    /// The queue of each port has room for this number of bytes. To be called before the switch is
+    /// driven, by a driver that knows it.
+    pub fn set_queue_room(&mut self, bytes: u64) {
+        self.telemetry.set_queue_room(bytes);
+    }
+
     /// The epoch that is running.
     pub fn epoch(&self) -> u64 {
         self.telemetry.clock.running()

@@ -96,7 +96,7 @@ impl Dataplane for Tally {
     }
 
     fn usage(&self) -> ProgramUse {
-        ProgramUse { program: "tally", chains: Vec::new(), reports: None }
+        ProgramUse { program: "tally", chains: Vec::new(), reports: Vec::new() }
     }
 }
 

@@ -75,7 +75,7 @@ impl Dataplane for Watcher {
     fn exchange(&mut self, _: &mut dyn Bank) {}
 
     fn usage(&self) -> ProgramUse {
-        ProgramUse { program: "watcher", chains: Vec::new(), reports: None }
+        ProgramUse { program: "watcher", chains: Vec::new(), reports: Vec::new() }
     }
 }
 

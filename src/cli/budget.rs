@@ -149,7 +149,10 @@ fn text(placement: &Placement) -> String {
         ],
     );
     let reports = placement.reports.iter().map(|(program, ReportUse { reports, report_bits })| {
-        format!("\n{program}: up to {} reports of {report_bits} bits about single packets", output::grouped(*reports))
+        format!(
+            "\n{program}: room for {} reports of {report_bits} bits about single packets",
+            output::grouped(*reports)
+        )
     });
     let stages = format!("stages on the left are those of {}; behind a name stands the program's own", target.name);
     format!("{table}\n\n{stages}\n\n{totals}{}", reports.collect::<String>())

@@ -61,9 +61,9 @@ pub struct ProgramUse {
     pub program: &'static str,
     /// Chains of stages that do not depend on each other.
     pub chains: Vec<Vec<StageUse>>,
-    /// The reports about single packets that it can keep. They take no register memory: a hardware
-    /// switch sends each as a digest.
-    pub reports: Option<ReportUse>,
+    /// The reports about single packets that a bank has room for, by kind. They take no register
+    /// memory: a hardware switch sends each as a digest.
+    pub reports: Vec<ReportUse>,
 }
 
 /// Reports about single packets of a program.
@@ -302,7 +302,8 @@ impl Placement {
     /// Places match tables with the programs: those that programs stand behind first, the others
     /// where they leave room.
     pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
-        let reports = programs.iter().filter_map(|program| Some((program.program, program.reports?))).collect();
+        let reports =
+            programs.iter().flat_map(|of| of.reports.iter().map(move |reports| (of.program, *reports))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
         let mut placement = Self { target, stages, reports, actions: 0 };
         let mut from = 0;
@@ -462,7 +463,7 @@ mod tests {
 
     fn program() -> ProgramUse {
         let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
-        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: None }
+        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: Vec::new() }
     }
 
     #[test]
@@ -497,7 +498,7 @@ mod tests {
         let with = |hashes: u32| {
             let stages =
                 vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0][0].clone()];
-            ProgramUse { program: "p", chains: vec![stages], reports: None }
+            ProgramUse { program: "p", chains: vec![stages], reports: Vec::new() }
         };
         let placement = Placement::new(Target::TOFINO, &[with(7)]).unwrap();
         let units: Vec<_> = placement.stages.iter().map(PhysicalStage::hash_units).collect();

@@ -173,6 +173,10 @@ pub struct Difference {
 pub trait Dataplane: Send {
     /// The name of its switch, before the first packet.
     fn name_switch(&mut self, _name: &str) {}
+    /// The queue of each port has room for this number of bytes, of which
+    /// [`Phv::queue_used`](crate::pisa::Phv::queue_used) is a share. Called before the first packet, by
+    /// a driver that knows it.
+    fn set_queue_room(&mut self, _bytes: u64) {}
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
     /// As [`Self::ingress`], compiled for this CPU where that is `#[inline(always)]`. The

@@ -87,6 +87,12 @@ impl<T: Report> ReportBuffer<T> {
         Reports { kept, limit: self.limit, overflow: self.overflow }
     }
 
+    /// Reports for which memory is taken.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        self.kept.capacity()
+    }
+
     /// What the budget says of them.
     pub fn usage(limit: u32) -> ReportUse {
         ReportUse { reports: limit, report_bits: T::BITS }

@@ -30,6 +30,10 @@ impl<T: Clone> Steps<T> {
 }
 
 impl<T> Steps<T> {
+    fn all(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.start).chain(self.steps.iter().map(|(_, step)| step))
+    }
+
     /// Takes what holds from an epoch on, and forgets what was to hold from the same or later ones.
     fn add(&mut self, from: u64, parameters: T) {
         self.steps.retain(|(epoch, _)| *epoch < from);
@@ -68,11 +72,24 @@ trait Follow<P>: Send + Sync {
 struct Follower<T, F> {
     derive: F,
     steps: Mutex<Shared<Steps<Arc<T>>>>,
+    /// What was worked out, as long as a reader may have it, so that no reader is the last who does
+    /// and frees it.
+    given: Mutex<Vec<Arc<T>>>,
+}
+
+impl<T, F> Follower<T, F> {
+    /// Something else was worked out. Frees what nobody reads any more.
+    fn gave(&self, derived: impl IntoIterator<Item = Arc<T>>) {
+        let mut given = self.given.hold();
+        given.retain(|derived| Arc::strong_count(derived) > 1);
+        given.extend(derived);
+    }
 }
 
 impl<P, T: Send + Sync, F: Fn(&P) -> T + Send + Sync> Follow<P> for Follower<T, F> {
     fn update(&self, from: u64, parameters: &P) {
         let derived = Arc::new((self.derive)(parameters));
+        self.gave([derived.clone()]);
         self.steps.hold().update(|steps| steps.add(from, derived));
     }
 }
@@ -135,8 +152,8 @@ impl<P: Program> Schedule<P> {
     {
         let parameters = self.lock();
         let steps = Shared::new(parameters.current().map(|parameters| Arc::new(derive(parameters))));
-        let reader = steps.reader();
-        let follower = Arc::new(Follower { derive, steps: Mutex::new(steps) });
+        let (reader, all) = (steps.reader(), steps.current().all().cloned().collect());
+        let follower = Arc::new(Follower { derive, steps: Mutex::new(steps), given: Mutex::new(all) });
         let weak: Weak<Follower<_, _>> = Arc::downgrade(&follower);
         self.followers.hold().push(weak);
         Derived { steps: reader, _follower: follower }
@@ -254,6 +271,37 @@ mod tests {
         drop((early, late));
         schedule.update(30, config.runtime()).unwrap();
         assert_eq!(worked_out.load(Ordering::Relaxed), before);
+    }
+
+    /// What follows from parameters that are over is freed by the writer, whoever saw it last.
+    #[test]
+    fn readers_free_nothing() {
+        use std::thread::{self, ThreadId};
+
+        struct Noted(Arc<Mutex<Vec<ThreadId>>>);
+        impl Drop for Noted {
+            fn drop(&mut self) {
+                self.0.hold().push(thread::current().id());
+            }
+        }
+        let config = Config::default();
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let freed = Arc::<Mutex<Vec<ThreadId>>>::default();
+        let noted = Arc::clone(&freed);
+        let mut reader = schedule.derived(move |_| Noted(noted.clone()));
+        let mut held = ArrayVec::<Arc<Noted>, 3>::new();
+        for epoch in 0..40 {
+            schedule.update(epoch, config.runtime()).unwrap();
+            let read = || {
+                if held.is_full() {
+                    held.remove(0);
+                }
+                held.push(reader.at(epoch).clone());
+            };
+            thread::scope(|scope| scope.spawn(read).join().unwrap());
+        }
+        let freed = freed.hold();
+        assert!(freed.len() > 20 && freed.iter().all(|by| *by == thread::current().id()), "{freed:?}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ where
     fn usage(&self) -> ProgramUse {
         let mut stages = self.hashing.clone();
         self.stages.usage(&mut stages);
-        ProgramUse { program: self.program, chains: vec![stages], reports: None }
+        ProgramUse { program: self.program, chains: vec![stages], reports: Vec::new() }
     }
 }
 

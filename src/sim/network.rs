@@ -99,6 +99,11 @@ impl Network {
             delay,
             epoch,
         };
+        if let Some(rate) = network.rate {
+            let room = u128::from(setup.queue_timeout) * u128::from(rate.get()) / 8_000_000_000;
+            let replicas = network.nodes.iter_mut().flat_map(|node| &mut node.workers);
+            replicas.for_each(|replica| replica.set_queue_room(room.try_into().unwrap_or(u64::MAX)));
+        }
         network.tick();
         Ok(network)
     }

@@ -56,6 +56,12 @@ impl Telemetry {
         (telemetry, channels)
     }
 
+    /// Tells programs for how many bytes the queue of each port has room.
+    pub(super) fn set_queue_room(&mut self, bytes: u64) {
+        self.programs.iter_mut().for_each(|program| program.set_queue_room(bytes));
+        self.needs = self.needs | needs_of(&self.programs);
+    }
+
     /// Sends off what has been measured so far; nothing may be measured afterwards. There is no
     /// next epoch that the registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self, stats: &SwitchStats) {

@@ -49,8 +49,10 @@ struct Timed<C> {
     untimed: u64,
     /// The running burst is timed.
     times: bool,
-    /// Nanoseconds a cycle, times 2³², where the program needs to know how long packets take.
-    scale: Option<u64>,
+    /// Nanoseconds a cycle, times 2³².
+    scale: u64,
+    /// The program needs to know how long packets take.
+    tells: bool,
     /// When its ingress stages began with the running burst.
     began: u64,
 }
@@ -60,13 +62,18 @@ impl<C: Fn() -> u64> Timed<C> {
         let stats = stats.program(program.usage().program);
         // The middle burst stands for those around it.
         let scale = ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64;
-        let scale = program.needs().contains(Needs::LATENCY).then_some(scale);
-        Self { program, clock, stats, untimed: ONE_IN / 2, times: false, scale, began: 0 }
+        let tells = program.needs().contains(Needs::LATENCY);
+        Self { program, clock, stats, untimed: ONE_IN / 2, times: false, scale, tells, began: 0 }
+    }
+
+    /// What the program needs may have changed, between two bursts.
+    fn ask(&mut self) {
+        self.tells = self.program.needs().contains(Needs::LATENCY);
     }
 
     #[inline(always)]
     fn begin(&mut self) {
-        if self.scale.is_some() {
+        if self.tells {
             self.began = (self.clock)();
         }
     }
@@ -75,9 +82,11 @@ impl<C: Fn() -> u64> Timed<C> {
     /// at another time.
     #[inline(always)]
     fn tell(&mut self, phvs: &mut [Phv], stages: impl FnOnce(&mut Self, &mut [Phv])) {
-        let Some(scale) = self.scale else { return stages(self, phvs) };
+        if !self.tells {
+            return stages(self, phvs);
+        }
         let cycles = (self.clock)().saturating_sub(self.began);
-        let worked = ((u128::from(cycles) * u128::from(scale)) >> 32).try_into().unwrap_or(u32::MAX);
+        let worked = ((u128::from(cycles) * u128::from(self.scale)) >> 32).try_into().unwrap_or(u32::MAX);
         let held: ArrayVec<u32, BURST> = phvs.iter().map(|phv| phv.latency_ns).take(BURST).collect();
         phvs.iter_mut().for_each(|phv| phv.latency_ns = phv.latency_ns.saturating_add(worked));
         stages(self, phvs);
@@ -102,6 +111,10 @@ impl<C: Fn() -> u64> Timed<C> {
 impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
     fn name_switch(&mut self, name: &str) {
         self.program.name_switch(name);
+    }
+
+    fn set_queue_room(&mut self, bytes: u64) {
+        self.program.set_queue_room(bytes);
     }
 
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
@@ -139,10 +152,12 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
 
     fn prepare(&mut self, epoch: u64) {
         self.program.prepare(epoch);
+        self.ask();
     }
 
     fn enter(&mut self, epoch: u64, fresh: bool) {
         self.program.enter(epoch, fresh);
+        self.ask();
     }
 
     fn sub_epochs(&self) -> u32 {
@@ -178,7 +193,7 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
 mod tests {
     use std::collections::BTreeSet;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
     use super::*;
     use crate::observe::Recorder;
@@ -194,6 +209,8 @@ mod tests {
         calls: Arc<Mutex<BTreeSet<&'static str>>>,
         /// What it saw of packets' latencies.
         latencies: Option<Arc<Mutex<Vec<u32>>>>,
+        /// It does not need to know them.
+        is_content: Arc<AtomicBool>,
     }
 
     impl Slow {
@@ -220,6 +237,10 @@ mod tests {
             self.called("name_switch");
         }
 
+        fn set_queue_room(&mut self, _: u64) {
+            self.called("set_queue_room");
+        }
+
         fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
             self.called("ingress");
             self.takes(3 * phvs.len() as u64);
@@ -236,7 +257,7 @@ mod tests {
 
         fn needs(&self) -> Needs {
             self.called("needs");
-            if self.latencies.is_some() { Needs::LATENCY } else { Needs::EGRESS }
+            if self.latencies.is_some() && !self.is_content.load(Relaxed) { Needs::LATENCY } else { Needs::EGRESS }
         }
 
         fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
@@ -295,7 +316,7 @@ mod tests {
 
         fn usage(&self) -> ProgramUse {
             self.called("usage");
-            ProgramUse { program: "slow", chains: Vec::new(), reports: None }
+            ProgramUse { program: "slow", chains: Vec::new(), reports: Vec::new() }
         }
     }
 
@@ -382,6 +403,29 @@ mod tests {
         assert_eq!(phvs.map(|phv| phv.latency_ns), [1000, u32::MAX]);
     }
 
+    /// A program may need latencies from one epoch on and until another. The clock is looked at for
+    /// them as long as it does.
+    #[test]
+    fn latencies_are_told_while_they_are_needed() {
+        let latencies = Arc::<Mutex<Vec<u32>>>::default();
+        let (slow, stats) = (Slow { latencies: Some(latencies.clone()), ..Slow::default() }, SwitchStats::default());
+        slow.is_content.store(true, Relaxed);
+        let mut timed = slow.timed(&stats);
+        let mut burst = |of: &dyn Fn(&mut Timed<_>)| {
+            of(&mut timed);
+            let before = slow.looks.load(Relaxed);
+            let mut phvs = [Phv { latency_ns: 1000, ..Phv::default() }];
+            timed.ingress(&mut phvs, BatchOrder::PacketMajor);
+            timed.egress(&mut phvs, BatchOrder::PacketMajor);
+            (latencies.lock().unwrap().pop().unwrap() > 1000, slow.looks.load(Relaxed) - before)
+        };
+        assert_eq!(burst(&|_| {}), (false, 0));
+        slow.is_content.store(false, Relaxed);
+        assert_eq!(burst(&|timed| timed.prepare(1)), (true, 2));
+        slow.is_content.store(true, Relaxed);
+        assert_eq!(burst(&|timed| timed.enter(2, true)), (false, 0));
+    }
+
     /// A program that is built anew goes on where the one before it of the same name was.
     #[test]
     fn counts_outlive_the_program() {
@@ -402,6 +446,7 @@ mod tests {
         assert!(timed.needs().contains(Needs::EGRESS));
         assert_eq!(timed.usage().program, "slow");
         timed.name_switch("s");
+        timed.set_queue_room(1);
         timed.allocate();
         let mut bank = timed.spare();
         timed.exchange(bank.as_mut());

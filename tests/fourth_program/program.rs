@@ -309,7 +309,7 @@ impl Dataplane for Microbursting {
         let (mut ingress, mut egress) = (self.slots.usage(), Vec::new());
         self.flows.usage(&mut ingress);
         self.depths.usage(&mut egress);
-        let reports = Some(ReportBuffer::<Waited>::usage(self.config.reports));
+        let reports = vec![ReportBuffer::<Waited>::usage(self.config.reports)];
         ProgramUse { program: Microbursts::NAME, chains: vec![ingress, egress], reports }
     }
 }

@@ -71,7 +71,7 @@ fn budgeted_with_its_reports() {
         serde_json::json!([{ "program": "microbursts", "reports": 100, "report_bits": 128 }])
     );
     let (_, text) = run("budget --program microbursts:reports=100");
-    assert!(text.contains("microbursts: up to 100 reports of 128 bits about single packets"), "{text}");
+    assert!(text.contains("microbursts: room for 100 reports of 128 bits about single packets"), "{text}");
 }
 
 /// Two hosts talk. Epochs are cut as was decided for them, and the number changes.

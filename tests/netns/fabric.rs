@@ -1,5 +1,6 @@
 //! A corner of a fat tree: two leaves, two spines, and routes with two gateways. Flows between the
-//! same hosts take different ways, and the controller names the way of each.
+//! same hosts take different ways, and the controller names the way of each, also where all of them
+//! are one flow to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -104,6 +105,20 @@ impl Fabric {
         (0..NAMES.len()).map(switch).collect()
     }
 
+    /// Hosts can reach each other.
+    fn is_connected(&self) {
+        eventually("the far host to be reached", || {
+            self.hosts[0].succeeds("ping -n -q -i 0.1 -W 1 -c 3 10.0.2.9").then_some(())
+        });
+    }
+
+    /// A controller with this program, of all switches.
+    fn controller(&self, program: &str) -> Controller {
+        let expected = NAMES.map(|name| format!("--switch {name} ")).concat();
+        let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
+        Controller::start(&self.lab, &format!("{expected}--program {program} {times}"))
+    }
+
     fn send(&self) {
         let mut python = self.hosts[0].command("python3");
         python.args(["-c", SENDER, &FIRST_PORT.to_string(), &FLOWS.to_string()]);
@@ -120,13 +135,8 @@ fn port(flow: &Value) -> Option<u64> {
 #[test]
 fn flows_take_ways_of_their_own() {
     let Some(fabric) = Fabric::new("flows_take_ways_of_their_own") else { return };
-    let expected = NAMES.map(|name| format!("--switch {name} ")).concat();
-    let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
-    let controller = Controller::start(&fabric.lab, &format!("{expected}--program pint {times}"));
-    let switches = fabric.switches();
-    eventually("the far host to be reached", || {
-        fabric.hosts[0].succeeds("ping -n -q -i 0.1 -W 1 -c 3 10.0.2.9").then_some(())
-    });
+    let (controller, switches) = (fabric.controller("pint"), fabric.switches());
+    fabric.is_connected();
     let found = eventually("the paths of all flows to be sure", || {
         fabric.send();
         let paths = controller.ask("show paths --last 60s --top 1000");
@@ -148,6 +158,31 @@ fn flows_take_ways_of_their_own() {
     }
     let used: BTreeSet<_> = crossed.values().flatten().collect();
     assert_eq!(used.len(), 2, "both spines: {crossed:?}");
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
+
+/// All packets between two hosts are one flow to this query, and take both ways at once. The
+/// checksum tells these apart.
+#[test]
+fn ways_of_one_flow_have_answers_of_their_own() {
+    let Some(fabric) = Fabric::new("ways_of_one_flow_have_answers_of_their_own") else { return };
+    // Two ways have one checksum once in 4096 secrets.
+    let program = "pint:queries=path:bits=4:checksum=12:flow=pair";
+    let (controller, switches) = (fabric.controller(program), fabric.switches());
+    fabric.is_connected();
+    let found = eventually("both ways of the flow to be sure", || {
+        fabric.send();
+        let paths = controller.ask("show paths --last 60s --top 1000");
+        let is_of_flow = |path: &&Value| path["flow"]["src"] == "10.0.1.9" && path["flow"]["dst"] == "10.0.2.9";
+        let found: Vec<_> = paths["paths"].as_array().unwrap().iter().filter(is_of_flow).cloned().collect();
+        (found.len() >= 2 && found.iter().all(|path| path["certainty"] == "sure")).then_some(found)
+    });
+    let ways: BTreeSet<_> = found.iter().map(|path| path["switches"].to_string()).collect();
+    let expected = ["spine1", "spine2"].map(|spine| json!(["leaf1", spine, "leaf2"]).to_string());
+    assert_eq!((found.len(), ways), (2, expected.into_iter().collect()), "{found:?}");
+    assert!(found.iter().all(|path| path["contradictions"] == 0 && path["checksum"].is_u64()), "{found:?}");
+    assert_ne!(found[0]["checksum"], found[1]["checksum"]);
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
-use super::newest::{Newest, OfEpoch};
+use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, LatencyAnswers};
 use crate::telemetry::Selected;
@@ -79,14 +79,13 @@ impl Latency {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
         let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len(), flow.checksum);
         let newest = Newest::new(selected, of_epoch, key, answers::FlowLatency::samples, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
-        let last = selected.epochs.iter().rev().find_map(|epoch| epoch.latency.as_ref());
+        let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
         let latencies = named.into_iter().map(FlowLatency::from).collect();
         Self {
             covered,
             flows,
-            error_factor: last.map_or(1.0, |last| last.error_factor),
-            window_seconds: last.and_then(|last| last.window_ns).map(|ns| ns as f64 / 1e9),
+            error_factor: bounds.error_factor,
+            window_seconds: bounds.window_ns.map(|ns| ns as f64 / 1e9),
             latencies,
             omitted_flows,
             evicted_flows,
@@ -95,6 +94,7 @@ impl Latency {
 }
 
 fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLatency>> {
-    let LatencyAnswers { flows, found, evicted, lack, .. } = epoch.latency.as_ref()?;
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+    let LatencyAnswers { flows, found, evicted, error_factor, window_ns, lack } = epoch.latency.as_ref()?;
+    let bounds = Bounds { error_factor: *error_factor, window_ns: *window_ns, ..Bounds::NONE };
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds })
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
-use super::newest::{Newest, OfEpoch};
+use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, LoopAnswers};
 use crate::telemetry::Selected;
@@ -59,7 +59,7 @@ impl Loops {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
         fn of(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLoop>> {
             let LoopAnswers { flows, found, evicted, lack, .. } = epoch.loops.as_ref()?;
-            Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+            Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: Bounds::NONE })
         }
         // A later answer counts the packets of the earlier ones too.
         let key = |found: &answers::FlowLoop| (found.flow, found.switch.clone());

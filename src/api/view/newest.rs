@@ -16,6 +16,35 @@ pub struct OfEpoch<'a, T> {
     pub evicted: u64,
     /// Why answers are missing.
     pub lack: &'a Reasons,
+    pub bounds: Bounds,
+}
+
+/// What holds of all numbers of an epoch, as the plan of their packets has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// By how much a number is off at most, and by which factor: whichever is more.
+    pub error: f64,
+    pub error_factor: f64,
+    /// This number, and any beyond it, may stand for larger ones.
+    pub largest: Option<f64>,
+    /// Nothing is older than this, up to the newest packet; `None` is all time.
+    pub window_ns: Option<u64>,
+}
+
+impl Bounds {
+    /// Of numbers that are exact, of all time.
+    pub const NONE: Self = Self { error: 0.0, error_factor: 1.0, largest: None, window_ns: None };
+
+    /// What holds of the numbers of both.
+    fn and(self, other: Self) -> Self {
+        let least = |one: f64, other: f64| one.min(other);
+        Self {
+            error: self.error.max(other.error),
+            error_factor: self.error_factor.max(other.error_factor),
+            largest: self.largest.into_iter().chain(other.largest).reduce(least),
+            window_ns: self.window_ns.zip(other.window_ns).map(|(one, other)| one.max(other)),
+        }
+    }
 }
 
 /// The newest answer of each flow.
@@ -29,6 +58,9 @@ pub struct Newest<'a, T> {
     pub omitted_flows: u64,
     /// Flows that made place for others, since the start.
     pub evicted_flows: u64,
+    /// What holds of all that are named: plans of several epochs may differ. Without any, that of the
+    /// newest epoch.
+    pub bounds: Bounds,
 }
 
 impl<'a, T> Newest<'a, T> {
@@ -49,18 +81,20 @@ impl<'a, T> Newest<'a, T> {
         };
         let covered = Covered::new(selected, lack);
         let mut newest = BTreeMap::new();
-        let (mut not_kept, mut evicted_flows) = (0, 0);
-        for OfEpoch { flows, found, evicted, .. } in selected.epochs.iter().filter_map(|epoch| of(epoch)) {
-            newest.extend(flows.iter().map(|flow| (key(flow), flow)));
+        let (mut not_kept, mut evicted_flows, mut last) = (0, 0, Bounds::NONE);
+        for OfEpoch { flows, found, evicted, bounds, .. } in selected.epochs.iter().filter_map(|epoch| of(epoch)) {
+            newest.extend(flows.iter().map(|flow| (key(flow), (flow, bounds))));
             not_kept = not_kept.max(found.saturating_sub(flows.len()));
-            evicted_flows = evicted;
+            (evicted_flows, last) = (evicted, bounds);
         }
         let flows = (newest.len() + not_kept) as u64;
-        let mut named: Vec<_> = newest.into_values().filter(|flow| packets(flow) >= threshold).collect();
-        named.sort_by_key(|flow| Reverse(packets(flow)));
+        let mut named: Vec<_> = newest.into_values().filter(|(flow, _)| packets(flow) >= threshold).collect();
+        named.sort_by_key(|(flow, _)| Reverse(packets(flow)));
         let omitted_flows = (named.len().saturating_sub(top) + not_kept) as u64;
         named.truncate(top);
-        Self { covered, flows, named, omitted_flows, evicted_flows }
+        let bounds = named.iter().map(|(_, bounds)| *bounds).reduce(Bounds::and).unwrap_or(last);
+        let named = named.into_iter().map(|(flow, _)| flow).collect();
+        Self { covered, flows, named, omitted_flows, evicted_flows, bounds }
     }
 }
 
@@ -85,7 +119,8 @@ mod tests {
         };
         let flows: Vec<_> = flows.iter().map(flow).collect();
         let (found, evicted) = (flows.len() + 1, number);
-        let utilisation = UtilisationAnswers { flows, found, evicted, ..UtilisationAnswers::default() };
+        let error_factor = 1.0 + number as f64;
+        let utilisation = UtilisationAnswers { flows, found, evicted, error_factor, ..UtilisationAnswers::default() };
         Arc::new(EpochAnswers { epoch: number, utilisation: Some(utilisation), ..EpochAnswers::default() })
     }
 
@@ -96,6 +131,7 @@ mod tests {
         let found = Utilisation::new(&selected, 2, 2);
         let named = found.utilisations.iter().map(|of| (of.name.flow.sport, of.packets, of.median_utilisation));
         assert_eq!(named.collect::<Vec<_>>(), [(Some(2), 40, 1.0), (Some(4), 30, 3.0)]);
+        assert_eq!((found.error_factor, Utilisation::new(&selected, 9, 99).error_factor), (4.0, 4.0));
         // Flow 1 is not named because of `top`, flow 3 was not asked for, and one was not kept.
         assert_eq!((found.flows, found.omitted_flows, found.evicted_flows), (5, 2, 3));
         assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
-use super::newest::{Newest, OfEpoch};
+use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{Certainty, EpochAnswers, FlowPath, PathAnswers};
 use crate::telemetry::Selected;
@@ -64,7 +64,7 @@ impl Paths {
             (path.flow, path.sink.clone(), path.checksum.map(|checksum| (path.switches.len(), checksum)))
         };
         let newest = Newest::new(selected, of_epoch, key, |path| path.packets, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
+        let Newest { covered, flows, named, omitted_flows, evicted_flows, .. } = newest;
         let paths = named.into_iter().map(Path::from).collect();
         Self { covered, flows, paths, omitted_flows, evicted_flows }
     }
@@ -72,5 +72,5 @@ impl Paths {
 
 fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, FlowPath>> {
     let PathAnswers { flows, found, evicted, lack } = epoch.paths.as_ref()?;
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: Bounds::NONE })
 }

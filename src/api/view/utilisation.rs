@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
-use super::newest::{Newest, OfEpoch};
+use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, UtilisationAnswers};
 use crate::telemetry::Selected;
@@ -61,15 +61,14 @@ impl Utilisation {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
         let key = |flow: &answers::FlowUtilisation| (flow.flow, flow.sink.clone());
         let newest = Newest::new(selected, of_epoch, key, |flow| flow.packets, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows } = newest;
-        let told = selected.epochs.iter().rev().find_map(|epoch| epoch.utilisation.as_ref());
-        let error_factor = told.map_or(1.0, |answers| answers.error_factor);
+        let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
         let utilisations = named.into_iter().map(FlowUtilisation::from).collect();
-        Self { covered, flows, error_factor, utilisations, omitted_flows, evicted_flows }
+        Self { covered, flows, error_factor: bounds.error_factor, utilisations, omitted_flows, evicted_flows }
     }
 }
 
 fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowUtilisation>> {
-    let UtilisationAnswers { flows, found, evicted, lack, .. } = epoch.utilisation.as_ref()?;
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+    let UtilisationAnswers { flows, found, evicted, error_factor, lack } = epoch.utilisation.as_ref()?;
+    let bounds = Bounds { error_factor: *error_factor, ..Bounds::NONE };
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds })
 }

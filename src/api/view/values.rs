@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Covered;
-use super::newest::{Newest, OfEpoch};
+use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, Reason, Reasons, ValueAnswers};
 use crate::telemetry::Selected;
@@ -32,7 +32,7 @@ pub struct Value {
     /// bits: whichever is more.
     pub error: f64,
     pub error_factor: f64,
-    /// This number stands for larger ones as well; null where there are none.
+    /// This number, and any beyond it, may stand for larger ones; null where there are none.
     pub largest: Option<f64>,
     /// The packets of so many nanoseconds count alone, those up to the newest; null is all time, or of
     /// whole ways the epoch.
@@ -115,10 +115,16 @@ impl Value {
     pub fn of(answers: &ValueAnswers, top: usize) -> Self {
         let named: Vec<_> = answers.flows.iter().take(top).collect();
         let omitted = answers.found - named.len();
-        Self::new(answers, answers.found as u64, &named, omitted as u64)
+        Self::new(answers, bounds(answers), answers.found as u64, &named, omitted as u64)
     }
 
-    fn new(answers: &ValueAnswers, flows: u64, named: &[&answers::FlowValues], omitted_flows: u64) -> Self {
+    fn new(
+        answers: &ValueAnswers,
+        bounds: Bounds,
+        flows: u64,
+        named: &[&answers::FlowValues],
+        omitted_flows: u64,
+    ) -> Self {
         let flow = |of: &&answers::FlowValues| {
             let hop = |hop| Some(hop).filter(|_| answers.of_hops);
             let told = (1..).zip(&of.told).map(|(place, told)| Told::new(hop(place), told));
@@ -130,10 +136,10 @@ impl Value {
             aggregation: answers.aggregation.into(),
             unit: answers.unit.name().into(),
             of_hops: answers.of_hops,
-            error: answers.error,
-            error_factor: answers.error_factor,
-            largest: answers.largest,
-            window_ns: answers.window_ns,
+            error: bounds.error,
+            error_factor: bounds.error_factor,
+            largest: bounds.largest,
+            window_ns: bounds.window_ns,
             flows,
             told: named.iter().map(flow).collect(),
             omitted_flows,
@@ -161,7 +167,7 @@ impl Values {
             let named = (top, threshold);
             let newest =
                 Newest::new(selected, |epoch| of_epoch(epoch, key(answers)), flow, answers::FlowValues::samples, named);
-            Value::new(answers, newest.flows, &newest.named, newest.omitted_flows)
+            Value::new(answers, newest.bounds, newest.flows, &newest.named, newest.omitted_flows)
         };
         Self { covered: Covered::new(selected, lack), values: newest.iter().map(value).collect() }
     }
@@ -170,7 +176,12 @@ impl Values {
 fn of_epoch<'e>(epoch: &'e EpochAnswers, of: (&str, &str)) -> Option<OfEpoch<'e, answers::FlowValues>> {
     let answers = epoch.values.iter().find(|answers| key(answers) == of)?;
     let ValueAnswers { flows, found, evicted, lack, .. } = answers;
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack })
+    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: bounds(answers) })
+}
+
+fn bounds(answers: &ValueAnswers) -> Bounds {
+    let ValueAnswers { error, error_factor, largest, window_ns, .. } = *answers;
+    Bounds { error, error_factor, largest, window_ns }
 }
 
 /// Why something is missing of any value.
@@ -240,5 +251,30 @@ mod tests {
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Values::new(&Selected { epochs, ..selected }, 2, 2);
         assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());
+    }
+
+    /// What is stated holds of all answers that are named, whatever plans they are of: not of those
+    /// that a newer answer took the place of, and of the newest where none is named.
+    #[test]
+    fn bounds_hold_of_all_plans() {
+        let epoch = |epoch, error, error_factor, largest, window_ns, flows: &[u16]| {
+            let flows: Vec<_> = flows.iter().map(|flow| (*flow, 5, 1.0)).collect();
+            let of_plan = ValueAnswers { error, error_factor, largest, window_ns, ..answers("queue", &flows) };
+            Arc::new(EpochAnswers { epoch, values: vec![of_plan], ..EpochAnswers::default() })
+        };
+        let epochs = vec![
+            epoch(1, 99.0, 99.0, Some(1.0), None, &[1]),
+            epoch(2, 0.5, 1.0, Some(9.0), Some(70), &[2]),
+            epoch(3, 0.0, 1.5, Some(7.0), Some(90), &[3]),
+            epoch(4, 0.0, 1.2, None, Some(80), &[1]),
+        ];
+        let stated = |epochs: &[Arc<EpochAnswers>], top| {
+            let selected = Selected { epochs: epochs.to_vec(), first: 1, ..Selected::default() };
+            let Value { error, error_factor, largest, window_ns, .. } = Values::new(&selected, top, 0).values.remove(0);
+            (error, error_factor, largest, window_ns)
+        };
+        assert_eq!(stated(&epochs, 9), (0.5, 1.5, Some(7.0), Some(90)));
+        assert_eq!(stated(&epochs[..3], 9), (99.0, 99.0, Some(1.0), None));
+        assert_eq!(stated(&epochs, 0), (0.0, 1.2, None, Some(80)));
     }
 }

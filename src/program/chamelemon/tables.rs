@@ -488,6 +488,6 @@ impl Dataplane for ChameleMonDataplane {
             side_by_side(&self.upstream),
         ];
         let chains = vec![ingress, vec![side_by_side(&self.downstream)]];
-        ProgramUse { program: "chamelemon", chains, reports: None }
+        ProgramUse { program: "chamelemon", chains, reports: Vec::new() }
     }
 }

@@ -210,7 +210,7 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPi
         if let Some(stages) = &self.v6.stages {
             stages.usage(&mut chains[1]);
         }
-        ProgramUse { program: "hashpipe", chains, reports: None }
+        ProgramUse { program: "hashpipe", chains, reports: Vec::new() }
     }
 }
 

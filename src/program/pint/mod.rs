@@ -51,6 +51,7 @@ pub mod inference;
 pub mod loops;
 mod parameters;
 pub mod plan;
+mod prepared;
 pub mod query;
 pub mod record;
 mod recorder;

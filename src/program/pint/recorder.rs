@@ -338,7 +338,7 @@ fn take(known: &mut Known, seen: Vec<Seen>, switches: &Switches, room: usize) {
     for packet in seen {
         if known.certainty == Certainty::Sure {
             if switches.code.digest(&path, packet.identity) == packet.digest {
-                known.packets += 1;
+                known.packets += u64::from(identities.insert(packet.identity));
                 continue;
             }
             known.change(known.hops);

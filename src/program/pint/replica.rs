@@ -1,31 +1,29 @@
 //! A replica: the code at the way out, and what it reports where a packet leaves the network, or
 //! comes back.
 
+mod usage;
+
 use std::any::Any;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::dataplane::{Coded, MAX_HOPS, Measured, Scheme};
-use super::encoding::switch_id;
-use super::loops::dataplane::{Carried, Checked, LoopCode};
+use super::dataplane::{MAX_HOPS, Measured};
+use super::loops::dataplane::{Carried, Checked};
 use super::loops::record::Looped;
-use super::parameters::Coding;
+use super::prepared::Prepared;
 use super::query::Value;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sampled;
 use super::utilisation::link::Links;
-use super::utilisation::ports::Ports;
-use super::values::dataplane::{Codes, ValueCode};
+use super::utilisation::ports::{PLANS, Ports};
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, HashUse, Phv, Probe, ProgramUse, StageUse};
-use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, Program, ReportBuffer, Schedule};
+use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, Phv, Probe, ProgramUse};
+use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, ReportBuffer, Schedule};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
 
-/// Plans that a replica knows at a time: that of the running epoch, one before it, and one to come.
-const PLANS: usize = 3;
 /// Beside a digest packets carry four bits of their epoch's number, which tell it from those that
 /// are so much older.
 const OLD: u32 = 16;
@@ -33,8 +31,11 @@ const OLD: u32 = 16;
 /// PINT on one core.
 pub struct Replica {
     family: HashFamily,
-    /// Their codes, which the controller's end of the schedule works out.
-    schedule: Derived<Coding>,
+    plans_of: Schedule<Pint>,
+    /// The same with what follows from each, which the controller's end of the schedule works out.
+    schedule: Derived<Prepared>,
+    /// Registers have memory.
+    allocated: bool,
     /// By the epoch from which on they hold. A plan that is alone also holds for packets of earlier
     /// epochs.
     plans: ArrayVec<InForce, PLANS>,
@@ -48,14 +49,11 @@ pub struct Replica {
     room: Room,
 }
 
-/// A plan, and how this switch writes by it.
+/// A plan, and from when on it holds.
 struct InForce {
     /// The epoch, as packets carry it.
     from: u32,
-    coding: Arc<Coding>,
-    own: Coded,
-    /// Where it asks for utilisations.
-    links: Option<Links>,
+    prepared: Arc<Prepared>,
 }
 
 /// Whose packets are in the registers.
@@ -71,18 +69,16 @@ struct Epochs {
 }
 
 impl InForce {
-    fn new(from: u32, coding: &Arc<Coding>, name: &str) -> Self {
-        let coding = coding.clone();
-        let own = coding.scheme.switch(switch_id(name));
-        let links = coding.parameters.query(Value::Utilisation).map(|query| query.links);
-        Self { from, coding, own, links }
+    fn new(from: u32, prepared: &Arc<Prepared>) -> Self {
+        Self { from, prepared: prepared.clone() }
     }
 
     /// Reports a packet that came back here, if it carries the loop query.
     #[inline(always)]
     fn check_loop(&self, phv: &mut Phv, measured: Measured, reports: &mut ReportBuffer<Looped>) {
         let carried = Carried { digest: phv.digest, matches: phv.shim.loops() };
-        let checked = self.coding.scheme.check_loop(&self.own, measured, carried);
+        let Prepared { coding, own, .. } = &*self.prepared;
+        let checked = coding.scheme.check_loop(own, measured, carried);
         let Some(Checked { carried, is_loop }) = checked else { return };
         (phv.digest, phv.shim) = (carried.digest, phv.shim.with_loops(carried.matches));
         if is_loop && let Some(flow) = FiveTuple::of(&phv.headers) {
@@ -116,17 +112,23 @@ fn plan_at(plans: &[InForce], epoch: u32) -> Option<&InForce> {
     }
 }
 
+/// What follows from the plans of a schedule for a switch with this name, with registers that have
+/// memory or without.
+fn prepared(schedule: &Schedule<Pint>, hashes: &HashFamily, name: &str, allocated: bool) -> Derived<Prepared> {
+    let (family, name) = (hashes.clone(), name.to_owned());
+    let of = move |parameters: &PlanParameters| Prepared::new(parameters, &family, &name, allocated);
+    schedule.derived(of)
+}
+
 impl Replica {
     /// It follows the plans of `schedule`.
     pub fn new(config: &Config, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
-        let family = hashes.clone();
-        let mut schedule =
-            schedule.derived(move |parameters: &PlanParameters| Coding::new(parameters.clone(), &family));
-        let start = InForce::new(0, schedule.at(0), "");
         let mut replica = Self {
             family: hashes.clone(),
-            schedule,
-            plans: [start].into_iter().collect(),
+            plans_of: schedule.clone(),
+            schedule: prepared(schedule, hashes, "", false),
+            allocated: false,
+            plans: ArrayVec::new(),
             epochs: Epochs::default(),
             name: "".into(),
             ports: Ports::default(),
@@ -135,19 +137,33 @@ impl Replica {
             limit: config.reports,
             room: Room::of(config),
         };
-        replica.keep_ports();
+        replica.start(0);
         replica
+    }
+
+    /// Follows the plans anew, as a switch of another name, or with memory.
+    fn follow(&mut self) {
+        self.schedule = prepared(&self.plans_of, &self.family, &self.name, self.allocated);
+        self.ports.keep(std::iter::empty());
+        self.start(0);
+    }
+
+    /// There is one plan, that of this epoch.
+    fn start(&mut self, epoch: u64) {
+        self.plans.clear();
+        self.plans.push(InForce::new(epoch_of(epoch), self.schedule.at(epoch)));
+        self.keep_ports();
     }
 
     /// Plans have changed: there are registers for the links of each.
     fn keep_ports(&mut self) {
-        self.ports.keep(self.plans.iter().filter_map(|plan| plan.links));
+        self.ports.keep(self.plans.iter().map(|plan| &plan.prepared));
     }
 
     /// The links that a packet's plan asks about.
     #[inline(always)]
     fn links(&self, phv: &Phv) -> Option<Links> {
-        plan_at(&self.plans, phv.shim.epoch())?.links
+        plan_at(&self.plans, phv.shim.epoch())?.prepared.links()
     }
 
     /// Writes the digest of a packet that leaves, and reports it where it leaves to a host.
@@ -155,7 +171,8 @@ impl Replica {
     #[inline(always)]
     fn packet(&mut self, phv: &mut Phv, utilisation: u32) {
         let counted = phv.enters || phv.headers.shim;
-        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|plan| counted && plan.coding.scheme.sets() > 0);
+        let plan =
+            plan_at(&self.plans, phv.shim.epoch()).filter(|plan| counted && plan.prepared.coding.scheme.sets() > 0);
         let Some(plan) = plan.filter(|_| phv.headers.fragment == Fragment::Whole) else {
             // The number of switches before this one is not known, packets before it had another
             // identity, or the plan is not known yet. The highest count says so to all switches behind.
@@ -164,13 +181,14 @@ impl Replica {
         };
         let hops = phv.shim.hop();
         let measured = measured(phv, utilisation);
-        phv.digest = plan.coding.scheme.encode(&plan.own, measured, phv.digest);
+        let Prepared { coding, own, .. } = &*plan.prepared;
+        phv.digest = coding.scheme.encode(own, measured, phv.digest);
         plan.check_loop(phv, measured, &mut self.loops);
         if phv.disposition == Disposition::ToHost
             && usize::from(hops) <= MAX_HOPS
             && let Some(flow) = FiveTuple::of(&phv.headers)
         {
-            let (time_ns, plan) = (phv.egress_ns, plan.coding.id);
+            let (time_ns, plan) = (phv.egress_ns, coding.id);
             let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
             self.reports.report(arrival);
         }
@@ -179,7 +197,8 @@ impl Replica {
     /// The plan of all packets of these epochs.
     fn plan_of(&self, first: u64, last: u64) -> PlanUse {
         let [first, last] = [first, last].map(epoch_of);
-        let id = |epoch| plan_at(&self.plans, epoch).map_or(PlanUse::Unknown, |plan| PlanUse::All(plan.coding.id));
+        let id =
+            |epoch| plan_at(&self.plans, epoch).map_or(PlanUse::Unknown, |plan| PlanUse::All(plan.prepared.coding.id));
         let span = epoch_of(u64::from(last.wrapping_sub(first)));
         let begins = |plan: &&InForce| (1..=span).contains(&epoch_of(u64::from(plan.from.wrapping_sub(first))));
         match self.plans.iter().skip(1).find(begins) {
@@ -194,14 +213,15 @@ impl Dataplane for Replica {
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
-    /// Also the latency, which the plan of now may not ask for and a later one does. Queues and times
-    /// only as long as a plan in force asks for them.
+    /// Latencies, queues and times of arrival only as long as a plan in force asks for them.
     fn needs(&self) -> Needs {
-        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::LATENCY;
-        let asked = self.plans.iter().flat_map(|plan| plan.coding.scheme.values());
+        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
+        let asked = self.plans.iter().flat_map(|plan| plan.prepared.coding.scheme.values());
         asked.fold(needs, |needs, code| match code.value {
             Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
             Value::IngressTime => needs | Needs::HELD,
+            Value::Latency => needs | Needs::LATENCY,
+            Value::Utilisation if self.ports.knows_queues() => needs | Needs::QUEUE_DEPTH,
             _ => needs,
         })
     }
@@ -226,7 +246,7 @@ impl Dataplane for Replica {
         self.packet(phv, utilisation);
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
-        let Some(Coding { scheme, .. }) = plan.map(|plan| &*plan.coding) else { return };
+        let Some(scheme) = plan.map(|plan| &plan.prepared.coding.scheme) else { return };
         probe.stage();
         for part in scheme.parts(phv.identity) {
             let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
@@ -238,15 +258,20 @@ impl Dataplane for Replica {
     }
 
     fn allocate(&mut self) {
-        self.ports.allocate();
+        self.allocated = true;
+        self.follow();
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
         self.exchange_egress(bank.as_mut());
     }
 
     fn name_switch(&mut self, name: &str) {
-        self.plans.iter_mut().for_each(|plan| plan.own = plan.coding.scheme.switch(switch_id(name)));
         self.name = name.into();
+        self.follow();
+    }
+
+    fn set_queue_room(&mut self, bytes: u64) {
+        self.ports.set_queue_room(bytes);
     }
 
     fn prepare(&mut self, epoch: u64) {
@@ -258,9 +283,10 @@ impl Dataplane for Replica {
             self.plans.remove(0);
             changed = true;
         }
-        let coding = self.schedule.at(epoch);
-        if plan_at(&self.plans, at).is_none_or(|plan| plan.coding.parameters != coding.parameters) {
-            let next = InForce::new(at, coding, &self.name);
+        let prepared = self.schedule.at(epoch);
+        let parameters = &prepared.coding.parameters;
+        if plan_at(&self.plans, at).is_none_or(|plan| plan.prepared.coding.parameters != *parameters) {
+            let next = InForce::new(at, prepared);
             if self.plans.is_full() {
                 self.plans.remove(0);
             }
@@ -275,12 +301,7 @@ impl Dataplane for Replica {
     fn enter(&mut self, epoch: u64, fresh: bool) {
         match self.epochs.running {
             // Nothing has been measured by the plan that was there at first.
-            None => {
-                let start = InForce::new(epoch_of(epoch), self.schedule.at(epoch), &self.name);
-                self.plans.clear();
-                self.plans.push(start);
-                self.keep_ports();
-            }
+            None => self.start(epoch),
             Some(_) if self.epochs.prepared != Some(epoch) => self.prepare(epoch),
             Some(_) => {}
         }
@@ -315,97 +336,8 @@ impl Dataplane for Replica {
     }
 
     fn usage(&self) -> ProgramUse {
-        let hash = |name, bits, added| HashUse { name, bits, added };
-        let identity = || StageUse::hashing(vec![hash("identity", 32, false)]);
-        let mut chains = Vec::new();
-        let scheme = self.plans.first().map(|plan| &plan.coding.scheme);
-        if let Some(path) = scheme.and_then(Scheme::path) {
-            let each = |hashes: &[HashUse]| {
-                let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
-                StageUse::hashing(all.collect())
-            };
-            let packet = ["packet for g", "packet for h"].map(|name| hash(name, 32, false));
-            let middle = ["middle CRC of layer", "middle CRC of g", "middle CRC of h"].map(|name| hash(name, 32, true));
-            let last = [hash("layer", 32, true), hash("g", 32, true), hash("h", path.bits(), true)];
-            chains.push(vec![
-                identity(),
-                each(&packet),
-                each(&middle),
-                each(&last),
-                StageUse::default(),
-                StageUse::default(),
-            ]);
-        }
-        let three = |first: StageUse, name: [&'static str; 3], bits| {
-            vec![
-                first,
-                StageUse::hashing(vec![hash(name[0], 32, false)]),
-                StageUse::hashing(vec![hash(name[1], 32, true)]),
-                StageUse::hashing(vec![hash(name[2], bits, true)]),
-            ]
-        };
-        // The utilisation counts its own stages, which end with the digest; to be of hops it takes the
-        // hashes that choose one beside these.
-        let codes = scheme.map_or(&[][..], Scheme::values).iter();
-        let is_apart = |code: &&ValueCode| code.value != Value::Utilisation || code.aggregation.is_of_hops();
-        let codes: Vec<_> = codes.filter(is_apart).collect();
-        for code in &codes {
-            // One identity serves all chains.
-            let first = if chains.is_empty() { identity() } else { StageUse::default() };
-            // The value is known beside the hashes; its code is looked up, then written.
-            let [packet, middle, last] = hash_names(code.value);
-            let acts = if code.aggregation.is_of_hops() {
-                three(first, [packet, middle, last], 32)
-            } else {
-                vec![first, StageUse::default(), StageUse::default(), StageUse::default()]
-            };
-            chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
-        }
-        if !codes.is_empty() {
-            let rounds = ["packet for rounding", "middle CRC of rounding", "rounding"];
-            let bits = if codes.iter().all(|code| matches!(code.codes(), Codes::Times(_))) { 4 } else { 32 };
-            chains.push(three(StageUse::default(), rounds, bits));
-        }
-        let loops = scheme.and_then(Scheme::loops);
-        if let Some(bits) = loops.map(LoopCode::bits) {
-            let first = if chains.is_empty() { identity() } else { StageUse::default() };
-            let acts = three(first, ["packet for g of loops", "middle CRC of g of loops", "g of loops"], 32);
-            // The comparison with the digest, then the write.
-            chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
-            chains.push(three(
-                StageUse::default(),
-                ["packet for h of loops", "middle CRC of h of loops", "h of loops"],
-                bits,
-            ));
-        }
-        if let Some(ports) = self.ports.usage() {
-            chains.push(ports);
-            if let [only] = &mut chains[..] {
-                only[0].hashes.push(hash("identity", 32, false));
-            }
-        }
-        if scheme.is_some_and(|scheme| scheme.sets() > 1) {
-            chains.push(three(StageUse::default(), ["packet for q", "middle CRC of q", "q"], 32));
-        }
-        // A report of a loop is counted as wide as one of a digest, which is a little wider.
-        let more = if loops.is_some() { self.room.loops as u32 } else { 0 };
-        let reports = Some(ReportBuffer::<Arrival>::usage(self.limit + more));
-        ProgramUse { program: Pint::NAME, chains, reports }
-    }
-}
-
-/// The hashes that choose the hop whose value a packet carries.
-fn hash_names(value: Value) -> [&'static str; 3] {
-    match value {
-        Value::Latency => ["packet for g of latency", "middle CRC of g of latency", "g of latency"],
-        Value::Queue => ["packet for g of queue", "middle CRC of g of queue", "g of queue"],
-        Value::Congestion => ["packet for g of congestion", "middle CRC of g of congestion", "g of congestion"],
-        Value::IngressPort => ["packet for g of ingress port", "middle CRC of g of ingress port", "g of ingress port"],
-        Value::EgressPort => ["packet for g of egress port", "middle CRC of g of egress port", "g of egress port"],
-        Value::IngressTime => ["packet for g of ingress time", "middle CRC of g of ingress time", "g of ingress time"],
-        Value::Utilisation => ["packet for g of utilisation", "middle CRC of g of utilisation", "g of utilisation"],
-        // They have hashes of their own.
-        Value::Path | Value::Loops => ["packet for g", "middle CRC of g", "g"],
+        let ports = self.ports.usage();
+        usage::of(self.plans.first().map(|plan| &plan.prepared.coding.scheme), ports, self.limit, self.room)
     }
 }
 
@@ -429,5 +361,25 @@ impl Bank for ReplicaBank {
     fn record(&self) -> AnyRecord {
         let digests = Digests::of(&self.family, self.room, &self.reports.read());
         Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The budget has as many reports of each kind as a bank has places for.
+    #[test]
+    fn the_budget_is_what_a_bank_takes() {
+        let family = HashFamily::reproducible(1);
+        for reports in [1, 100, 16_384] {
+            let config = Config { reports, ..Config::default() };
+            let schedule = Schedule::<Pint>::new(config.clone(), config.parameters());
+            let replica = Replica::new(&config, &family, &schedule);
+            let mut spare = replica.spare();
+            let bank = (spare.as_mut() as &mut dyn Any).downcast_mut::<ReplicaBank>().unwrap();
+            let counted: Vec<_> = replica.usage().reports.iter().map(|of| of.reports as usize).collect();
+            assert_eq!(counted, [bank.reports.places(), bank.loops.places()]);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! that those of the whole epoch have the same chance.
 
 use super::record::Arrival;
+use crate::pisa::ReportUse;
 use crate::pisa::hash::{Addends, Global, HashFamily};
 use crate::program::{ReportBuffer, Reports};
 
@@ -42,6 +43,11 @@ impl Sample {
 /// the buffer empties faster than it fills.
 const LOOKED_AT: usize = 4;
 
+/// Places of a buffer with this room: more, for the packets that come while a share is halved.
+fn places(room: u32) -> u32 {
+    if room == 0 { 0 } else { room.saturating_add(room / 4 + 16) }
+}
+
 /// The reports of one replica, in its bank. When they are as many as there is room for, the share is
 /// halved, and packets that belong to it no more are taken out a few at a time.
 #[derive(Debug)]
@@ -57,9 +63,19 @@ pub struct Sampled {
 impl Sampled {
     /// Room for this number of reports.
     pub fn new(family: &HashFamily, room: usize) -> Self {
-        let places = if room == 0 { 0 } else { room + room / 4 + 16 };
-        let reports = ReportBuffer::with_capacity(places);
+        let reports = ReportBuffer::with_capacity(places(room as u32) as usize);
         Self { reports, room, sample: Sample::new(family), looked_at: None }
+    }
+
+    /// Reports for which memory is taken.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        self.reports.places()
+    }
+
+    /// What the budget says of room for this number.
+    pub fn usage(room: u32) -> ReportUse {
+        ReportBuffer::<Arrival>::usage(places(room))
     }
 
     /// Keeps a report while there is room. Then the share is halved as often as it takes, and what

@@ -21,12 +21,14 @@ use super::network::setup;
 const BYTES_PER_NS: f64 = 0.125;
 const PERIOD_NS: u32 = 1_000_000;
 const PORTS: u16 = 3;
+/// Bytes that have room in a queue.
+const QUEUE_ROOM: u32 = 1 << 17;
 
 fn config(queries: &str) -> Config {
     Config { queries: queries.parse().unwrap(), ..Config::default() }
 }
 
-/// The average of a link in real numbers (§4.3), without a queue.
+/// The average of a link in real numbers (§4.3).
 #[derive(Clone, Copy, Default)]
 struct Link {
     last_ns: u64,
@@ -34,11 +36,13 @@ struct Link {
 }
 
 impl Link {
-    fn packet(&mut self, now_ns: u64, bytes: u32) -> f64 {
+    fn packet(&mut self, now_ns: u64, bytes: u32, queue: u32) -> f64 {
         let period = f64::from(PERIOD_NS);
         let gap = ((now_ns - self.last_ns) as f64).min(period);
         self.last_ns = now_ns;
-        self.average = (period - gap) / period * self.average + f64::from(bytes) / (BYTES_PER_NS * period);
+        let volume = BYTES_PER_NS * period;
+        let kept = (period - gap) / period * self.average;
+        self.average = kept + f64::from(queue) * gap / (volume * period) + f64::from(bytes) / volume;
         self.average
     }
 }
@@ -69,7 +73,11 @@ impl Switch {
     /// Lets a packet leave, traced or not. Gives the true utilisation of its link, and its digest.
     fn send(&mut self, mut phv: Phv) -> (f64, u16) {
         let shim = if phv.disposition == Disposition::ToFabric { 6 } else { 0 };
-        let truth = self.links[usize::from(phv.egress)].packet(phv.egress_ns, phv.wire_bytes + shim);
+        let truth = self.links[usize::from(phv.egress)].packet(
+            phv.egress_ns,
+            phv.wire_bytes + shim,
+            u32::from(phv.queue_used) * (QUEUE_ROOM >> 16),
+        );
         if phv.identity.is_multiple_of(5) {
             let mut accesses = Accesses::default();
             self.replica.trace_egress(&mut phv, &mut accesses);
@@ -92,6 +100,7 @@ impl Switch {
             shim: Shim::default().with_hop(self.hop),
             identity: rng.below(1 << 32) as u32,
             egress_ns,
+            queue_used: (rng.below(2) * rng.below(1 << 16)) as u16,
             ..Phv::default()
         }
     }
@@ -118,6 +127,7 @@ proptest! {
         let mut switches: Vec<_> = (1..=hops).map(|hop| {
             let mut replica = program.build(&family).unwrap();
             replica.allocate();
+            replica.set_queue_room(QUEUE_ROOM.into());
             Switch { replica, links: Default::default(), hop }
         }).collect();
         let mut rng = SplitMix64::new(seed);
@@ -187,4 +197,34 @@ fn a_simulated_network_knows_its_loads() {
     }
     let times = medians[1] / medians[0];
     assert!((3.6..4.4).contains(&times), "{medians:?}");
+}
+
+/// Where a link gets a ninth more than it takes, what waits for it counts as well: it is up to twice
+/// what the link sends in a period, and without a rate there is no queue.
+#[test]
+fn what_waits_counts() {
+    let run = |rate: Option<u64>, of_query: u64| {
+        let queries = format!("utilisation:bits=8:rate={of_query}bps:period=10ms");
+        let config = Config { packets: 1 << 14, ..config(&queries) };
+        let mut setup = setup("line:4", "isp/uniform,flows=12,packets=12000,seed=6", config);
+        (setup.epoch, setup.transit, setup.queue_timeout) = (200_000_000, 88_000_000, 28_000_000);
+        setup.rate = rate;
+        let mut simulation = Simulation::new(&setup).unwrap();
+        simulation.epoch(&setup.workload, None);
+        let generation = simulation.network().generation(0);
+        let mut sent = [0u64; 2];
+        generation.flows.iter().for_each(|flow| sent[usize::from(flow.src < flow.dst)] += u64::from(flow.sent));
+        // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
+        let bytes = u64::from(generation.packet_bytes) + 6 + 24;
+        simulation.finish();
+        let answers = simulation.last(0).unwrap().utilisation.clone().unwrap();
+        let max = answers.flows.iter().map(|flow| flow.max).fold(0.0, f64::max);
+        (max, sent.into_iter().max().unwrap() * bytes * 8 * 5 * 9 / 10)
+    };
+    let (_, rate) = run(None, 1_000_000_000);
+    let (without, _) = run(None, rate);
+    assert!((0.7..1.2).contains(&without), "{without}");
+    // A packet waits for some 22 ms at the end, which are 2.2 periods.
+    let (with, _) = run(Some(rate), rate);
+    assert!((1.7..2.5).contains(&(with - without)), "{with}, and {without} without a queue");
 }

@@ -225,19 +225,19 @@ fn sums_are_right_on_average() {
     }
 }
 
-/// A switch is asked for queues and times only as long as a plan in force has queries for them.
+/// A switch is asked for queues, times and latencies only as long as a plan in force has queries for them.
 #[test]
 fn needs_follow_the_plan() {
     let family = HashFamily::reproducible(1);
     let of = |queries: &str| {
         let replica = ProgramConfig::new::<Pint>(config(queries)).build(&family).unwrap();
-        [Needs::QUEUE_DEPTH, Needs::HELD].map(|need| replica.needs().contains(need))
+        [Needs::QUEUE_DEPTH, Needs::HELD, Needs::LATENCY].map(|need| replica.needs().contains(need))
     };
-    assert_eq!(of("path+latency:bits=4"), [false, false]);
-    assert_eq!(of("path+ingress_port:bits=4+egress_port:bits=4"), [false, false]);
-    assert_eq!(of("queue:bits=8+path"), [true, false]);
-    assert_eq!(of("congestion:bits=4:aggregation=max"), [true, false]);
-    assert_eq!(of("ingress_time"), [false, true]);
+    assert_eq!(of("path+latency:bits=4"), [false, false, true]);
+    assert_eq!(of("path+ingress_port:bits=4+egress_port:bits=4"), [false; 3]);
+    assert_eq!(of("queue:bits=8+path"), [true, false, false]);
+    assert_eq!(of("congestion:bits=4:aggregation=max"), [true, false, false]);
+    assert_eq!(of("ingress_time"), [false, true, false]);
     // A later plan asks for queues, and one after that no more.
     let schedule = Schedule::<Pint>::new(config("path"), config("path").parameters());
     for (from, queries) in [(100, "path+queue:bits=8"), (200, "path")] {

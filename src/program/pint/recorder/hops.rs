@@ -8,7 +8,7 @@
 //! A window ends with the newest packet of the epoch that left at the flow's switch, by the clock of
 //! that switch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -155,6 +155,7 @@ impl HopRecorder {
         let is_told = |way: &Way| paths.flow() == flow && (checksum == 0 || way.checksum.is_some());
         let path_of = |way: &Way| paths.path(&way.key, way.hops, way.checksum).filter(|_| is_told(way));
         let (window, windows) = (self.window, self.windows(records));
+        let mut identities = HashSet::new();
         for (sink, record) in records {
             let span = &windows[sink];
             let streams = record.streams().iter().filter(|(stream, _)| stream.plan == coding.id);
@@ -175,11 +176,14 @@ impl HopRecorder {
                     known.last_epoch = epoch;
                     known.hops.iter_mut().for_each(|parts| parts.slide(span));
                 }
+                identities.clear();
                 for Seen { time_ns, identity, digest } in seen.iter() {
                     let part = window.part(*time_ns);
+                    // Of a packet that was doubled the first copy counts.
                     if span.contains(&part)
                         && let Some((hop, code)) = coding.scheme.read_hop(value, *identity, hops, *digest)
                         && let Some(parts) = known.hops.get_mut(hop - 1)
+                        && identities.insert(*identity)
                     {
                         let sample = self.meaning.codes.sample(code, *time_ns);
                         parts.at(part, || Samples::of(&of_part)).add(sample);

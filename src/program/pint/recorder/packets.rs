@@ -5,6 +5,7 @@
 //! reported: the first of the epoch, as many as `packets` says. Their median is that of these within
 //! the error that [`Told::rank_error`](crate::program::answers::Told::rank_error) states.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Key;
@@ -13,7 +14,7 @@ use super::values::Meaning;
 use crate::program::answers::{FlowName, FlowValues, Reasons, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::Query;
-use crate::program::pint::record::Digests;
+use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::values::Aggregation;
 
@@ -67,11 +68,15 @@ impl PacketRecorder {
     fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowValues> {
         let query = self.meaning.query;
         let mut flows = Kept::<Key, Samples>::new(self.room, Samples::number);
+        let mut identities = HashSet::new();
         for (sink, record) in records {
             for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
                 let key = Key { flow: query.flow.key(stream.flow), sink: sink.clone() };
-                let code = |seen: &super::Seen| coding.scheme.part(query.value, seen.identity, seen.digest);
-                let mut codes = seen.iter().filter_map(code).peekable();
+                let code = |seen: &Seen| coding.scheme.part(query.value, seen.identity, seen.digest);
+                identities.clear();
+                // Of a packet that was doubled the first copy counts.
+                let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));
+                let mut codes = seen.iter().filter_map(once).peekable();
                 if codes.peek().is_none() {
                     continue;
                 }
@@ -148,6 +153,27 @@ mod tests {
                 assert!((1.0 / factor..factor).contains(&off), "{flow:?}: {off}");
             }
         }
+    }
+
+    /// A packet that was doubled on its way counts once, as it came first: the copies may have met
+    /// other values behind the link that doubled it.
+    #[test]
+    fn doubled_packets_count_once() {
+        let config = config("utilisation:bits=8", 9);
+        let mut recorder = of_config(&config);
+        let family = HashFamily::reproducible(3);
+        let coding = Coding::new(config.parameters(), &family);
+        let mut buffer = ReportBuffer::with_capacity(300);
+        for (time_ns, identity, utilisation) in (0..100).flat_map(|i| [(i, i, 1 << 20), (i + 50, i, 1 << 23)]) {
+            let measured = Measured { hop: 1, identity, utilisation, ..Measured::default() };
+            let digest = coding.scheme.encode(&coding.scheme.switch(1), measured, 0);
+            let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns: time_ns.into(), plan: coding.id, flow, hops: 1, identity, digest });
+        }
+        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let answers = recorder.answers(Some(&coding), &[("a".into(), &record)], &Reasons::default());
+        let [flow] = &utilisation(answers).flows[..] else { panic!("one flow") };
+        assert!(flow.packets == 100 && flow.max < 1.0 / 15.0, "{flow:?}");
     }
 
     /// Flows are bounded: those with the fewest packets go, counted. Flows are what the query means

@@ -10,8 +10,8 @@
 //! packet leaves it, `byte` the packet's length. Products and quotients are sums of logarithms.
 //! U takes six stages; a seventh compresses it, and an eighth keeps the maximum in the digest.
 //!
-//! A live switch ([`ports`]) takes one B and one T for all its ports ([`link`]), and its `qlen` is 0:
-//! it does not know the queue of the device behind it.
+//! A switch ([`ports`]) takes one B and one T for all its ports ([`link`]). Its `qlen` is what its
+//! driver knows of the link: in a simulated network with rates the bytes that wait for it, else 0.
 //!
 //! *Guarantee:* What a packet adds to U, and the smaller of what fades of U and what stays, is taken
 //! at most 0.15 % wrong. A digest is at most one step of its scale from U, and right on average ([`code`], `tests.rs`).

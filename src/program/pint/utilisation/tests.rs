@@ -146,13 +146,14 @@ proptest! {
     #[test]
     fn digests_are_within_the_error_that_is_stated(
         seed: u64, links in links(), bits in 1u32..=8, load in 0.005f64..3.0, bursts in 1u64..64,
+        queues in prop::sample::select(vec![0.0, 0.1, 3.0]),
     ) {
         let scale = Scale::new(bits);
         let compression = Compression::new(scale, &HashFamily::reproducible(1));
         let (rate, period) = (links.bytes_per_second(), links.period_ns());
         let (mut switch, mut real) = (Utilisation::new(&[rate], period), Real::new(rate, period));
         let mut rng = SplitMix64::new(seed);
-        let (mut now, mut left) = (0.0, 0);
+        let (mut now, mut left, longest) = (0.0, 0, (real.volume * queues) as u64);
         for identity in 0..4000 {
             let bytes = 60 + rng.below(1455) as u32;
             if left == 0 {
@@ -162,9 +163,10 @@ proptest! {
             }
             left -= 1;
             let now_ns = now as u64;
-            let mut phv = Meta { now_ns, bytes, ..Meta::default() };
+            let queue = rng.below(longest + 1) as u32;
+            let mut phv = Meta { now_ns, bytes, queue, ..Meta::default() };
             switch.packet(&mut phv);
-            let exact = real.packet(now_ns as f64, 0.0, bytes.into()).clamp(SMALLEST, LARGEST);
+            let exact = real.packet(now_ns as f64, queue.into(), bytes.into()).clamp(SMALLEST, LARGEST);
             let digest = compression.encode(identity, phv.utilisation, 0);
             prop_assert!(digest < 1 << bits);
             let off = scale.decode(digest as u8) / exact;

@@ -92,6 +92,21 @@ fn record(config: &Config, (family, coding): &(HashFamily, Coding), packets: &[(
     Digests::of(family, Room::of(config), &buffer.read())
 }
 
+/// A packet that was doubled on its way counts once, as it came first.
+#[test]
+fn doubled_packets_count_once() {
+    for window in ["", ":window=1s"] {
+        let config = Config { queries: format!("latency:bits=8{window}").parse().unwrap(), ..Config::default() };
+        let (paths, mut latency) = recorders(&config);
+        let codes = coding(&config);
+        let copies = (0..100).flat_map(|time_ns| [(time_ns, 1 << 10), (time_ns, 1 << 20)]);
+        let record = record(&config, &codes, &copies.collect::<Vec<_>>());
+        let [flow] = &latency.epoch(1, &codes.1, &[("a".into(), &record)], &paths)[..] else { panic!("one flow") };
+        assert_eq!(flow.samples(), 100, "{flow:?}");
+        assert!(flow.told[0].quantiles.unwrap().max < 1100.0, "{flow:?}");
+    }
+}
+
 /// A naive window: an answer has all samples of the last seven eighths of it, and none that is
 /// older than it. The clock is set back, an epoch is empty, and samples are exact or sketched.
 #[test]

@@ -1,0 +1,119 @@
+use super::*;
+
+#[test]
+fn queries_are_read_as_they_are_written() {
+    for text in [
+        EXAMPLE,
+        "path:bits=4:instances=2:flow=dst",
+        "path:bits=5:instances=2:checksum=6:flow=pair",
+        "path:bits=4:instances=2:coding=fragments:checksum=6",
+        "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
+        "latency:bits=8:space=400:window=1500ms+path:bits=8",
+        "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
+        "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16",
+        "utilisation:bits=1:flow=src:rate=2500Mbps:period=100us",
+        "utilisation:bits=8:aggregation=quantiles:frequency=1/2:space=100:rate=1Gbps+queue:bits=8:frequency=1/2",
+        "latency:bits=8:aggregation=sum:from=1us+ingress_port:bits=8",
+        "ingress_time:bits=12:to=1s:space=100+queue:bits=4:aggregation=frequent:to=100",
+        "egress_port:bits=4:space=50+congestion:bits=3:aggregation=max+queue:bits=8:aggregation=min:from=2:to=4",
+    ] {
+        assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
+    }
+    let queries: Queries = "latency : frequency=50% + path:bits=1".parse().unwrap();
+    assert_eq!(queries.to_string(), "latency:bits=8:frequency=1/2+path:bits=1");
+}
+
+#[test]
+fn flows_are_those_of_their_definition() {
+    let tuple = FiveTuple([4 << 40 | 7 << 24 | 80 << 8 | 6, 0, 0x0a00_0001, 0, 0x0a00_0002]);
+    let named = FlowDefinition::ALL.map(|definition| definition.flow(definition.key(tuple)).to_string());
+    assert_eq!(named, ["10.0.0.1:7 → 10.0.0.2:80 tcp", "10.0.0.1 → 10.0.0.2", "10.0.0.1 → *", "* → 10.0.0.2"]);
+    let other = FiveTuple([4 << 40 | 9 << 24 | 17, 0, 0x0a00_0001, 0, 0x0a00_0003]);
+    let same = FlowDefinition::ALL.map(|definition| definition.key(tuple) == definition.key(other));
+    assert_eq!(same, [false, false, true, false]);
+}
+
+#[test]
+fn wrong_queries_say_what_would_be_right() {
+    let refused = |text: &str| text.parse::<Queries>().unwrap_err();
+    assert_eq!(
+        refused("paths"),
+        "\"paths\": a query is one of path, latency, loops, utilisation, \
+         ingress_port, egress_port, ingress_time, queue, congestion"
+    );
+    assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
+    assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
+    assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
+    assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
+    let keys = "bits, aggregation, frequency, flow, from, to, space and window";
+    assert_eq!(refused("latency:instances=2"), format!("instances: latency has {keys}"));
+    assert_eq!(refused("queue:threshold=2"), format!("threshold: queue has {keys}"));
+    assert_eq!(refused("queue:aggregation=mean"), "aggregation=mean: one of quantiles, frequent, max, min, sum");
+    assert_eq!(refused("egress_port:aggregation=max"), "aggregation=max: one of frequent");
+    assert_eq!(refused("ingress_port:bits=9"), "bits=9: a whole number from 1 to 8");
+    assert_eq!(refused("ingress_time:bits=3"), "bits=3: a whole number from 4 to 12");
+    assert_eq!(refused("queue:to=1"), "queue: to is at least twice from");
+    let none = "space and window are of the samples of hops, and max has none";
+    assert_eq!(refused("congestion:space=99:aggregation=max"), format!("congestion: {none}"));
+    assert_eq!(refused("path:space=100"), "space: path has bits, instances, coding, checksum, frequency and flow");
+    assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
+    assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
+    assert_eq!(refused("loops:space=100"), "space: loops has bits, threshold, frequency and flow");
+    assert_eq!(
+        refused("path:threshold=1"),
+        "threshold: path has bits, instances, coding, checksum, frequency and flow"
+    );
+    assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
+    let sum = "path: bits × instances + checksum exceeds the 16 bits of a digest";
+    assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
+    assert_eq!(refused("path:coding=parts"), "coding=parts: one of hash, fragments");
+    assert_eq!(refused("path:bits=5:coding=fragments"), "path: fragments have 1, 2, 4, 8 or 16 bits");
+    assert_eq!(refused("queue:bits=3"), "queue: 3 bits reach 64, and to is 2048: more bits, or a smaller to");
+    let far = refused("latency:aggregation=sum:bits=4");
+    assert!(far.starts_with("latency: 4 bits reach "), "{far}");
+    assert_eq!(refused("path:checksum=0"), "checksum=0: a whole number from 1 to 15");
+    assert_eq!(refused("latency:flow=vlan"), "flow=vlan: one of 5tuple, pair, src, dst");
+    assert_eq!(refused("latency:to=5s"), "to=5s: a time is written like 100us, at most 4s");
+    assert_eq!(refused("latency:from=1ms:to=1ms"), "latency: to is at least twice from");
+    assert_eq!(refused("latency:window=2days"), "window=2days: a time is written like 10s, 1ms to 1day");
+    let parts = "latency: with a window space is at least 400, for its 8 parts";
+    assert_eq!(refused("latency:window=1s:space=399"), parts);
+    assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
+    let keys = "utilisation has bits, aggregation, frequency, flow, rate, period, space and window";
+    assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
+    assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
+    let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";
+    assert_eq!(refused("utilisation:rate=10"), format!("rate=10: {rates}"));
+    assert_eq!(refused("utilisation:rate=1Mbps:rate=2Mbps"), "rate: it stands there twice");
+    let volume = "utilisation: rate × period is 10kB to 4MB, not 125000000 B";
+    assert_eq!(refused("utilisation:rate=1Gbps:period=1s"), volume);
+    assert_eq!(refused("utilisation:period=1us"), "utilisation: rate × period is 10kB to 4MB, not 1250 B");
+    assert!(refused("path:frequency=3/2").contains("more than 0, at most 1"));
+    assert!(refused("").contains("a query is one of"));
+}
+
+/// The page names the keys of each value, and the aggregations with which it has a space and a window.
+#[test]
+fn the_page_has_the_keys_of_each_value() {
+    let page = include_str!("../../../../docs/pint.md");
+    let rows = page.lines().skip_while(|line| *line != "| query | value | keys |").take_while(|line| !line.is_empty());
+    let rows: Vec<Vec<_>> = rows.skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
+    let quoted = |text: &'static str| text.split('`').skip(1).step_by(2);
+    let keys = |value: Value| value.keys().split([',', ' ']).filter(|word| !matches!(*word, "" | "and"));
+    let all: BTreeSet<_> = Value::ALL.into_iter().flat_map(keys).collect();
+    for value in Value::ALL {
+        let found: Vec<_> = rows.iter().filter(|row| quoted(row[1]).any(|name| name == value.name())).collect();
+        let [row] = &found[..] else { panic!("{value:?} is there {} times", found.len()) };
+        let named: BTreeSet<_> = quoted(row[3]).filter(|name| all.contains(name)).collect();
+        assert_eq!(named, keys(value).collect::<BTreeSet<_>>(), "{value:?}");
+        let aggregations = value.aggregations().iter().copied();
+        let (of_hops, others): (Vec<Aggregation>, Vec<_>) = aggregations.partition(|of| of.is_of_hops());
+        let names: Vec<_> = of_hops.iter().map(|of| format!("`{}`", of.name())).collect();
+        let both = if others.is_empty() { String::new() } else { format!("both with {}", names.join(" and ")) };
+        assert!(row[3].contains(&both) && row[3].contains("both") != both.is_empty(), "{value:?}: {both}");
+        for aggregation in value.aggregations() {
+            let text = format!("{}:aggregation={}:space=400:window=1day", value.name(), aggregation.name());
+            assert_eq!(text.parse::<Query>().is_ok(), aggregation.is_of_hops(), "{text}");
+        }
+    }
+}
