@@ -26,7 +26,8 @@ mod room;
 const SPARES: usize = 2;
 /// Names the MAC table to the [`HashFamily`].
 const MAC_TABLE_LABEL: &str = "forward/stations";
-/// Names the tables of neighbours and of gateways to the [`HashFamily`].
+/// Names to the [`HashFamily`] the table of neighbours, and the two CRCs of the index hash that chooses
+/// among gateways.
 const ROUTER_LABELS: [&str; 3] = ["forward/neighbours", "forward/gateways", "forward/gateways/shared"];
 
 /// Why a configuration makes no switch.

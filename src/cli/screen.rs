@@ -55,8 +55,9 @@ impl Drop for Screen {
 
 /// Gives the terminal back as it was: for a process that ends without dropping its screen.
 pub fn give_back() {
-    ratatui::restore();
-    // A process that ends otherwise leaves the cursor hidden. A terminal that is gone needs none.
+    // A terminal that is gone needs nothing.
+    let _ = ratatui::try_restore();
+    // A process that ends without dropping its screen leaves the cursor hidden.
     let _ = execute!(io::stdout(), Show);
 }
 

@@ -21,8 +21,8 @@ pub enum Instructions {
 /// The most that is used.
 static LIMIT: AtomicU8 = AtomicU8::new(Instructions::Avx512 as u8);
 
-/// Uses no more than these, so that the forms for other CPUs can be compared on this one. It holds
-/// for switches that are made after it.
+/// Uses no more than these, so that the forms for other CPUs can be compared on this one. To be called
+/// before a switch is made: what it was made with stays.
 pub fn limit(instructions: Instructions) {
     LIMIT.store(instructions as u8, Relaxed);
 }
@@ -30,9 +30,16 @@ pub fn limit(instructions: Instructions) {
 /// Whether these are used: the CPU has them, and no limit is in the way.
 #[inline(always)]
 pub(crate) fn uses(instructions: Instructions) -> bool {
-    LIMIT.load(Relaxed) >= instructions as u8 && has(instructions)
+    allows(LIMIT.load(Relaxed), instructions) && has(instructions)
 }
 
+#[inline(always)]
+fn allows(limit: u8, instructions: Instructions) -> bool {
+    limit >= instructions as u8
+}
+
+/// The unsafe blocks of `wide.rs` and `hash/simd.rs` rest on it: each level has all features that the
+/// functions of that level are compiled with.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn has(instructions: Instructions) -> bool {
@@ -66,9 +73,10 @@ mod tests {
 
     #[test]
     fn a_limit_takes_away_what_is_beyond_it() {
-        limit(Instructions::Portable);
-        assert!(uses(Instructions::Portable) && !uses(Instructions::Avx2) && !uses(Instructions::Avx512));
-        limit(Instructions::Avx512);
-        assert_eq!(uses(Instructions::Avx2), has(Instructions::Avx2));
+        let levels = Instructions::value_variants();
+        for (i, limit) in levels.iter().enumerate() {
+            let allowed: Vec<_> = levels.iter().filter(|level| allows(*limit as u8, **level)).collect();
+            assert_eq!(allowed, levels[..=i].iter().collect::<Vec<_>>());
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Times that are counted while others read them: sixteen cells an octave, so a quantile is right
-//! to 3 %.
+//! to 3.2 %.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,6 +1,6 @@
 //! What is told of a run while it goes on: a line, or a full screen, on the terminal; and metrics.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ impl Follower {
                 if let Err(error) = view.show() {
                     // Without its screen the run goes on.
                     *self = Self::Nothing;
-                    eprintln!("pktgen: --live: {error}");
+                    let _ = writeln!(io::stderr(), "pktgen: --live: {error}");
                 }
             }
         }

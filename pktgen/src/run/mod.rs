@@ -21,7 +21,7 @@ use pktgen::latency::{Latency, write_hgrm, write_hlog};
 use pktgen::pace::Pace;
 use pktgen::traffic::{FlowPlan, Generated, Replay, Shape, Source};
 use pktgen::truth::EpochTime;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir::cli::screen;
 use weir::wire::Flow;
@@ -79,17 +79,16 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// The same for a run with a full screen, which the second signal gives back first. The signal of a
-/// terminal that went away counts too.
+/// The same for a run with a full screen, which the second signal gives back first.
 fn stopped_whole() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let set = stop.clone();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("pktgen-signals".into()).spawn(move || {
         for _ in signals.forever() {
             if set.swap(true, Relaxed) {
                 screen::give_back();
-                std::process::exit(1);
+                signal_hook::low_level::exit(1);
             }
         }
     })?;

@@ -177,7 +177,10 @@ impl Digests {
     /// By stream, each with its first packets.
     pub fn of(family: &HashFamily, room: Room, reports: &Reports<Arrival>) -> Self {
         let mut digests = Self::none(family, room);
-        for &Arrival { time_ns, plan, flow, hops, identity, digest } in reports.kept() {
+        // A buffer that has kept a share of its reports is out of order.
+        let mut kept: Vec<_> = reports.kept().iter().collect();
+        kept.sort_by_key(|arrival| arrival.time_ns);
+        for &Arrival { time_ns, plan, flow, hops, identity, digest } in kept {
             let seen = digests.streams.entry(Stream { plan, flow, hops }).or_default();
             if seen.len() < room.of_stream {
                 seen.push(Seen { time_ns, identity, digest });

@@ -92,7 +92,7 @@ impl View {
     fn end(&mut self) {
         if self.stop.swap(true, Relaxed) {
             screen::give_back();
-            std::process::exit(1);
+            signal_hook::low_level::exit(1);
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// With memory for zeroed registers or, for `weir budget`, without. Without it utilisations
+    /// With memory for registers, zeroed when they are made, or, for `weir budget`, without. Without it utilisations
     /// are 0.
     pub fn new(links: Links, allocated: bool) -> Self {
         let mut set = Utilisation::planned(&[links.bytes_per_second(); MAX_PORTS], links.period_ns());
@@ -152,7 +152,7 @@ fn meta(phv: &Phv, queue_room: u64) -> Meta {
         port: phv.egress.into(),
         now_ns: phv.egress_ns,
         bytes: phv.wire_bytes.saturating_add(shim),
-        queue: ((u64::from(phv.queue_used) * queue_room) >> 16) as u32,
+        queue: ((u64::from(phv.queue_used) * queue_room) >> 16).min(u32::MAX.into()) as u32,
         ..Meta::default()
     }
 }
