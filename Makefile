@@ -47,7 +47,9 @@ test: setup lint doc ## everything: lints, documentation, unit tests with and wi
 	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_TESTS)
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
-	$(CARGO) test $(LOCKED) --workspace --lib --bins --tests
+# The examples as well, one of which a test runs: by itself it would compile weir once more, with the features of one crate.
+	@$(CARGO) test $(LOCKED) $(QUIET) --workspace --no-run
+	WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests
 	@if [ -s $(WEIR_NOT_RUN) ]; then sort -u $(WEIR_NOT_RUN) | sed 's/^/not run: /'; fi >&2
 	$(CARGO) test $(LOCKED) --workspace --doc
 

@@ -90,7 +90,7 @@ fn core_rate(eal: &Eal, core: usize, begin: &Barrier, traffic: &mut Traffic, swi
     Ok(1.0 / traffic.pass(true, Some(switch)))
 }
 
-/// What one of `of` cores gets of a trace.
+/// The packets of a trace whose flows one of several cores gets.
 fn share(trace: &Trace, core: usize, of: usize) -> Trace {
     let own = |flow: &u32| *flow as usize % of == core;
     Trace { sequence: trace.sequence.iter().copied().filter(own).collect(), ..trace.clone() }
