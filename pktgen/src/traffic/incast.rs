@@ -8,7 +8,7 @@ use super::{FlowPlan, Shape, Templates};
 use crate::signature::LEN;
 use crate::words;
 
-/// Most senders, so that their addresses stay in one /16.
+/// Most senders.
 const SENDERS: u64 = 1 << 16;
 /// Longest response, in bytes.
 const LONGEST: u64 = 1 << 30;
