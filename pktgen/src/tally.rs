@@ -45,11 +45,15 @@ pub enum Verdict {
     Foreign,
 }
 
+/// A flow's part that each frame in order changes, in 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Seen {
     /// One more than the highest sequence number that came.
     next: u64,
     received: u64,
+    /// The word of its window with the bit of `next` - 1, or the first.
+    newest: u64,
 }
 
 /// The frames that came in by the queues of one core.
@@ -60,7 +64,8 @@ struct Seen {
 pub struct Tally {
     flows: Box<[Seen]>,
     /// Of each flow `words` words; bit n of them is for the sequence numbers that are n modulo the
-    /// window.
+    /// window. The newest word of a flow stands in `flows` instead, so that most frames touch one
+    /// cache line.
     came: Box<[u64]>,
     words: usize,
     counts: Counts,
@@ -80,9 +85,26 @@ impl Tally {
     }
 
     /// Takes a received frame of this length.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, signature: Option<&Signature>, bytes: usize) -> Verdict {
         self.counts.bytes += bytes as u64;
+        // Most frames: the next one of its flow, whose bit is in the newest word.
+        if let Some(Signature { flow, sequence, .. }) = signature
+            && let Some(seen) = self.flows.get_mut(*flow as usize)
+            && *sequence == seen.next
+            && sequence & 63 != 0
+        {
+            seen.newest |= 1 << (sequence & 63);
+            seen.next += 1;
+            seen.received += 1;
+            self.counts.received += 1;
+            return Verdict::InOrder;
+        }
+        self.take_any(signature)
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, signature: Option<&Signature>) -> Verdict {
         let verdict = signature.map_or(Verdict::Foreign, |signature| self.judge(signature));
         match verdict {
             Verdict::InOrder => self.counts.received += 1,
@@ -97,26 +119,25 @@ impl Tally {
         verdict
     }
 
-    #[inline]
     fn judge(&mut self, signature: &Signature) -> Verdict {
         let flow = signature.flow as usize;
         let Some(seen) = self.flows.get_mut(flow) else { return Verdict::Foreign };
-        let Some(came) = self.came.get_mut(flow * self.words..(flow + 1) * self.words) else { return Verdict::Foreign };
-        let (sequence, window) = (signature.sequence, 64 * came.len() as u64);
-        let (word, bit) = ((sequence >> 6) as usize & (came.len() - 1), 1 << (sequence & 63));
+        let (sequence, bit) = (signature.sequence, 1 << (signature.sequence & 63));
+        if sequence >> 6 != seen.word() {
+            let Some(came) = self.came.get_mut(flow * self.words..(flow + 1) * self.words) else {
+                return Verdict::Foreign;
+            };
+            return seen.judge_elsewhere(came, sequence);
+        }
         if sequence >= seen.next {
-            forget(came, seen.next, sequence);
-            came[word] |= bit;
-            *seen = Seen { next: sequence + 1, received: seen.received + 1 };
+            seen.newest = seen.newest & !bits(seen.next, sequence) | bit;
+            (seen.next, seen.received) = (sequence + 1, seen.received + 1);
             return Verdict::InOrder;
         }
-        if sequence + window < seen.next {
-            return Verdict::Uncertain;
-        }
-        if came[word] & bit != 0 {
+        if seen.newest & bit != 0 {
             return Verdict::Duplicate;
         }
-        came[word] |= bit;
+        seen.newest |= bit;
         seen.received += 1;
         Verdict::Reordered
     }
@@ -131,8 +152,44 @@ impl Tally {
     }
 }
 
+impl Seen {
+    /// Number of the newest word: of the sequence numbers that are this times 64 and the next 63.
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        self.next.saturating_sub(1) >> 6
+    }
+
+    /// What a frame is whose bit is in another word of the window, or beyond it.
+    fn judge_elsewhere(&mut self, came: &mut [u64], sequence: u64) -> Verdict {
+        let (mask, window) = (came.len() - 1, 64 * came.len() as u64);
+        if sequence + window < self.next {
+            return Verdict::Uncertain;
+        }
+        let (word, bit) = ((sequence >> 6) as usize & mask, 1 << (sequence & 63));
+        came[self.word() as usize & mask] = self.newest;
+        let verdict = if sequence >= self.next {
+            forget(came, self.next, sequence);
+            self.next = sequence + 1;
+            Verdict::InOrder
+        } else if came[word] & bit != 0 {
+            return Verdict::Duplicate;
+        } else {
+            Verdict::Reordered
+        };
+        came[word] |= bit;
+        self.received += 1;
+        self.newest = came[self.word() as usize & mask];
+        verdict
+    }
+}
+
+/// The bits of the sequence numbers from `from` to `to`, which are of one word.
+#[inline(always)]
+fn bits(from: u64, to: u64) -> u64 {
+    (!0 >> (63 - (to - from))) << (from & 63)
+}
+
 /// Forgets the frames that had the bits of those from `from` to `to` before.
-#[inline]
 fn forget(came: &mut [u64], from: u64, to: u64) {
     let mask = came.len() - 1;
     if to - from >= 64 * came.len() as u64 {
@@ -143,8 +200,7 @@ fn forget(came: &mut [u64], from: u64, to: u64) {
     while at <= to {
         // As far as the word goes.
         let last = (at | 63).min(to);
-        let bits = (!0u64 >> (63 - (last - at))) << (at & 63);
-        came[(at >> 6) as usize & mask] &= !bits;
+        came[(at >> 6) as usize & mask] &= !bits(at, last);
         at = last + 1;
     }
 }

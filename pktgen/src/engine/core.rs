@@ -202,15 +202,23 @@ impl<'a, S: Source> Core<'a, S> {
         let Job { source, schedule, burst, end, .. } = &mut self.job;
         let first = schedule.due();
         let mut over = false;
-        while !paused && self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
-            let due = schedule.due();
-            let Some(pick) = source.pick() else {
-                over = true;
-                break;
-            };
-            schedule.advance(S::length(&pick), || source.next_time_ns());
-            self.last_gap = schedule.due().saturating_sub(due);
-            self.picks.push(pick);
+        if schedule.is_unpaced() {
+            if !paused && first <= now && first < *end {
+                source.pick_burst(*burst, &mut self.picks);
+                over = self.picks.len() < *burst;
+                self.last_gap = 0;
+            }
+        } else {
+            while !paused && self.picks.len() < *burst && schedule.due() <= now && schedule.due() < *end {
+                let due = schedule.due();
+                let Some(pick) = source.pick() else {
+                    over = true;
+                    break;
+                };
+                schedule.advance(S::length(&pick), || source.next_time_ns());
+                self.last_gap = schedule.due().saturating_sub(due);
+                self.picks.push(pick);
+            }
         }
         if over || schedule.due() >= *end {
             self.exhausted = Some(now);
@@ -249,20 +257,26 @@ impl<'a, S: Source> Core<'a, S> {
     #[inline(always)]
     fn transmit(&mut self) {
         self.send_rounds += 1;
-        self.job.queues.tx.transmit(&mut self.frames);
+        self.sent.bytes += self.job.queues.tx.transmit(&mut self.frames).bytes;
         let gone = self.picks.len() - self.frames.len();
-        for pick in self.picks.drain(..gone) {
-            let bytes = u64::from(S::length(&pick));
-            self.sent.bytes += bytes;
-            self.sent.malformed += u64::from(S::is_malformed(&pick));
-            if let Some(truth) = &mut self.job.truth
-                && let Some(flow) = self.job.source.flow(&pick)
-            {
-                truth.sent(flow, bytes);
+        let Job { source, truth, .. } = &mut self.job;
+        if source.has_malformed() {
+            self.sent.malformed += self.picks[..gone].iter().filter(|pick| S::is_malformed(pick)).count() as u64;
+        }
+        if let Some(truth) = truth {
+            for pick in &self.picks[..gone] {
+                if let Some(flow) = source.flow(pick) {
+                    truth.sent(flow, u64::from(S::length(pick)));
+                }
             }
         }
         self.sent.packets += gone as u64;
-        self.full_rounds += u64::from(!self.frames.is_empty());
+        if self.frames.is_empty() {
+            self.picks.clear();
+        } else {
+            self.full_rounds += 1;
+            self.picks.drain(..gone);
+        }
         if gone > 0 {
             self.last = cycles().saturating_sub(self.start);
             self.job.live.sent.store(self.sent.packets, Relaxed);
@@ -273,37 +287,45 @@ impl<'a, S: Source> Core<'a, S> {
 
     #[inline(always)]
     fn receive(&mut self) {
-        for queue in &mut self.job.queues.rx {
+        for at in 0..self.job.queues.rx.len() {
+            let Some(queue) = self.job.queues.rx.get_mut(at) else { return };
             queue.receive(&mut self.came);
-            if self.came.is_empty() {
-                continue;
+            if !self.came.is_empty() {
+                self.take();
             }
-            let now = cycles().saturating_sub(self.start);
-            let now_ns = ((u128::from(now) * u128::from(self.scale)) >> 32) as u64;
-            for frame in &self.came {
-                let signature = signature::find(frame.bytes(), self.job.tag);
-                let verdict = self.job.tally.take(signature.as_ref(), frame.wire_len());
-                if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
-                    let age_ns = signature.age_ns(now_ns).max(1);
-                    self.latency.saturating_record(age_ns);
-                    if self.job.is_watched {
-                        self.job.live.latency.record(age_ns);
-                    }
-                    if let Some(truth) = &mut self.job.truth {
-                        truth.received(&signature, age_ns);
-                    }
+        }
+    }
+
+    /// Takes what came in one round.
+    #[inline(always)]
+    fn take(&mut self) {
+        let now = cycles().saturating_sub(self.start);
+        let now_ns = self.ns(now);
+        // Frames that were sent together are as old as each other.
+        let mut alike = Alike::default();
+        for frame in &self.came {
+            let signature = signature::find(frame.bytes(), self.job.tag);
+            let verdict = self.job.tally.take(signature.as_ref(), frame.wire_len());
+            if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
+                let age_ns = signature.age_ns(now_ns).max(1);
+                if let Some(truth) = &mut self.job.truth {
+                    truth.received(&signature, age_ns);
+                }
+                if let Some(older) = alike.add(age_ns) {
+                    record(&mut self.latency, &self.job, older);
                 }
             }
-            let counts = self.job.tally.counts();
-            let live = self.job.live;
-            live.received.store(counts.received, Relaxed);
-            live.received_bytes.store(counts.bytes, Relaxed);
-            live.reordered.store(counts.reordered, Relaxed);
-            live.duplicates.store(counts.duplicates, Relaxed);
-            live.uncertain.store(counts.uncertain, Relaxed);
-            live.foreign.store(counts.foreign, Relaxed);
-            free_burst(&mut self.came);
         }
+        record(&mut self.latency, &self.job, alike);
+        let counts = self.job.tally.counts();
+        let live = self.job.live;
+        live.received.store(counts.received, Relaxed);
+        live.received_bytes.store(counts.bytes, Relaxed);
+        live.reordered.store(counts.reordered, Relaxed);
+        live.duplicates.store(counts.duplicates, Relaxed);
+        live.uncertain.store(counts.uncertain, Relaxed);
+        live.foreign.store(counts.foreign, Relaxed);
+        free_burst(&mut self.came);
     }
 
     #[cold]
@@ -340,6 +362,36 @@ impl<'a, S: Source> Core<'a, S> {
             starved_rounds: self.starved_rounds,
             // The gap behind the last frame is its own.
             cycles: self.last + self.last_gap,
+        }
+    }
+}
+
+/// Frames in a row of one latency.
+#[derive(Clone, Copy, Default)]
+struct Alike {
+    age_ns: u64,
+    frames: u64,
+}
+
+impl Alike {
+    /// Counts a frame; those before it when their latency was another.
+    #[inline(always)]
+    fn add(&mut self, age_ns: u64) -> Option<Self> {
+        if self.age_ns == age_ns {
+            self.frames += 1;
+            return None;
+        }
+        let before = std::mem::replace(self, Self { age_ns, frames: 1 });
+        (before.frames > 0).then_some(before)
+    }
+}
+
+#[inline(always)]
+fn record<S: Source>(latency: &mut Histogram<u64>, job: &Job<'_, S>, alike: Alike) {
+    if alike.frames > 0 {
+        latency.saturating_record_n(alike.age_ns, alike.frames);
+        if job.is_watched {
+            job.live.latency.record_n(alike.age_ns, alike.frames);
         }
     }
 }

@@ -109,6 +109,7 @@ impl Schedule {
     }
 
     /// Whether there is no time at which packets are due.
+    #[inline(always)]
     pub fn is_unpaced(&self) -> bool {
         matches!(self.kind, Kind::Max)
     }
@@ -123,6 +124,9 @@ impl Schedule {
     /// behind it.
     #[inline(always)]
     pub fn advance(&mut self, length: u16, next_ns: impl FnOnce() -> u64) {
+        if self.is_unpaced() {
+            return;
+        }
         let cost = self.per_packet + self.per_byte * u128::from(length + self.overhead);
         match &mut self.kind {
             Kind::Max => {}

@@ -3,11 +3,12 @@
 use super::malformed::MALFORMED_SOURCE;
 use super::template::FlowFields;
 use super::{FlowPlan, HeaderOptions, Malformed, PlannedFlow, Response, Sizes, Source, Stamp, Templates};
+use arrayvec::ArrayVec;
 use weir::trace::Tuple;
-use weir::wire::{Tuple4, proto};
+use weir::wire::{BURST, Tuple4, proto};
 
 /// The next frame.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
     sequence: u64,
     /// Place of the flow among the core's.
@@ -123,6 +124,33 @@ impl Source for Generated {
     }
 
     #[inline(always)]
+    fn pick_burst(&mut self, n: usize, picks: &mut ArrayVec<Pick, BURST>) {
+        // Frames of one length, none malformed: what each needs is its flow's number and next frame.
+        let plain = (self.malformed == 0 && self.response.is_none()).then(|| self.sizes.single()).flatten();
+        while picks.len() < n {
+            let wanted = (n - picks.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let round = self.order.get(self.at..).unwrap_or_default();
+            let (Some(length), Some(round)) = (plain, round.get(..wanted.min(round.len()))) else {
+                let Some(pick) = self.pick() else { return };
+                picks.push(pick);
+                continue;
+            };
+            if round.is_empty() {
+                return;
+            }
+            for &place in round {
+                let Some(flow) = self.flows.get_mut(place as usize) else { return };
+                let (sequence, length) = (flow.next, length.max(self.templates.shortest(flow)));
+                flow.next += 1;
+                picks.push(Pick { sequence, flow: place, length, malformed: None });
+            }
+            let taken = round.len();
+            (self.left, self.picked) = (self.left - taken as u64, self.picked + taken as u64);
+            self.at = if self.at + taken < self.order.len() { self.at + taken } else { 0 };
+        }
+    }
+
+    #[inline(always)]
     fn length(pick: &Pick) -> u16 {
         pick.length
     }
@@ -148,6 +176,10 @@ impl Source for Generated {
         if let Some(flow) = self.flows.get_mut(pick.flow as usize) {
             flow.next -= 1;
         }
+    }
+
+    fn has_malformed(&self) -> bool {
+        self.malformed > 0
     }
 
     #[inline(always)]
@@ -252,6 +284,33 @@ mod tests {
             kinds[kind] += 1;
         }
         assert!(kinds.iter().all(|n| *n > strange.len() / 6), "{kinds:?}");
+    }
+
+    /// Bursts are the frames that would be picked one by one.
+    #[test]
+    fn bursts_are_frames_in_a_row() {
+        let workload: Workload = "isp-scaled,flows=50,packets=500,seed=3,ipv6=0.3".parse().unwrap();
+        let plan = FlowPlan::of_workload(workload, Protocol::Mixed);
+        for (sizes, malformed) in [("64", 0.0), ("imix", 0.0), ("300", 0.1)] {
+            for packets in [0, 7, 500, 1501] {
+                let shape =
+                    Shape { sizes: sizes.parse().unwrap(), malformed, packets: Some(packets), ..Shape::default() };
+                let mut source = Generated::new(&plan, &shape, 1, 2);
+                let mut one_by_one = source.clone();
+                for n in [1, 64, 5, 64].into_iter().cycle() {
+                    let mut picks = ArrayVec::new();
+                    source.pick_burst(n, &mut picks);
+                    for pick in &picks {
+                        assert_eq!(one_by_one.pick(), Some(*pick));
+                    }
+                    if picks.len() < n {
+                        break;
+                    }
+                }
+                assert_eq!(one_by_one.pick(), None);
+                assert_eq!(source.sent(3), one_by_one.sent(3));
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Which frames are sent: flows, their order, lengths and headers. The same seed gives the same
 //! frames, but for the time and tag in their signatures.
 
+use arrayvec::ArrayVec;
+use weir::wire::BURST;
+
 mod flows;
 mod generated;
 mod incast;
@@ -33,6 +36,15 @@ pub trait Source: Send {
     /// The next frame, which will be sent; `None` at the end.
     fn pick(&mut self) -> Option<Self::Pick>;
 
+    /// Picks frames until there are `n`, or until the end.
+    #[inline(always)]
+    fn pick_burst(&mut self, n: usize, picks: &mut ArrayVec<Self::Pick, BURST>) {
+        while picks.len() < n {
+            let Some(pick) = self.pick() else { return };
+            picks.push(pick);
+        }
+    }
+
     /// Its length without FCS.
     fn length(pick: &Self::Pick) -> u16;
 
@@ -48,7 +60,10 @@ pub trait Source: Send {
     /// It was picked last of its flow, and not sent after all.
     fn unsend(&mut self, pick: &Self::Pick);
 
-    /// Whether its headers are wrong on purpose.
+    /// Whether the headers of some frames are wrong on purpose.
+    fn has_malformed(&self) -> bool;
+
+    /// Whether its headers are.
     fn is_malformed(pick: &Self::Pick) -> bool;
 
     /// How many flows the core has.

@@ -201,6 +201,10 @@ impl Source for Replay {
         }
     }
 
+    fn has_malformed(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     fn is_malformed(_: &ReplayPick) -> bool {
         false

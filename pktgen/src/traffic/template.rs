@@ -47,15 +47,15 @@ impl Default for HeaderOptions {
 pub struct FlowFields {
     /// Number of its next frame: as many have been picked.
     pub next: u64,
-    /// The low 32 bits of its addresses, and its ports.
-    src: u32,
-    dst: u32,
-    ports: u32,
     /// Number of the flow in the run.
     pub number: u32,
-    /// Sums of the checksums' words but for those that hold a length, folded.
-    network_sum: u16,
-    transport_sum: u16,
+    /// The low 32 bits of its addresses, and its ports, in network byte order.
+    tuple: [u8; 12],
+    /// Sums of the checksums' words but for those that hold a length, folded, in network byte order.
+    network_sum: [u8; 2],
+    transport_sum: [u8; 2],
+    /// Bytes of its headers with a signature.
+    shortest: u16,
     kind: u8,
 }
 
@@ -66,13 +66,31 @@ struct Template {
     network: usize,
     transport: usize,
     payload: usize,
-    v6: bool,
-    tcp: bool,
 }
 
 /// Templates of TCP and UDP over IPv4 and IPv6.
 #[derive(Clone, Debug)]
-pub struct Templates([Template; 4]);
+pub struct Templates {
+    kinds: [Template; 4],
+    is_tagged: bool,
+}
+
+/// Where the headers of one kind of packet begin.
+trait Layout {
+    const NETWORK: usize;
+    const V6: bool;
+    const TCP: bool;
+    const TRANSPORT: usize = Self::NETWORK + if Self::V6 { IPV6 } else { IPV4 };
+    const PAYLOAD: usize = Self::TRANSPORT + if Self::TCP { TCP } else { UDP };
+}
+
+struct Packet<const NETWORK: usize, const V6: bool, const TCP: bool>;
+
+impl<const NETWORK: usize, const V6: bool, const TCP: bool> Layout for Packet<NETWORK, V6, TCP> {
+    const NETWORK: usize = NETWORK;
+    const V6: bool = V6;
+    const TCP: bool = TCP;
+}
 
 impl Template {
     fn new(options: &HeaderOptions, v6: bool, tcp: bool) -> Self {
@@ -99,11 +117,11 @@ impl Template {
             // A header of five words, flags, and a full window.
             bytes[transport + 12..transport + 16].copy_from_slice(&[0x50, options.tcp_flags, 0xff, 0xff]);
         }
-        Self { bytes, network, transport, payload: transport + if tcp { TCP } else { UDP }, v6, tcp }
+        Self { bytes, network, transport, payload: transport + if tcp { TCP } else { UDP } }
     }
 
-    /// With a flow's addresses and ports.
-    fn of(&self, tuple: Tuple) -> ([u8; ROOM], u32, u32, u32) {
+    /// With a flow's addresses and ports, and those that flows do not have in common.
+    fn of(&self, tuple: Tuple) -> ([u8; ROOM], [u8; 12]) {
         let mut bytes = self.bytes;
         let n = self.network;
         let (src, dst, ports) = match tuple {
@@ -119,23 +137,25 @@ impl Template {
             }
         };
         bytes[self.transport..self.transport + 4].copy_from_slice(&ports.to_be_bytes());
-        (bytes, src, dst, ports)
+        let mut own = [0; 12];
+        for (part, word) in own.chunks_exact_mut(4).zip([src, dst, ports]) {
+            part.copy_from_slice(&word.to_be_bytes());
+        }
+        (bytes, own)
     }
 }
 
 impl Templates {
     pub fn new(options: &HeaderOptions) -> Self {
-        Self(
-            [(false, false), (false, true), (true, false), (true, true)]
-                .map(|(v6, tcp)| Template::new(options, v6, tcp)),
-        )
+        let kinds = [(false, false), (false, true), (true, false), (true, true)];
+        Self { kinds: kinds.map(|(v6, tcp)| Template::new(options, v6, tcp)), is_tagged: options.vlan.is_some() }
     }
 
     /// Sets the addresses' high parts, in which all IPv6 flows of a run agree.
     fn with_prefixes(mut self, tuple: Tuple) -> Self {
         if matches!(tuple, Tuple::V6(_)) {
             for kind in [2, 3] {
-                let template = &mut self.0[kind];
+                let template = &mut self.kinds[kind];
                 let (bytes, ..) = template.of(tuple);
                 template.bytes[..template.transport].copy_from_slice(&bytes[..template.transport]);
             }
@@ -162,19 +182,18 @@ impl Templates {
     pub(super) fn fields(&self, number: u32, tuple: Tuple) -> FlowFields {
         let (v6, tcp) = (matches!(tuple, Tuple::V6(_)), tuple.proto() == proto::TCP);
         let kind = u8::from(v6) << 1 | u8::from(tcp);
-        let template = &self.0[usize::from(kind)];
-        let (bytes, src, dst, ports) = template.of(tuple);
+        let template = &self.kinds[usize::from(kind)];
+        let (bytes, own) = template.of(tuple);
         let (network, transport) = (&bytes[template.network..template.transport], &bytes[template.transport..]);
         let addresses = sum(&network[if v6 { 8 } else { 12 }..]);
         let segment = sum(&transport[..template.payload - template.transport]);
         FlowFields {
             next: 0,
-            src,
-            dst,
-            ports,
             number,
-            network_sum: if v6 { 0 } else { fold(sum(network)) },
-            transport_sum: fold(addresses + segment + u32::from(tuple.proto())),
+            tuple: own,
+            network_sum: if v6 { [0; 2] } else { fold(sum(network)).to_be_bytes() },
+            transport_sum: fold(addresses + segment + u32::from(tuple.proto())).to_be_bytes(),
+            shortest: (template.payload + LEN) as u16,
             kind,
         }
     }
@@ -182,68 +201,71 @@ impl Templates {
     /// Length of the shortest frame of this flow, without FCS: its headers and a signature.
     #[inline(always)]
     pub fn shortest(&self, flow: &FlowFields) -> u16 {
-        self.template(flow).payload as u16 + LEN as u16
+        flow.shortest
     }
 
     #[inline(always)]
     fn template(&self, flow: &FlowFields) -> &Template {
-        &self.0[usize::from(flow.kind & 3)]
+        &self.kinds[usize::from(flow.kind & 3)]
     }
 
     /// Writes frame number `sequence` of a flow to the whole of `out`, which is not shorter than
     /// [`Templates::shortest`], nor than 60 bytes.
     #[inline(always)]
     pub fn write(&self, flow: &FlowFields, sequence: u64, stamp: Stamp, out: &mut [u8]) {
-        let template = self.template(flow);
-        let Some((head, rest)) = out.split_first_chunk_mut::<SHORTEST>() else { return };
-        head.copy_from_slice(template.bytes.first_chunk::<SHORTEST>().expect("80 bytes"));
-        if !rest.is_empty() {
-            let headers = template.payload.saturating_sub(SHORTEST).min(rest.len());
-            rest[headers..].fill(0);
-            rest[..headers].copy_from_slice(&template.bytes[SHORTEST..SHORTEST + headers]);
+        const TAGGED: usize = ETHERNET + TAG;
+        match (self.is_tagged, flow.kind & 3) {
+            (false, 0) => self.write_as::<Packet<ETHERNET, false, false>>(flow, sequence, stamp, out),
+            (false, 1) => self.write_as::<Packet<ETHERNET, false, true>>(flow, sequence, stamp, out),
+            (false, 2) => self.write_as::<Packet<ETHERNET, true, false>>(flow, sequence, stamp, out),
+            (false, _) => self.write_as::<Packet<ETHERNET, true, true>>(flow, sequence, stamp, out),
+            (true, 0) => self.write_as::<Packet<TAGGED, false, false>>(flow, sequence, stamp, out),
+            (true, 1) => self.write_as::<Packet<TAGGED, false, true>>(flow, sequence, stamp, out),
+            (true, 2) => self.write_as::<Packet<TAGGED, true, false>>(flow, sequence, stamp, out),
+            (true, _) => self.write_as::<Packet<TAGGED, true, true>>(flow, sequence, stamp, out),
         }
+    }
+
+    /// As [`Self::write`], with all offsets known when this is compiled.
+    #[inline(always)]
+    fn write_as<L: Layout>(&self, flow: &FlowFields, sequence: u64, stamp: Stamp, out: &mut [u8]) {
+        let bytes = &self.kinds[usize::from(L::V6) << 1 | usize::from(L::TCP)].bytes;
         let length = out.len();
-        let Some((network, segment)) = out
-            .get_mut(template.network..)
-            .and_then(|packet| packet.split_at_mut_checked(template.transport - template.network))
-        else {
+        if length < SHORTEST.max(L::PAYLOAD + LEN) {
             return;
-        };
-        let (packet_length, segment_length) = ((length - template.network) as u16, segment.len() as u16);
-        match (network.first_chunk_mut::<IPV4>(), template.v6) {
-            (Some(ip), false) => {
-                ip[2..4].copy_from_slice(&packet_length.to_be_bytes());
-                let check = !fold(u32::from(flow.network_sum) + u32::from(packet_length));
-                ip[10..12].copy_from_slice(&check.to_be_bytes());
-                ip[12..16].copy_from_slice(&flow.src.to_be_bytes());
-                ip[16..20].copy_from_slice(&flow.dst.to_be_bytes());
-            }
-            _ => {
-                let Some(ip) = network.first_chunk_mut::<IPV6>() else { return };
-                ip[4..6].copy_from_slice(&segment_length.to_be_bytes());
-                ip[20..24].copy_from_slice(&flow.src.to_be_bytes());
-                ip[36..40].copy_from_slice(&flow.dst.to_be_bytes());
-            }
         }
-        let sum = u32::from(flow.transport_sum) + u32::from(segment_length);
-        let payload = if template.tcp {
-            let Some((tcp, payload)) = segment.split_first_chunk_mut::<TCP>() else { return };
-            tcp[..4].copy_from_slice(&flow.ports.to_be_bytes());
-            tcp[16..18].copy_from_slice(&(!fold(sum)).to_be_bytes());
-            payload
+        let (head, rest) = out.split_at_mut(L::PAYLOAD + LEN);
+        head[..L::PAYLOAD].copy_from_slice(&bytes[..L::PAYLOAD]);
+        if !rest.is_empty() {
+            rest.fill(0);
+        }
+        let packet = ((length - L::NETWORK) as u16).to_be_bytes();
+        let segment = ((length - L::TRANSPORT) as u16).to_be_bytes();
+        let ip = &mut head[L::NETWORK..L::TRANSPORT];
+        if L::V6 {
+            ip[4..6].copy_from_slice(&segment);
+            ip[20..24].copy_from_slice(&flow.tuple[..4]);
+            ip[36..40].copy_from_slice(&flow.tuple[4..8]);
         } else {
-            let Some((udp, payload)) = segment.split_first_chunk_mut::<UDP>() else { return };
-            udp[..4].copy_from_slice(&flow.ports.to_be_bytes());
-            udp[4..6].copy_from_slice(&segment_length.to_be_bytes());
+            ip[2..4].copy_from_slice(&packet);
+            ip[10..12].copy_from_slice(&inverted(plus(flow.network_sum, packet)));
+            ip[12..20].copy_from_slice(&flow.tuple[..8]);
+        }
+        let sum = plus(flow.transport_sum, segment);
+        let transport = &mut head[L::TRANSPORT..L::PAYLOAD];
+        transport[..4].copy_from_slice(&flow.tuple[8..]);
+        if L::TCP {
+            transport[16..18].copy_from_slice(&inverted(sum));
+        } else {
+            transport[4..6].copy_from_slice(&segment);
             // All zeros would say that there is none.
-            let check = match !fold(sum + u32::from(segment_length)) {
-                0 => 0xffff,
+            let check = match inverted(plus(sum, segment)) {
+                [0, 0] => [0xff, 0xff],
                 check => check,
             };
-            udp[6..8].copy_from_slice(&check.to_be_bytes());
-            payload
-        };
-        let Some(signature) = payload.first_chunk_mut::<LEN>() else { return };
+            transport[6..8].copy_from_slice(&check);
+        }
+        let Some(signature) = head[L::PAYLOAD..].first_chunk_mut::<LEN>() else { return };
         let Stamp { tag, epoch, at_ns } = stamp;
         Signature { flow: flow.number, sequence, tag, epoch, at_ns }.write(signature);
     }
@@ -260,7 +282,18 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum()
 }
 
+/// The Internet checksum's sum of two words, in the byte order that they have.
 #[inline(always)]
+fn plus(a: [u8; 2], b: [u8; 2]) -> [u8; 2] {
+    let (sum, carry) = u16::from_ne_bytes(a).overflowing_add(u16::from_ne_bytes(b));
+    (sum + u16::from(carry)).to_ne_bytes()
+}
+
+#[inline(always)]
+fn inverted(sum: [u8; 2]) -> [u8; 2] {
+    (!u16::from_ne_bytes(sum)).to_ne_bytes()
+}
+
 fn fold(sum: u32) -> u16 {
     let sum = (sum >> 16) + (sum & 0xffff);
     ((sum >> 16) + (sum & 0xffff)) as u16
