@@ -160,6 +160,25 @@ fn truth_is_by_flow_and_epoch() {
     assert!(epochs.len() >= 15, "{epochs:?}");
 }
 
+/// A name that ends in `.parquet` gives a table that other programs read.
+#[test]
+fn truth_is_parquet_as_well() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("truth.parquet");
+    let traffic = "--flows 50 --packets 30k --rate 100kpps --fault tx:every=1000 --epoch 20ms --epoch-pause 2ms";
+    through_ring(&format!("{traffic} --truth {}", path.display()));
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let (mut sent, mut received) = (0, 0);
+    for row in reader.get_row_iter(None).unwrap() {
+        let row = row.unwrap();
+        sent += row.get_ulong(6).unwrap();
+        received += row.get_ulong(8).unwrap();
+    }
+    assert_eq!((sent, received), (30_000, 29_970));
+}
+
 /// The report is printed, also when truth could not be written.
 #[test]
 fn an_error_in_truth_leaves_the_report() {

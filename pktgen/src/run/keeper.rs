@@ -1,7 +1,5 @@
 //! The thread that joins the cores' truth, writes it, and asks a switch about it.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use pktgen::truth::{Closed, Collector, EpochTruth, ScoreSummary, Scorer};
+use pktgen::truth::{Closed, Collector, EpochTruth, ScoreSummary, Scorer, TruthFile};
 use weir::wire::Flow;
 
 /// How long the last epochs' answers are waited for.
@@ -45,13 +43,8 @@ impl Keeper {
         file: Option<&Path>,
         scorer: Option<Scorer>,
     ) -> Result<(Self, SyncSender<Closed>)> {
-        let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
-        let work = Work {
-            file: file.map(create).transpose()?.map(BufWriter::new),
-            scorer,
-            score: Arc::default(),
-            error: None,
-        };
+        let create = |path: &Path| TruthFile::create(path).with_context(|| path.display().to_string());
+        let work = Work { file: file.map(create).transpose()?, scorer, score: Arc::default(), error: None };
         let score = work.score.clone();
         let bank = flows.len().max(1) * size_of::<u64>();
         let (to, from) = sync_channel(cores as usize * (QUEUED / bank).clamp(QUEUE[0], QUEUE[1]));
@@ -66,7 +59,7 @@ impl Keeper {
 }
 
 struct Work {
-    file: Option<BufWriter<File>>,
+    file: Option<TruthFile>,
     scorer: Option<Scorer>,
     score: Arc<Mutex<ScoreSummary>>,
     error: Option<anyhow::Error>,
@@ -89,9 +82,9 @@ impl Work {
             newest = Some(truth.epoch);
             self.keep(&truth);
         }
-        if let Some(file) = &mut self.file {
-            let flushed = file.flush().context("the truth's file");
-            self.note(flushed);
+        if let Some(file) = self.file.take() {
+            let finished = file.finish().context("the truth's file");
+            self.note(finished);
         }
         if self.error.is_none() {
             let answered = self.wait_for_answers(newest);
@@ -134,7 +127,7 @@ impl Work {
 
     fn try_keep(&mut self, truth: &EpochTruth) -> Result<()> {
         if let Some(file) = &mut self.file {
-            truth.write(file).context("the truth's file")?;
+            file.write(truth).context("the truth's file")?;
         }
         if let Some(scorer) = &mut self.scorer {
             scorer.learn(truth);

@@ -118,7 +118,8 @@ pub struct Arguments {
     /// Faults of the own ports, as with `weir run`: tx:drop=1%;rx:delay=5ms
     #[arg(long, value_name = "SPEC")]
     fault: Option<FaultSpec>,
-    /// Writes what was sent and received of each flow in each epoch, as lines of JSON
+    /// Writes what was sent and received of each flow in each epoch, as lines of JSON, or as Parquet
+    /// when the name ends in .parquet
     #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
     pub truth: Option<PathBuf>,
     /// Asks the switch or controller of this name while it sends, and shows recall, error and whether

@@ -8,6 +8,8 @@ mod collect;
 #[cfg(feature = "dpdk")]
 mod counting;
 mod epochs;
+#[cfg(feature = "dpdk")]
+mod file;
 mod pauses;
 #[cfg(feature = "dpdk")]
 mod score;
@@ -16,6 +18,8 @@ pub use collect::{Collector, EpochTruth, FlowTruth};
 #[cfg(feature = "dpdk")]
 pub use counting::CoreTruth;
 pub use epochs::{OPEN, ReceivedEpochs};
+#[cfg(feature = "dpdk")]
+pub use file::{TruthError, TruthFile};
 pub use pauses::{EpochTime, Pauses};
 #[cfg(feature = "dpdk")]
 pub use score::{HeavyScore, LossScore, ScoreSummary, Scorer};
