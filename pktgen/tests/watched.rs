@@ -162,6 +162,36 @@ fn an_error_leaves_the_terminal_whole() {
     assert!(after.contains("No space left on device"), "{after:?}");
 }
 
+/// A run whose terminal goes away goes on without a screen, and ends.
+#[test]
+fn a_run_outlives_its_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = directory.path().join("ended");
+    let pktgen = env!("CARGO_BIN_EXE_pktgen");
+    // As under nohup: the terminal's end is no signal.
+    let run = format!("{pktgen} {RING} --live --rate 10kpps --duration 2s");
+    let shell = format!("trap '' HUP; stty cols 100 rows 30; {run}; echo over > {}", ended.display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &shell, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(mut child) = child else { return eprintln!("skipped: there is no `script`, which makes a terminal") };
+    let mut screen = child.stdout.take().unwrap();
+    let (mut text, mut part) = (Vec::new(), [0; 4096]);
+    while !text.windows(FOOT.len()).any(|end| end == FOOT.as_bytes()) {
+        let len = screen.read(&mut part).unwrap();
+        assert!(len > 0, "no screen: {:?}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&part[..len]);
+    }
+    assert!(!ended.exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !ended.exists() {
+        assert!(Instant::now() < end, "it goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Without a terminal there is no screen, and with --json there is a document.
 #[test]
 fn no_terminal_no_screen() {

@@ -1,12 +1,15 @@
 //! A full-screen terminal, and numbers that fit one.
 
+use std::io::{self, IsTerminal};
+use std::panic;
 use std::time::Duration;
-use std::{io, panic};
 
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
 use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// The terminal's full screen. Dropped, it gives the terminal back as it was.
 #[derive(Debug)]
@@ -37,14 +40,47 @@ impl Screen {
     /// # Errors
     /// If the terminal is gone.
     pub fn event(&mut self, timeout: Duration) -> io::Result<Option<Option<KeyEvent>>> {
-        if !event::poll(timeout)? {
-            return Ok(None);
-        }
-        Ok(Some(match event::read()? {
+        let is_read = |event| match event {
             Event::Key(key) => Some(key),
             _ => None,
-        }))
+        };
+        // Crossterm reads on without end from a terminal that is gone, so it is not to wait for one.
+        wait(Duration::ZERO)?;
+        if !event::poll(Duration::ZERO)? {
+            if timeout.is_zero() {
+                return Ok(None);
+            }
+            wait(timeout)?;
+            if !event::poll(Duration::ZERO)? {
+                return Ok(None);
+            }
+        }
+        event::read().map(is_read).map(Some)
     }
+}
+
+/// Waits until the terminal has a key, a signal comes, or the time is over.
+///
+/// # Errors
+/// If the terminal is gone.
+fn wait(timeout: Duration) -> io::Result<()> {
+    let (input, output) = (io::stdin(), io::stdout());
+    // Keys come by stdin. Where that is no terminal, crossterm reads them from the terminal of the
+    // process, which stdout is.
+    let mut terminals = match input.is_terminal() {
+        true => [PollFd::new(&input, PollFlags::IN), PollFd::new(&output, PollFlags::empty())],
+        false => [PollFd::new(&output, PollFlags::IN), PollFd::new(&output, PollFlags::empty())],
+    };
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match poll(&mut terminals, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    if terminals.iter().any(|terminal| terminal.revents().intersects(gone)) {
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone"));
+    }
+    Ok(())
 }
 
 impl Drop for Screen {

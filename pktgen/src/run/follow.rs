@@ -124,7 +124,9 @@ impl Line {
         let (sent, came) = (rate(now.sent, last.sent), rate(now.came(), last.came()));
         let late = now.late_ns as f64 / 1000.0;
         let score = self.followed.score().map(|score| score.line()).unwrap_or_default();
-        eprint!(
+        // A terminal that is gone does not end the run.
+        let _ = write!(
+            io::stderr(),
             "\r{:6.1} s  sent {sent:.3} Mpps  received {came:.3} Mpps  late {late:.0} µs  {score}\x1b[K",
             now.seconds
         );
@@ -134,6 +136,6 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        eprint!("\r\x1b[K");
+        let _ = write!(io::stderr(), "\r\x1b[K");
     }
 }
