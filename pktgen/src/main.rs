@@ -83,6 +83,12 @@ fn main() -> ExitCode {
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Missed(message)) => (3, message),
     };
-    eprintln!("pktgen: {message}");
+    say(format_args!("pktgen: {message}"));
     ExitCode::from(code)
+}
+
+/// Prints a line on stderr, and ignores errors: the terminal may be gone.
+fn say(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -45,12 +45,16 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    eprintln!("generating {}", arguments.workload);
+    crate::say(format_args!("generating {}", arguments.workload));
     let trace = arguments.workload.clone().generate();
     let truth = trace.truth();
     let size = truth.bytes() + truth.packets() * RECORD_HEADER;
     let (packets, flows) = (truth.packets(), truth.flows().len());
-    eprintln!("{packets} packets of {flows} flows, {} MB to {}", size / 1_000_000, arguments.out.display());
+    crate::say(format_args!(
+        "{packets} packets of {flows} flows, {} MB to {}",
+        size / 1_000_000,
+        arguments.out.display()
+    ));
     whole(&arguments.out, |file| Ok(trace.write_pcap(file)?))?;
     if let Some(path) = &arguments.truth {
         whole(path, |file| Ok(truth.write_csv(file)?))?;

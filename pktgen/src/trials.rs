@@ -160,7 +160,7 @@ impl Session {
 fn told(part: f64, report: &Report) -> Trial {
     let loss = report.losses().filter(|_| report.sent.packets > 0).map_or(1.0, |losses| losses.lost_share);
     let load = report.sent.packets_per_second;
-    eprintln!("{:6.2} %: {:.6} Mpps, {:.4} % lost", 100.0 * part, load / 1e6, 100.0 * loss);
+    crate::say(format_args!("{:6.2} %: {:.6} Mpps, {:.4} % lost", 100.0 * part, load / 1e6, 100.0 * loss));
     Trial { asked: part, load, loss }
 }
 

@@ -1,6 +1,7 @@
 //! A full-screen terminal, and numbers that fit one.
 
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::time::Duration;
 
@@ -12,8 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// The terminal's full screen. Dropped, it gives the terminal back as it was.
+///
+/// Ratatui's terminal is never dropped: where the terminal is gone, that would panic.
 #[derive(Debug)]
-pub struct Screen(DefaultTerminal);
+pub struct Screen(ManuallyDrop<DefaultTerminal>);
 
 impl Screen {
     /// # Errors
@@ -25,7 +28,7 @@ impl Screen {
             give_back();
             hook(info);
         }));
-        Ok(Self(terminal))
+        Ok(Self(ManuallyDrop::new(terminal)))
     }
 
     /// # Errors

@@ -98,7 +98,7 @@ impl Follower {
                 if let Err(error) = view.show() {
                     // Without its screen the run goes on.
                     *self = Self::Nothing;
-                    let _ = writeln!(io::stderr(), "pktgen: --live: {error}");
+                    crate::say(format_args!("pktgen: --live: {error}"));
                 }
             }
         }

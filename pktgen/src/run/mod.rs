@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = if follow::is_live(arguments) { stopped_whole()? } else { stopped_by_signals()? };
     let mut rig = Rig::open(&arguments.setup(traffic.longest()))?;
     if !rig.wait_for_link(LINK) {
-        eprintln!("pktgen: a port has no link; frames for it wait until it has");
+        crate::say(format_args!("pktgen: a port has no link; frames for it wait until it has"));
     }
     let own = Generated::new(&FlowPlan::single(), &Shape::default(), 0, 1);
     let own = rig.calibrate(own)?.as_ref().and_then(Latency::of);
@@ -156,7 +156,7 @@ fn one<S: Source>(
     plan.watch = Some(followed.watch.clone());
     plan.watches_times = arguments.metrics.is_some() || follow::is_live(arguments);
     if let Some(address) = arguments.metrics {
-        eprintln!("pktgen: metrics at http://{}/metrics", metrics::serve(address, followed.clone())?);
+        crate::say(format_args!("pktgen: metrics at http://{}/metrics", metrics::serve(address, followed.clone())?));
     }
     let mut follower = Follower::new(arguments, followed, stop.clone()).context("--live")?;
     let result = rig.run(sources, &plan, |_| follower.show());

@@ -79,7 +79,7 @@ impl BackToBack {
             }
             return Ok(given);
         }
-        eprintln!("throughput:");
+        crate::say(format_args!("throughput:"));
         let goals = Goals { losses: vec![0.0], resolution: RESOLUTION, min: LOWEST };
         let (found, _) = throughput(&goals, |part| session.at(part).map(|report| told(part, &report)))?;
         Ok(found.first().and_then(|found| found.load).unwrap_or_default())
@@ -89,7 +89,7 @@ impl BackToBack {
 /// Whether nothing was lost of a burst.
 fn whole(packets: u64, report: &run::Report) -> Result<bool> {
     let lost = report.losses().map_or(packets, |losses| losses.lost_packets);
-    eprintln!("{packets} packets: {lost} lost");
+    crate::say(format_args!("{packets} packets: {lost} lost"));
     if report.sent.packets != packets {
         return Err(anyhow!("only {} of {packets} packets were sent", report.sent.packets));
     }
