@@ -103,7 +103,6 @@ pub enum Port {
     Memif,
     Veth,
     Tap,
-    Xdp,
 }
 
 impl Port {
@@ -116,13 +115,12 @@ impl Port {
             Self::Memif => "memif",
             Self::Veth => "veth",
             Self::Tap => "tap",
-            Self::Xdp => "xdp",
         }
     }
 
     /// Whether it is between network namespaces, which needs root.
     pub fn is_of_the_kernel(self) -> bool {
-        matches!(self, Self::Veth | Self::Tap | Self::Xdp)
+        matches!(self, Self::Veth | Self::Tap)
     }
 }
 
@@ -174,8 +172,8 @@ impl Case {
     /// The seconds that it takes for each round, beside those in which it is measured.
     pub fn overhead(&self) -> f64 {
         match (self.group, &self.contender) {
-            (Group::Load, Contender::Ovs) => 11.0,
-            (Group::Load, _) => 6.0,
+            (Group::Load, Contender::Ovs) => 8.0,
+            (Group::Load, _) => 3.0,
             (Group::Start, Contender::Ovs) => 6.0,
             (Group::Start, _) => 1.5,
             (_, Contender::Ovs) => 5.0,
@@ -262,13 +260,13 @@ fn forwarding(cases: &mut Vec<Case>, base: Setting) {
 fn programs(cases: &mut Vec<Case>, base: Setting) {
     let mut settings = vec![base];
     settings.extend(OTHER_FLOWS.map(|flows| Setting { flows: Some(flows), ..base }));
-    if base.huge_pages {
-        settings.push(Setting { huge_pages: false, ..base });
-    }
     settings.push(Setting { cores: CORES, ..base });
+    let case = |programs, setting| Case { group: Group::Programs, contender: Contender::Weir(programs), setting };
     for setting in settings {
-        let case = |programs| Case { group: Group::Programs, contender: Contender::Weir(programs), setting };
-        cases.extend(program_sets().into_iter().map(case));
+        cases.extend(program_sets().into_iter().map(|programs| case(programs, setting)));
+    }
+    if base.huge_pages {
+        cases.push(case(all_programs(), Setting { huge_pages: false, ..base }));
     }
 }
 
@@ -294,7 +292,6 @@ fn load(cases: &mut Vec<Case>, base: Setting) {
         (Port::Memif, vec![WeirBusy, weir(), all(), io()]),
         (Port::Veth, vec![WeirBusy, weir(), all(), io(), Ovs, Bridge]),
         (Port::Tap, vec![weir(), all(), io()]),
-        (Port::Xdp, vec![weir(), io()]),
     ] {
         let setting = Setting { port, ..base };
         cases.extend(contenders.into_iter().map(|contender| Case { group: Group::Load, contender, setting }));
@@ -342,12 +339,12 @@ mod tests {
                 find(&cases, Group::Programs, &name, |setting| setting.flows == Some(flows));
             }
             find(&cases, Group::Programs, &name, |setting| setting.cores == 2);
-            find(&cases, Group::Programs, &name, |setting| !setting.huge_pages);
             for size in SIZES {
                 find(&cases, Group::Sizes, &name, |setting| setting.size == size);
             }
         }
         find(&cases, Group::Programs, "weir + all programs", |setting| setting.flows == Some(FLOWS));
+        find(&cases, Group::Programs, "weir + all programs", |setting| !setting.huge_pages);
     }
 
     #[test]

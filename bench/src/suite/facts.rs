@@ -31,7 +31,7 @@ pub fn facts() -> Vec<Fact> {
         ("huge pages", huge),
         ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
         ("system", system(&read("/etc/os-release"))),
-        ("DPDK", weir::dpdk::Eal::version()),
+        ("DPDK", weir::dpdk::Eal::version().trim_start_matches("DPDK ").to_owned()),
         ("compiler", first_line(&["rustc", "--version"]).unwrap_or_else(unknown)),
         ("commit", commit()),
     ];

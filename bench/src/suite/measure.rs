@@ -131,7 +131,7 @@ impl Bench {
         }
         let output = command.output()?;
         let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "bench forward: {}", error.trim());
+        ensure!(output.status.success(), "bench forward: {}", error.lines().next().unwrap_or_default());
         Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     }
 
@@ -267,7 +267,7 @@ impl Bench {
         match setting.port {
             Port::Pcap => [format!("pcap:{},,infinite", self.capture(setting.size).display()), "null:rx=0".into()],
             Port::Memif => both(&|i| format!("memif:{i},role=server,socket={}", self.socket(i))),
-            Port::Veth | Port::Tap | Port::Xdp => both(&|i| format!("{}:{}", setting.port.name(), SWITCH[i])),
+            Port::Veth | Port::Tap => both(&|i| format!("{}:{}", setting.port.name(), SWITCH[i])),
             port => both(&|_| port.name().into()),
         }
     }
@@ -288,7 +288,6 @@ impl Bench {
             }),
             Port::Veth => both(&|i| format!("net_af_packet{i},iface={}", SWITCH[i])),
             Port::Tap => both(&|i| format!("net_tap{i},iface={}", SWITCH[i])),
-            Port::Xdp => both(&|i| format!("net_af_xdp{i},iface={}", SWITCH[i])),
         })
     }
 }

@@ -139,7 +139,7 @@ impl Suite {
         let stem = free_stem(&date, |stem| self.out.join(format!("{stem}.md")).exists());
         let get = |name: &str| facts.iter().find(|fact| fact.0 == name).map_or("", |fact| &fact.1);
         let note = format!(
-            "Median of {} rounds in turns, with the range; {}; kernel {}, {}, commit {}",
+            "Median of {} rounds in turns, with the range; {}; kernel {}, DPDK {}, commit {}",
             self.rounds(),
             get("CPU"),
             get("kernel"),

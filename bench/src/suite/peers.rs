@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::case::{Case, Contender, Group, Port};
+use super::case::{Case, Contender, Group};
 use super::native;
 use crate::throughput::{ovs, testpmd};
 
@@ -52,7 +52,7 @@ impl Machine {
         };
         // The switch has one core and the generator another.
         let cores = !matches!(case.group, Group::Load | Group::Start) || self.cpus > 1;
-        let root = !case.setting.port.is_of_the_kernel() && case.setting.port != Port::Veth || self.root;
+        let root = !case.setting.port.is_of_the_kernel() || self.root;
         peer && cores && root
     }
 
@@ -65,7 +65,7 @@ impl Machine {
         let words = [
             (self.huge_pages, "huge pages: fewer than 1000 MB are free (echo 768 > /proc/sys/vm/nr_hugepages)"),
             (self.cpus > 1, "two cores, and load from outside: this machine has one CPU"),
-            (self.root, "veth, tap and xdp ports, start-up: not root"),
+            (self.root, "veth and tap ports, start-up: not root"),
             (self.testpmd, "testpmd: not installed (apt-get install dpdk-dev)"),
             (self.ovs, "OVS-DPDK: not installed (apt-get install openvswitch-switch-dpdk)"),
             (!self.ovs || self.huge_pages, "OVS-DPDK: it does not run without huge pages"),

@@ -89,7 +89,7 @@ fn explanation(group: Group) -> &'static str {
             "pktgen on a core of its own sends frames of 10 000 flows by one port and takes them back by the\n\
              other. *Throughput* is what comes back when it sends as fast as its port takes them; the generator\n\
              may be the limit. Then it sends at parts of that. Latency includes the generator's ports and its\n\
-             bursts. testpmd has DPDK's af_packet, tap and af_xdp drivers. The switch has one core but for what\n\
+             bursts. testpmd has DPDK's af_packet and tap drivers. The switch has one core but for what\n\
              the kernel does for it."
         }
         Group::Start => {

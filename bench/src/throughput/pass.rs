@@ -242,17 +242,42 @@ impl Traffic {
 /// What testpmd's macswap does: source and destination address change places.
 #[inline(always)]
 fn swap_macs(burst: &mut Burst, at: usize) -> usize {
-    const MAC: usize = MACS / 2;
     for packet in burst.iter_mut() {
         if let Some(macs) = packet.bytes_mut().first_chunk_mut::<MACS>() {
-            macs.rotate_left(MAC);
+            *macs = swapped(*macs);
         }
     }
     at + burst.len()
+}
+
+/// Both addresses in the other order, in two machine words: byte by byte takes twice as long as all
+/// the rest of a packet's way.
+#[inline(always)]
+fn swapped(macs: [u8; MACS]) -> [u8; MACS] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = macs;
+    let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let high = u64::from(u32::from_le_bytes([i, j, k, l]));
+    let (low, high) = (low >> 48 | high << 16 | low << 48, (low >> 16) as u32);
+    let mut swapped = [0; MACS];
+    swapped[..8].copy_from_slice(&low.to_le_bytes());
+    swapped[8..].copy_from_slice(&high.to_le_bytes());
+    swapped
 }
 
 #[inline(always)]
 fn send(tx: &mut TxQueue, burst: &mut Burst) {
     tx.transmit(burst);
     free_burst(burst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_change_places() {
+        assert_eq!(swapped([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5]);
+        let macs = [0xff, 0x80, 0xfe, 0x81, 0xfd, 0x82, 0x01, 0x90, 0x02, 0x91, 0x03, 0x92];
+        assert_eq!(swapped(swapped(macs)), macs);
+    }
 }

@@ -113,6 +113,8 @@ fn words(plan: &Plan) -> Vec<String> {
     let lcores: Vec<_> = plan.cores.iter().zip(1..).map(|(core, lcore)| format!("{lcore}@{core}")).collect();
     let mut words: Vec<String> = plan.prefix.iter().map(|word| (*word).to_owned()).collect();
     let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+    // To a pipe it would print when its buffer is full, and not when it is asked.
+    add(&["stdbuf", "--output=L"]);
     add(&["dpdk-testpmd", "--lcores", &format!("0@{main},{}", lcores.join(",")), "--no-pci", "--no-telemetry"]);
     add(&["--file-prefix", "weir-bench"]);
     add(match plan.huge_pages {
