@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::bars::{self, Bar};
-use super::case::{Group, Port, Setting};
+use super::case::{Group, Port, Setting, Size};
 use super::generate::LOADS;
 use super::results::{Measured, latency, packets_per_second};
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
@@ -60,7 +60,8 @@ fn heading(group: Group, setting: Setting) -> String {
     let Setting { port, size, flows, cores, huge_pages } = setting;
     let mut words = match group {
         Group::Programs => format!("{} flows", flows.unwrap_or_default()),
-        Group::Sizes => format!("frames of {size} bytes").replace("imix bytes", "IMIX"),
+        Group::Sizes if size == Size::Imix => "IMIX frames".into(),
+        Group::Sizes => format!("frames of {size} bytes"),
         _ => format!("{} ports", port.name()),
     };
     if cores > 1 {
@@ -100,9 +101,9 @@ fn latencies(all: &[Measured], note: &str) -> Option<Figure> {
     }
     (!panels.is_empty()).then(|| Figure {
         name: "latency",
-        title: "Latency under load, p99".into(),
+        title: "Latency at parts of each contender's own throughput, p99".into(),
         note: note.into(),
-        x: Axis::new("load, % of the contender's own throughput", "load_percent").range(0.0, 105.0),
+        x: Axis::new("load (%)", "load_percent").range(0.0, 105.0),
         y: Axis::new("p99 (µs)", "p99_us").log(),
         panels,
     })
@@ -110,7 +111,6 @@ fn latencies(all: &[Measured], note: &str) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::Size;
     use super::super::results::tests::example;
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
     fn headings_tell_settings_apart() {
         let setting = Setting { port: Port::Null, size: Size::Imix, flows: Some(1000), cores: 2, huge_pages: false };
         assert_eq!(heading(Group::Forwarding, setting), "null ports, 2 cores, no huge pages");
-        assert_eq!(heading(Group::Sizes, setting), "frames of IMIX, 2 cores, no huge pages");
+        assert_eq!(heading(Group::Sizes, setting), "IMIX frames, 2 cores, no huge pages");
         assert_eq!(heading(Group::Programs, Setting { cores: 1, huge_pages: true, ..setting }), "1000 flows");
     }
 }

@@ -139,8 +139,8 @@ impl Suite {
         let stem = free_stem(&date, |stem| self.out.join(format!("{stem}.md")).exists());
         let get = |name: &str| facts.iter().find(|fact| fact.0 == name).map_or("", |fact| &fact.1);
         let note = format!(
-            "Median of {} rounds in turns, with the range; {}; kernel {}, DPDK {}, commit {}",
-            self.rounds(),
+            "Median and range of {} in turns; {}; kernel {}, DPDK {}, commit {}",
+            rounds(self.rounds()),
             get("CPU"),
             get("kernel"),
             get("DPDK"),
@@ -166,6 +166,10 @@ impl Suite {
         eprintln!("written: {}", path.display());
         Ok(())
     }
+}
+
+fn rounds(number: usize) -> String {
+    if number == 1 { "one round".into() } else { format!("{number} rounds") }
 }
 
 /// The name of a record's files, without extension: a second one of a day gets a number.

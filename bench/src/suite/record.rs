@@ -38,7 +38,7 @@ pub fn record(head: &Head, all: &[Measured]) -> String {
         text += "\nNot measured:\n\n";
         head.missing.iter().for_each(|words| text += &format!("- {words}\n"));
     }
-    let rounds = if head.rounds == 1 { "one round".into() } else { format!("{} rounds", head.rounds) };
+    let rounds = super::rounds(head.rounds);
     text += &format!(
         "\nMedian (least–most) of {rounds}; in each, all cases run in turns. Ratios are to the peer named\n\
          beside them, in the same round. Frame lengths are without FCS; one core and huge pages unless the\n\
