@@ -64,12 +64,11 @@ test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some
 breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
 	@$(CARGO) run $(LOCKED) $(QUIET) --package bench $(OFFLINE) -- breaks $(PROMISES)
 
-bench: setup-bench ## throughput beside dpdk-testpmd, in turns, on the same ports; cycles a packet, step by step; two cores beside one
+# SUITE="--quick", "--only programs", … for a part of it; `bench suite --help` has them all.
+bench: setup-bench ## throughput, latency, memory and start-up beside testpmd, OVS and others, in turns; a quarter of an hour, and a record in bench/record
 	@echo "Building (release) …" >&2
-	@$(CARGO) build $(LOCKED) --release $(QUIET) --package bench
-	target/release/bench peers
-	target/release/bench cycles
-	target/release/bench cores
+	@$(CARGO) build $(LOCKED) --release $(QUIET) --package bench --package weir --bins
+	target/release/bench suite $(SUITE)
 
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2

@@ -26,6 +26,8 @@ package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory
 bench   dpdk-dev       dpdk-testpmd, which the throughput of weir is compared with
+bench   iproute2       a network namespace, veth pairs and a bridge
+bench   procps         sysctl in that namespace, and kill
 nic     qemu-system-x86  a machine with network cards, emulated
 nic     busybox-static the first program of its guest
 nic     kmod           kernel modules of the guest (depmod, modprobe)

@@ -20,6 +20,8 @@ mod hosts;
 mod hostile;
 mod summary;
 #[cfg(feature = "dpdk")]
+mod suite;
+#[cfg(feature = "dpdk")]
 mod throughput;
 mod tower_fermat;
 
@@ -54,9 +56,10 @@ enum Command {
     /// PINT: decode time against the number of switches on a path, and reports a second that one
     /// core of a recorder takes
     PintInference(pint::Inference),
-    /// Forward beside dpdk-testpmd on the same devices, in turns
+    /// weir beside its peers: sizes, flows, ports, cores, huge pages, latency under load, memory and
+    /// start-up; a dated record with tables and pictures
     #[cfg(feature = "dpdk")]
-    Peers(throughput::Peers),
+    Suite(suite::Suite),
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
@@ -76,7 +79,12 @@ enum Command {
     Hostile(hostile::Hostile),
     /// One run of weir between two ports; prints packets per second
     #[cfg(feature = "dpdk")]
+    #[command(hide = true)]
     Forward(throughput::Forward),
+    /// One run of the generator; prints throughput and latencies as JSON
+    #[cfg(feature = "dpdk")]
+    #[command(hide = true)]
+    Generate(suite::Generate),
 }
 
 fn main() -> Result<()> {
@@ -89,7 +97,7 @@ fn main() -> Result<()> {
         Command::Attention(attention) => attention.run(),
         Command::PintInference(inference) => inference.run(),
         #[cfg(feature = "dpdk")]
-        Command::Peers(peers) => peers.run(),
+        Command::Suite(suite) => suite.run(),
         #[cfg(feature = "dpdk")]
         Command::Cycles(cycles) => cycles.run(),
         #[cfg(feature = "dpdk")]
@@ -98,6 +106,8 @@ fn main() -> Result<()> {
         Command::Work(work) => work.run(),
         #[cfg(feature = "dpdk")]
         Command::Forward(forward) => forward.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Generate(generate) => generate.run(),
         #[cfg(feature = "dpdk")]
         Command::Hosts(hosts) => hosts.run(),
         #[cfg(feature = "dpdk")]

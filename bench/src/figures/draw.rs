@@ -79,7 +79,7 @@ pub fn draw(figure: &Figure, path: &Path) -> Result<()> {
 }
 
 /// Lines of at most `max` characters.
-fn wrapped(text: &str, max: usize) -> Vec<String> {
+pub fn wrapped(text: &str, max: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

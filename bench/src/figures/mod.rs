@@ -1,7 +1,7 @@
 //! The papers' figures, drawn again.
 
 mod compare;
-mod draw;
+pub mod draw;
 mod experiment;
 mod hashpipe;
 mod hpcc;

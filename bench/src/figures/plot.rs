@@ -134,10 +134,14 @@ fn step_below(value: f64) -> f64 {
 
 impl Figure {
     pub fn save(&self, directory: &Path) -> Result<()> {
-        let svg = directory.join(format!("{}.svg", self.name));
-        super::draw::draw(self, &svg).with_context(|| format!("drawing {}", svg.display()))?;
+        self.draw(&directory.join(format!("{}.svg", self.name)))?;
         let csv = directory.join(format!("{}.csv", self.name));
         fs::write(&csv, self.csv()).with_context(|| format!("writing {}", csv.display()))
+    }
+
+    /// Writes the SVG file alone.
+    pub fn draw(&self, svg: &Path) -> Result<()> {
+        super::draw::draw(self, svg).with_context(|| format!("drawing {}", svg.display()))
     }
 
     /// Values of y that the axis spans; a range that goes further is drawn as far as the axis goes.

@@ -18,7 +18,7 @@ use weir::telemetry::score::score;
 use weir::telemetry::{Collector, Run};
 use weir::trace::{Trace, Workload};
 
-use super::pass::{FRAME, Machine, Traffic, Way};
+use super::pass::{FRAME, Machine, Traffic, Way, Write};
 use super::{Spread, machine};
 
 #[derive(Args)]
@@ -87,11 +87,11 @@ fn core_rate(eal: &Eal, core: usize, begin: &Barrier, traffic: &mut Traffic, swi
     let lcore = Lcore::register(eal, Some(core));
     begin.wait();
     let _lcore = lcore?;
-    Ok(1.0 / traffic.pass(true, Some(switch)))
+    Ok(1.0 / traffic.pass(Write::Headers, Some(switch)))
 }
 
 /// The packets of a trace whose flows one of several cores gets.
-fn share(trace: &Trace, core: usize, of: usize) -> Trace {
+pub(super) fn share(trace: &Trace, core: usize, of: usize) -> Trace {
     let own = |flow: &u32| *flow as usize % of == core;
     Trace { sequence: trace.sequence.iter().copied().filter(own).collect(), ..trace.clone() }
 }

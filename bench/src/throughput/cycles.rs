@@ -10,7 +10,7 @@ use weir::pisa::cpu::{self, Instructions};
 use weir::switch::{Role, Switch, TelemetryHeader};
 use weir::trace::Workload;
 
-use super::pass::{FRAME, Machine, Way};
+use super::pass::{FRAME, Machine, Way, Write};
 use super::{Spread, machine};
 
 #[derive(Args)]
@@ -51,8 +51,8 @@ pub struct Cycles {
 /// What is measured.
 struct Step {
     name: String,
-    /// Whether headers are written into the packets.
-    headers: bool,
+    /// What is written into the packets.
+    write: Write,
     switch: Option<Switch>,
     cycles: Vec<f64>,
 }
@@ -68,26 +68,26 @@ impl Cycles {
         let mut traffic = machine.traffic("a", &way, &trace, FRAME as u16)?;
 
         let mut steps = vec![
-            step("rx and tx", false, None),
-            step("+ headers written", true, None),
-            step("+ switch, xconnect, no program", true, Some(way.switch(&[], BatchOrderConfig::Packet)?)),
+            step("rx and tx", Write::Nothing, None),
+            step("+ headers written", Write::Headers, None),
+            step("+ switch, xconnect, no program", Write::Headers, Some(way.switch(&[], BatchOrderConfig::Packet)?)),
         ];
         let default = ["hashpipe:stages=6,slots=4096".into(), "chamelemon".into()];
         let programs = if self.programs.is_empty() { &default[..] } else { &self.programs };
         for set in &self.sets(programs) {
             for (order, how) in [(BatchOrderConfig::Packet, "packet"), (BatchOrderConfig::Stage, "stage")] {
                 let name = format!("+ {}, {how} by {how}", set.join(" and "));
-                steps.push(step(name, true, Some(way.switch(set, order)?)));
+                steps.push(step(name, Write::Headers, Some(way.switch(set, order)?)));
             }
             let mut timed = way.switch(set, BatchOrderConfig::Packet)?;
             timed.time_programs(cycles, hz);
-            steps.push(step(format!("+ {}, packet by packet, timed", set.join(" and ")), true, Some(timed)));
+            steps.push(step(format!("+ {}, packet by packet, timed", set.join(" and ")), Write::Headers, Some(timed)));
         }
         steps.retain(|step| step.name.contains(&self.only));
         ensure!(!steps.is_empty(), "--only {}: there is no such step", self.only);
         for _ in 0..self.rounds {
             for step in &mut steps {
-                let median = traffic.pass(step.headers, step.switch.as_mut());
+                let median = traffic.pass(step.write, step.switch.as_mut());
                 step.cycles.push(median);
             }
         }
@@ -126,6 +126,6 @@ impl Cycles {
     }
 }
 
-fn step(name: impl Into<String>, headers: bool, switch: Option<Switch>) -> Step {
-    Step { name: name.into(), headers, switch, cycles: Vec::new() }
+fn step(name: impl Into<String>, write: Write, switch: Option<Switch>) -> Step {
+    Step { name: name.into(), write, switch, cycles: Vec::new() }
 }

@@ -1,19 +1,16 @@
-//! How fast weir forwards: beside `dpdk-testpmd` and OVS-DPDK on the same devices, and cycle by
-//! cycle with HashPipe in it.
+//! How fast weir forwards: cycle by cycle with programs in it, and what its peers are started with.
 
-mod bars;
 mod cores;
 mod cycles;
 mod forward;
-mod ovs;
+pub mod ovs;
 mod pass;
-mod peers;
+pub mod testpmd;
 mod work;
 
 pub use cores::Cores;
 pub use cycles::Cycles;
 pub use forward::Forward;
-pub use peers::Peers;
 pub use work::Work;
 
 /// Minimum, median and maximum.

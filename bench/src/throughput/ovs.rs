@@ -22,13 +22,19 @@ pub fn is_installed() -> bool {
 pub struct Ovs {
     dir: TempDir,
     daemons: Vec<Child>,
+    /// Words before each program's name, such as those that enter a network namespace.
+    prefix: Vec<String>,
 }
 
 impl Ovs {
-    /// Starts a switch whose `core` polls two ports of `driver` with these device arguments. It
-    /// takes huge pages: OVS passes `--in-memory` to the EAL, which excludes running without.
-    pub fn start(driver: &str, arguments: &str, core: usize) -> Result<Self> {
-        let mut ovs = Self { dir: tempfile::tempdir()?, daemons: Vec::new() };
+    /// Starts a switch whose `core` polls two ports, given as DPDK's `--vdev` takes them. It takes
+    /// huge pages: OVS passes `--in-memory` to the EAL, which excludes running without.
+    ///
+    /// # Errors
+    /// If a part of it does not start.
+    pub fn start(prefix: &[&str], devices: &[String; 2], core: usize) -> Result<Self> {
+        let prefix = prefix.iter().map(|word| (*word).to_owned()).collect();
+        let mut ovs = Self { dir: tempfile::tempdir()?, daemons: Vec::new(), prefix };
         ovs.run("ovsdb-tool", &["create", &ovs.path("conf.db"), SCHEMA])?;
         let remote = format!("--remote=punix:{}", ovs.path("db.sock"));
         let control = format!("--unixctl={}", ovs.path("db.ctl"));
@@ -50,9 +56,9 @@ impl Ovs {
         let database = format!("unix:{}", ovs.path("db.sock"));
         ovs.spawn(DAEMON, &[&database, &format!("--unixctl={}", ovs.path("switch.ctl"))])?;
         ovs.configure(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure"])?;
-        for port in 0..2 {
+        for (port, device) in devices.iter().enumerate() {
             let name = format!("p{port}");
-            let device = format!("options:dpdk-devargs={driver}{port}{arguments}");
+            let device = format!("options:dpdk-devargs={device}");
             ovs.configure(&["add-port", "br0", &name, "--", "set", "interface", &name, "type=dpdk", &device])?;
         }
         for flow in ["in_port=p0,actions=output:p1", "in_port=p1,actions=output:p0"] {
@@ -61,7 +67,15 @@ impl Ovs {
         Ok(ovs)
     }
 
+    /// The process that forwards.
+    pub fn pid(&self) -> Option<u32> {
+        self.daemons.last().map(Child::id)
+    }
+
     /// Packets sent per second over both ports, in this time.
+    ///
+    /// # Errors
+    /// If it has ended, or forwards nothing.
     pub fn rate(&self, time: Duration) -> Result<f64> {
         // Both counts are of the same moment as the clock within the time of one short command.
         let (before, begin) = (self.sent()?, Instant::now());
@@ -87,8 +101,9 @@ impl Ovs {
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null());
+        let words: Vec<&str> = self.prefix.iter().map(String::as_str).chain([program]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(arguments).stdin(Stdio::null());
         for directory in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
             command.env(directory, self.dir.path());
         }

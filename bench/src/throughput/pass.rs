@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use weir::assemble::{Assembly, assemble};
 use weir::config::{BatchOrderConfig, Config, ForwardMode};
-use weir::dpdk::{Eal, EalOptions, Lcore, Mbuf, Mempool, PoolOptions, cycles, free_burst};
+use weir::dpdk::{Eal, EalOptions, HugePages, Lcore, Mbuf, Mempool, PoolOptions, cycles, free_burst};
 use weir::pisa::PortId;
 use weir::port::{Burst, Dev, Port, PortOptions, RxQueue, TxQueue};
 use weir::switch::{Role, Switch, TelemetryHeader, TxBursts};
@@ -34,6 +34,15 @@ const CLASS: u8 = 1;
 struct Header {
     proto: u8,
     addresses_and_ports: [u8; 12],
+}
+
+/// What is written into the packets that come from a null port, which are all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    Nothing,
+    /// The headers of the flow whose turn it is.
+    Headers,
+    SwappedMacs,
 }
 
 /// Packets that are timed together: well under a millisecond.
@@ -120,9 +129,13 @@ impl Machine {
     }
 
     pub fn without_core() -> Result<Self> {
+        Self::with(HugePages::Auto)
+    }
+
+    pub fn with(huge_pages: HugePages) -> Result<Self> {
         let options = PoolOptions::default();
         let memory_mib = (options.bytes() >> 20) as u32 + 64;
-        let eal = Eal::start(&EalOptions { memory_mib, ..EalOptions::default() })?;
+        let eal = Eal::start(&EalOptions { memory_mib, huge_pages, ..EalOptions::default() })?;
         let pool = Arc::new(Mempool::new(&eal, options)?);
         Ok(Self { eal, pool, _lcore: None })
     }
@@ -169,12 +182,14 @@ fn headers(trace: &Trace) -> Vec<Header> {
 }
 
 impl Traffic {
+    pub fn packets(&self) -> usize {
+        self.headers.len()
+    }
+
     /// The whole workload once: the median over batches of the cycles a packet, so that the time
-    /// that the kernel gives to others does not count.
-    ///
-    /// Without `written` no header is written into the packets, and without a switch they are sent
-    /// as they come.
-    pub fn pass(&mut self, written: bool, mut switch: Option<&mut Switch>) -> f64 {
+    /// that the kernel gives to others does not count. Without a switch packets are sent as they
+    /// come.
+    pub fn pass(&mut self, write: Write, mut switch: Option<&mut Switch>) -> f64 {
         const INGRESS: PortId = 0;
         let mut tx_bursts = TxBursts::<Mbuf>::new(2);
         let mut burst = Burst::new();
@@ -188,14 +203,12 @@ impl Traffic {
                 (started, first) = (now, at);
             }
             self.rx.receive(&mut burst);
-            if written {
-                at = match self.len {
-                    FRAME => self.write::<FRAME>(&mut burst, at),
-                    _ => self.write::<WITH_SHIM>(&mut burst, at),
-                };
-            } else {
-                at += burst.len();
-            }
+            at = match (write, self.len) {
+                (Write::Nothing, _) => at + burst.len(),
+                (Write::SwappedMacs, _) => swap_macs(&mut burst, at),
+                (Write::Headers, FRAME) => self.write::<FRAME>(&mut burst, at),
+                (Write::Headers, _) => self.write::<WITH_SHIM>(&mut burst, at),
+            };
             match &mut switch {
                 None => send(&mut self.tx, &mut burst),
                 Some(switch) => {
@@ -226,8 +239,45 @@ impl Traffic {
     }
 }
 
+/// What testpmd's macswap does: source and destination address change places.
+#[inline(always)]
+fn swap_macs(burst: &mut Burst, at: usize) -> usize {
+    for packet in burst.iter_mut() {
+        if let Some(macs) = packet.bytes_mut().first_chunk_mut::<MACS>() {
+            *macs = swapped(*macs);
+        }
+    }
+    at + burst.len()
+}
+
+/// Both addresses in the other order, in two machine words: byte by byte takes twice as long as all
+/// the rest of a packet's way.
+#[inline(always)]
+fn swapped(macs: [u8; MACS]) -> [u8; MACS] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = macs;
+    let low = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let high = u64::from(u32::from_le_bytes([i, j, k, l]));
+    let (low, high) = (low >> 48 | high << 16 | low << 48, (low >> 16) as u32);
+    let mut swapped = [0; MACS];
+    swapped[..8].copy_from_slice(&low.to_le_bytes());
+    swapped[8..].copy_from_slice(&high.to_le_bytes());
+    swapped
+}
+
 #[inline(always)]
 fn send(tx: &mut TxQueue, burst: &mut Burst) {
     tx.transmit(burst);
     free_burst(burst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_change_places() {
+        assert_eq!(swapped([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5]);
+        let macs = [0xff, 0x80, 0xfe, 0x81, 0xfd, 0x82, 0x01, 0x90, 0x02, 0x91, 0x03, 0x92];
+        assert_eq!(swapped(swapped(macs)), macs);
+    }
 }

@@ -12,7 +12,7 @@ use weir::dpdk::{cycles, cycles_per_second};
 use weir::switch::Switch;
 use weir::trace::Workload;
 
-use super::pass::{FRAME, Machine, Traffic, Way};
+use super::pass::{FRAME, Machine, Traffic, Way, Write};
 use super::{Spread, machine};
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
@@ -82,7 +82,7 @@ impl Work {
         let mut memories: Vec<_> = memories().map(|bytes| Memory { bytes, cycles: Vec::new() }).collect();
         for round in 1..=self.rounds {
             for point in sweeps.iter_mut().flat_map(|sweep| &mut sweep.points) {
-                point.cycles.push(traffics[point.traffic].pass(true, Some(&mut point.switch)));
+                point.cycles.push(traffics[point.traffic].pass(Write::Headers, Some(&mut point.switch)));
             }
             memories.iter_mut().for_each(|memory| memory.cycles.push(random_writes(memory.bytes)));
             eprintln!("round {round} of {} done", self.rounds);

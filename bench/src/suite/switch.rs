@@ -1,0 +1,167 @@
+//! `weir run` in a process of its own, asked by its API.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use weir::api::client::Client;
+
+/// How it is started.
+pub struct Plan<'a> {
+    pub binary: &'a Path,
+    /// Words before the program's name, such as those that enter a network namespace.
+    pub prefix: &'a [&'a str],
+    /// The devices of both ports.
+    pub devices: &'a [String; 2],
+    pub programs: &'a [String],
+    pub cores: &'a [usize],
+    pub huge_pages: bool,
+    pub buffers: Option<u32>,
+    pub busy_poll: bool,
+}
+
+/// Longest time that it may take to start, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Weir {
+    child: Child,
+    client: Client,
+    log: PathBuf,
+    _dir: TempDir,
+}
+
+impl Weir {
+    /// Starts it, and does not wait until it runs.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    pub fn spawn(plan: &Plan) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let (socket, log) = (dir.path().join("weir.sock"), dir.path().join("log"));
+        let mut words: Vec<String> = plan.prefix.iter().map(|word| (*word).to_owned()).collect();
+        words.push(plan.binary.display().to_string());
+        words.extend(arguments(plan));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("--socket").arg(&socket);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let child = command.spawn().with_context(|| words.join(" "))?;
+        Ok(Self { child, client: Client::connect(socket)?, log, _dir: dir })
+    }
+
+    /// Starts it, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it ends, with what it said.
+    pub fn start(plan: &Plan) -> Result<Self> {
+        let mut weir = Self::spawn(plan)?;
+        let begin = Instant::now();
+        while weir.sent().is_err() {
+            if let Some(status) = weir.child.try_wait()? {
+                bail!("weir ended with {status}: {}", weir.said());
+            }
+            ensure!(begin.elapsed() < PATIENCE, "weir does not answer: {}", weir.said());
+            sleep(Duration::from_millis(20));
+        }
+        Ok(weir)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Packets a second sent by all ports, in this time.
+    ///
+    /// # Errors
+    /// If it does not answer, or forwards nothing.
+    pub fn rate(&self, time: Duration) -> Result<f64> {
+        let (before, begin) = (self.sent()?, Instant::now());
+        sleep(time);
+        let (after, end) = (self.sent()?, Instant::now());
+        ensure!(after > before, "weir forwards nothing: {}", self.said());
+        Ok((after - before) as f64 / (end - begin).as_secs_f64())
+    }
+
+    /// Packets that its ports have sent.
+    fn sent(&self) -> Result<u64> {
+        let document: serde_json::Value = self.client.get("/v1/ports")?;
+        sent(&document).context("no counts in its answer")
+    }
+
+    /// The last line of its log.
+    fn said(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().next_back().unwrap_or("it said nothing").to_owned()
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        while begin.elapsed() < PATIENCE / 3 {
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sent(document: &serde_json::Value) -> Option<u64> {
+    document["ports"].as_array()?.iter().map(|port| port["tx_packets"].as_u64()).sum()
+}
+
+fn arguments(plan: &Plan) -> Vec<String> {
+    // A pipeline of all programs may exceed what a switch chip has.
+    let mut words: Vec<String> = ["run", "--forward", "xconnect", "--target", "software"].map(str::to_owned).into();
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    ["a", "b"].into_iter().zip(plan.devices).for_each(|(name, device)| add("--port", format!("{name}={device}")));
+    plan.programs.iter().for_each(|program| add("--program", program.clone()));
+    plan.cores.iter().for_each(|core| add("--core", core.to_string()));
+    if let Some(buffers) = plan.buffers {
+        add("--buffers", buffers.to_string());
+    }
+    for (flag, wanted) in [("--no-huge-pages", !plan.huge_pages), ("--busy-poll", plan.busy_poll)] {
+        words.extend(wanted.then(|| flag.to_owned()));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_sent_are_added_over_ports() {
+        let document = serde_json::json!({ "ports": [{ "tx_packets": 40 }, { "tx_packets": 2 }] });
+        assert_eq!(sent(&document), Some(42));
+        assert_eq!(sent(&serde_json::json!({ "ports": [{ "rx_packets": 40 }] })), None);
+    }
+
+    #[test]
+    fn the_words_say_what_is_asked_for() {
+        let devices = ["null".to_owned(), "null:rx=0".to_owned()];
+        let programs = ["one".to_owned(), "two".to_owned()];
+        let plan = Plan {
+            binary: Path::new("weir"),
+            prefix: &[],
+            devices: &devices,
+            programs: &programs,
+            cores: &[1, 0],
+            huge_pages: false,
+            buffers: Some(9),
+            busy_poll: true,
+        };
+        assert_eq!(
+            arguments(&plan).join(" "),
+            "run --forward xconnect --target software --port a=null --port b=null:rx=0 --program one --program two \
+             --core 1 --core 0 --buffers 9 --no-huge-pages --busy-poll"
+        );
+    }
+}
