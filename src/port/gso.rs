@@ -165,7 +165,7 @@ impl SegmentPlan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
     use proptest::prelude::*;
 
@@ -174,7 +174,7 @@ mod tests {
 
     const FLAGS: u8 = FIN | PSH | CWR;
 
-    fn large(v6: bool, segmentation: Segmentation, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
+    pub fn large(v6: bool, segmentation: Segmentation, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
         let link = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let ip = if v6 { link.ipv6([1; 16], [2; 16], 64) } else { link.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64) };
         let mut out = Vec::new();
@@ -194,7 +194,7 @@ mod tests {
         out
     }
 
-    fn start(v6: bool, vlan: bool) -> usize {
+    pub fn start(v6: bool, vlan: bool) -> usize {
         14 + if v6 { 40 } else { 20 } + if vlan { 4 } else { 0 }
     }
 
