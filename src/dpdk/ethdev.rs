@@ -32,6 +32,9 @@ pub struct EthConfig {
     pub mtu: u16,
     /// Whether frames for other MAC addresses are taken in.
     pub promiscuous: bool,
+    /// Whether the payload of a kernel's large frames may stay whole, where a device gives such.
+    /// Then a packet of theirs can have two segments.
+    pub whole_segments: bool,
 }
 
 impl Default for EthConfig {
@@ -44,6 +47,7 @@ impl Default for EthConfig {
             tx_descriptors: 1024,
             mtu: 1500,
             promiscuous: true,
+            whole_segments: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    mem::ManuallyDrop,
     ptr::NonNull,
     sync::atomic::{
         AtomicU64,
@@ -11,7 +12,7 @@ use std::{
 
 use arrayvec::ArrayVec;
 
-use super::{error::DpdkError, sys};
+use super::{error::DpdkError, mempool::Mempool, sys};
 use crate::wire::{BURST, Frame};
 
 /// Packets that travel together.
@@ -153,7 +154,7 @@ impl Mbuf {
     }
 
     /// Number of buffers that the frame is spread over: 1 unless it was longer than a buffer when
-    /// received.
+    /// received, or is a packet of a large frame whose payload stays where that was received.
     #[inline]
     pub fn segments(&self) -> u16 {
         // SAFETY: a uint16_t field.
@@ -165,6 +166,32 @@ impl Mbuf {
         // SAFETY: the chain is valid and ours alone; the segments behind the first are returned to
         // their pools.
         self.segments() == 1 || unsafe { sys::weir_pktmbuf_linearize(self.0.as_ptr()) == 0 }
+    }
+
+    /// Appends `length` bytes from `at` on of another buffer, without a copy. False, and nothing
+    /// changed, when the pool has no mbuf to refer to them.
+    ///
+    /// # Safety
+    /// `at + length` is at most [`room`](Self::room) of `whole`, whose bytes nobody writes from now
+    /// on until it is back in its pool, and `whole` is one buffer.
+    pub(super) unsafe fn append_part(&mut self, whole: &Self, at: u16, length: u16, pool: &Mempool) -> bool {
+        // SAFETY: the chain is ours alone and its segments are fewer than 2^16; the part lies within
+        // the other buffer, which the call counts a reference to, and will not be written, as the
+        // caller vouches.
+        unsafe { sys::weir_pktmbuf_append_part(self.0.as_ptr(), whole.0.as_ptr(), pool.as_ptr(), at, length) == 0 }
+    }
+
+    /// The bytes of each segment in turn, the first of which are [`Frame::bytes`].
+    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut next = Some(self.0);
+        std::iter::from_fn(move || {
+            // SAFETY: a segment of our chain, which is valid while we own that; the iterator borrows
+            // it. Through this `Mbuf`, which is not dropped, only fields are read.
+            let segment = ManuallyDrop::new(Self(next?));
+            next = NonNull::new(unsafe { segment.get::<*mut sys::rte_mbuf>(sys::WEIR_MBUF_NEXT) });
+            // SAFETY: the segment's data, which nobody writes while the chain is borrowed.
+            Some(unsafe { std::slice::from_raw_parts(segment.data_start(), usize::from(segment.data_len())) })
+        })
     }
 
     /// DPDK's offload flags.
@@ -271,7 +298,11 @@ impl Frame for Mbuf {
 
     #[inline]
     fn resize(&mut self, length: usize) -> bool {
-        Mbuf::resize(self, length)
+        self.linearize() && Mbuf::resize(self, length)
+    }
+
+    fn gather(&mut self) -> bool {
+        self.linearize()
     }
 
     #[inline]

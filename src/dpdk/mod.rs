@@ -28,7 +28,7 @@ pub use interface::{Interface, Presence, SocketError};
 pub use lcore::{Lcore, LcoreError, cycles, cycles_per_second};
 pub use mbuf::{Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
-pub use packet_batch::{Received, RxBatch, TxBatch};
+pub use packet_batch::{JOINED_HEADERS, Received, Run, RxBatch, TX_SEGMENTS, TxBatch};
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};
 pub use peer::Peer;
 pub use waiting::{Waiting, sleep_precisely};

@@ -41,6 +41,17 @@ impl VnetHeader {
         Self { flags: Self::NEEDS_CSUM, csum_start: start as u16, csum_offset: offset as u16, ..Self::default() }
     }
 
+    /// For a large frame, with headers of this length, whose packets have so much payload each. The
+    /// checksum is to be completed in each. `with_cwr`: the first packet alone has CWR.
+    pub fn segmented(kind: u8, with_cwr: bool, header: usize, payload: usize, checksum: (usize, usize)) -> Self {
+        Self {
+            gso_type: kind | if with_cwr { Self::ECN } else { 0 },
+            header_len: header as u16,
+            gso_size: payload as u16,
+            ..Self::partial(checksum.0, checksum.1)
+        }
+    }
+
     /// The start of a checksum's range, and the offset of its field from there.
     pub fn checksum(&self) -> Option<(usize, usize)> {
         let needs = self.flags & Self::NEEDS_CSUM != 0;

@@ -23,6 +23,7 @@ enum weir_mbuf_offset {
 	WEIR_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
 	WEIR_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
 	WEIR_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
+	WEIR_MBUF_NEXT = offsetof(struct rte_mbuf, next),
 	WEIR_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
 	WEIR_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	WEIR_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
@@ -108,6 +109,26 @@ static inline void weir_pktmbuf_free(struct rte_mbuf *mbuf)
 static inline int weir_pktmbuf_linearize(struct rte_mbuf *mbuf)
 {
 	return rte_pktmbuf_linearize(mbuf);
+}
+
+/* Appends a part of another buffer's data to a frame without a copy: a segment of its own that refers to that buffer,
+ * which lives as long as the segment does. -1 when the pool has no mbuf for it. */
+static inline int weir_pktmbuf_append_part(struct rte_mbuf *frame, struct rte_mbuf *whole, struct rte_mempool *pool,
+	uint16_t offset, uint16_t length)
+{
+	struct rte_mbuf *part = rte_pktmbuf_alloc(pool);
+
+	if (part == NULL)
+		return -1;
+	rte_pktmbuf_attach(part, whole);
+	part->data_off = whole->data_off + offset;
+	part->data_len = length;
+	part->pkt_len = length;
+	if (rte_pktmbuf_chain(frame, part) != 0) {
+		rte_pktmbuf_free(part);
+		return -1;
+	}
+	return 0;
 }
 
 static inline uint16_t weir_eth_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)

@@ -26,10 +26,10 @@ impl Devices {
     pub fn open(config: &Config, workers: usize, eal: Vec<String>) -> Result<Self, LiveError> {
         config.validate()?;
         let options = setup::pool_options(config, workers);
-        let eal = Eal::start(&setup::eal_options(config, options.bytes(), eal))?;
+        let eal = Eal::start(&setup::eal_options(config, workers, options.bytes(), eal))?;
         let pool = Arc::new(Mempool::new(&eal, options).map_err(LiveError::Buffers)?);
         let cores: Vec<usize> = (0..workers).collect();
-        let open = |port| PortSlot::open(port, &cores, &pool).map(|slot| slot.port);
+        let open = |port| PortSlot::open_with(port, &cores, &pool, false).map(|slot| slot.port);
         let ports = config.ports.iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { ports, pool, eal })
     }

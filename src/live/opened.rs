@@ -50,7 +50,7 @@ impl Opened {
         let listeners = Listeners { control, tls, metrics: setup::metrics_listener(config)? };
 
         let pool = setup::pool_options(config, cores.len());
-        let eal = Eal::start(&setup::eal_options(config, pool.bytes(), eal))?;
+        let eal = Eal::start(&setup::eal_options(config, cores.len(), pool.bytes(), eal))?;
         if config.switch.huge_pages == Some(true) && !eal.has_huge_pages() {
             return Err(LiveError::Usage(
                 "switch.huge_pages = true: there are not enough free; `weir doctor` says how to get them".into(),

@@ -62,14 +62,19 @@ pub(super) fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     PoolOptions::for_mtu(mbufs, mtu.try_into().unwrap_or(u16::MAX))
 }
 
-pub(super) fn eal_options(config: &Config, pool_bytes: u64, extra: Vec<String>) -> EalOptions {
+pub(super) fn eal_options(config: &Config, workers: usize, pool_bytes: u64, extra: Vec<String>) -> EalOptions {
     let pci = config.ports.iter().filter_map(|port| match &port.dev {
         Dev::Pci { address } => Some(address.clone()),
         _ => None,
     });
     // Besides the buffers: the ports' queues, and room for fragmentation; for an xdp port perhaps
-    // buffers of its own.
-    let each = |port: &PortConfig| if matches!(port.dev, Dev::Xdp { .. }) { 32 } else { 8 };
+    // buffers of its own; for a queue of a veth port those of large frames, twice while the port is
+    // opened again.
+    let each = |port: &PortConfig| match port.dev {
+        Dev::Xdp { .. } => 32,
+        Dev::Veth { cut: false, .. } => 8 + 4 * u32::from(port.dev.queue_plan(port.queues, workers as u16).rx),
+        _ => 8,
+    };
     let memory_mib =
         u32::try_from(pool_bytes >> 20).unwrap_or(u32::MAX / 2) + 64 + config.ports.iter().map(each).sum::<u32>();
     let shared_memory = config.ports.iter().any(|port| matches!(port.dev, Dev::VirtioUser { .. }));

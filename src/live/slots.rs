@@ -37,6 +37,16 @@ pub(super) struct PortSlot {
 impl PortSlot {
     /// Opens the device. There is a worker on each of the cores.
     pub fn open(config: &PortConfig, cores: &[usize], pool: &Arc<Mempool>) -> Result<Self, PortError> {
+        Self::open_with(config, cores, pool, !matches!(config.dev, Dev::Veth { cut: true, .. }))
+    }
+
+    /// As [`Self::open`]. Payload of large frames may stay whole with `whole_segments`.
+    pub fn open_with(
+        config: &PortConfig,
+        cores: &[usize],
+        pool: &Arc<Mempool>,
+        whole_segments: bool,
+    ) -> Result<Self, PortError> {
         let pollers = pollers(config, cores).map_err(|problem| PortError {
             port: config.name.clone(),
             dev: config.dev.to_string(),
@@ -51,6 +61,7 @@ impl PortSlot {
             tx_descriptors: DESCRIPTORS,
             mtu: config.mtu as u16,
             promiscuous: config.promiscuous,
+            whole_segments,
         };
         let port = Port::open(&config.name, &config.dev, &options, pool)?;
         if config.fault.is_some() {
@@ -220,7 +231,9 @@ pub(super) fn has_room(port: &PortConfig, workers: usize, pool: &Mempool) -> Res
     fits_buffers(port, pool)?;
     let plan = port.dev.queue_plan(port.queues, workers as u16);
     let needed = match port.dev {
-        Dev::Veth { .. } | Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
+        // Those that wait for frames, and two for each packet of a burst.
+        Dev::Veth { .. } => 192,
+        Dev::Memory | Dev::Null { .. } | Dev::Ring { .. } => 64,
         Dev::Xdp { .. } => plan.buffers(&port.dev, DESCRIPTORS) / 2,
         _ => u32::from(plan.rx) * u32::from(DESCRIPTORS),
     };

@@ -103,9 +103,10 @@ fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     None
 }
 
-/// The start of the range of a TCP or UDP checksum, and the offset of its field from there.
-pub(super) fn position(bytes: &[u8]) -> Option<(usize, usize)> {
-    let transport = Transport::find(bytes, bytes.len())?;
+/// The start of the range of a TCP or UDP checksum, and the offset of its field from there, in a
+/// frame of `length` bytes that starts with `bytes`.
+pub(super) fn position(bytes: &[u8], length: usize) -> Option<(usize, usize)> {
+    let transport = Transport::find(bytes, length)?;
     transport.field().filter(|field| field + 2 <= transport.end).map(|field| (transport.l4, field - transport.l4))
 }
 
@@ -232,7 +233,7 @@ mod tests {
                 right = tagged(&right, &[0x88, 0xb5, 1, 2, 3, 4]);
             }
             right.extend(std::iter::repeat_n(0xaa, padding));
-            let (start, offset) = position(&right).unwrap();
+            let (start, offset) = position(&right, right.len()).unwrap();
             let mut partial = right.clone();
             let transport = Transport::find(&partial, partial.len()).unwrap();
             let pseudo = transport.pseudo(&partial, transport.end - transport.l4);
@@ -252,7 +253,7 @@ mod tests {
                 bytes[12..15].copy_from_slice(&head);
             }
             bytes.truncate(cut);
-            position(&bytes);
+            position(&bytes, bytes.len());
             is_partial(&bytes);
             complete(&mut bytes);
             complete_at(&mut bytes, 14, 16);
@@ -263,7 +264,7 @@ mod tests {
     fn fragments_and_other_protocols_have_no_sum_to_complete() {
         let mut fragment = frame(false, true, &[1; 32]);
         fragment[20] = 0x20;
-        assert_eq!(position(&fragment), None);
+        assert_eq!(position(&fragment, fragment.len()), None);
         let mut icmp = frame(false, true, &[1; 32]);
         icmp[14 + 9] = 1;
         assert!(!complete(&mut icmp));
@@ -278,7 +279,7 @@ mod tests {
         bytes.extend(&plain[54..]);
         let length = (bytes.len() - 54) as u16;
         bytes[14 + 4..14 + 6].copy_from_slice(&length.to_be_bytes());
-        assert_eq!(position(&bytes), Some((54 + 24, 16)));
+        assert_eq!(position(&bytes, bytes.len()), Some((54 + 24, 16)));
         assert!(complete(&mut bytes));
         let sliced = SlicedPacket::from_ethernet(&bytes).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("TCP") };

@@ -8,7 +8,7 @@ use crate::text::serde_as_text;
 
 mod words;
 
-use words::{interface, memif, null, pcap, pci, ring, vhost, virtio_user, xdp};
+use words::{interface, memif, null, pcap, pci, ring, veth, vhost, virtio_user, xdp};
 
 /// A device behind a port, written `KIND` or `KIND:ARGUMENTS`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
@@ -17,8 +17,8 @@ pub enum Dev {
     /// `tap:NAME`: a new interface of the kernel, gone when weir ends.
     Tap { interface: String },
     /// `veth:IFACE`: an interface that exists, by packet sockets; the kernel's offloads may stay
-    /// on.
-    Veth { interface: String },
+    /// on. `cut`: the payload of its large frames is copied into packets at once.
+    Veth { interface: String, cut: bool },
     /// `xdp:IFACE`: an interface that exists, by AF_XDP sockets; `copy` where its driver's
     /// zero-copy mode does not work.
     Xdp { interface: String, queues: Option<u16>, copy: bool },
@@ -57,7 +57,7 @@ const KINDS: &str = "tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDRESS, memif:ID, vho
 impl Dev {
     /// The form of each kind, for the JSON Schema.
     pub const PATTERN: &str = concat!(
-        r"^((tap|veth):[^\s/:,]{1,15}|xdp:[^\s/:,]{1,15}(,.*)?|memif:[0-9]+(,.*)?|(vhost|virtio-user):/.*",
+        r"^(tap:[^\s/:,]{1,15}|(veth|xdp):[^\s/:,]{1,15}(,.*)?|memif:[0-9]+(,.*)?|(vhost|virtio-user):/.*",
         r"|pci:([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]|pcap:.*[^,].*|ring:[A-Za-z0-9_-]{1,16}",
         r"|null(:.*)?|memory:?)$"
     );
@@ -73,7 +73,7 @@ impl Dev {
     /// The kernel's interface that it is, or takes its packets from.
     pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::Tap { interface } | Self::Veth { interface } | Self::Xdp { interface, .. } => Some(interface),
+            Self::Tap { interface } | Self::Veth { interface, .. } | Self::Xdp { interface, .. } => Some(interface),
             _ => None,
         }
     }
@@ -114,7 +114,7 @@ impl FromStr for Dev {
         let (kind, arguments) = given.split_once(':').unwrap_or((given, ""));
         let dev = match kind {
             "tap" => interface(arguments, "tap:wtap0").map(|interface| Self::Tap { interface }),
-            "veth" => interface(arguments, "veth:veth0").map(|interface| Self::Veth { interface }),
+            "veth" => veth(arguments),
             "xdp" => xdp(arguments),
             "memif" => memif(arguments),
             "vhost" => vhost(arguments),
@@ -135,7 +135,9 @@ impl fmt::Display for Dev {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tap { interface } => write!(f, "tap:{interface}"),
-            Self::Veth { interface } => write!(f, "veth:{interface}"),
+            Self::Veth { interface, cut } => {
+                write!(f, "veth:{interface}{}", if *cut { ",segments=cut" } else { "" })
+            }
             Self::Xdp { interface, queues, copy } => {
                 write!(f, "xdp:{interface}")?;
                 words::write_queues(f, *queues)?;
@@ -179,6 +181,7 @@ mod tests {
         for text in [
             "tap:wtap0",
             "veth:eth-1.20",
+            "veth:eth0,segments=cut",
             "xdp:eth0",
             "xdp:eth0,queues=4,copy",
             "memif:7,role=client,socket=/run/m.sock",
@@ -207,6 +210,8 @@ mod tests {
         assert_eq!("pci:3A:00.1".parse(), Ok(Dev::Pci { address: "0000:3a:00.1".to_owned() }));
         let memif = Dev::Memif { id: 3, server: true, socket: "/run/memif.sock".to_owned() };
         assert_eq!("memif:3".parse(), Ok(memif));
+        let veth = Dev::Veth { interface: "eth0".to_owned(), cut: false };
+        assert_eq!("veth:eth0,segments=whole".parse(), Ok(veth));
         assert_eq!("null:copy=1".parse(), Ok(Dev::Null { size: 64, copy: true, rx: true }));
         let input = Dev::Pcap { input: "in.pcap".to_owned(), output: String::new(), infinite: false };
         assert_eq!("pcap:in.pcap".parse(), Ok(input));
@@ -218,6 +223,7 @@ mod tests {
         for (a, b) in [
             ("veth:eth0", "veth:eth0"),
             ("veth:eth0", "xdp:eth0,copy"),
+            ("veth:eth0", "veth:eth0,segments=cut"),
             ("tap:eth0", "veth:eth0"),
             ("pci:03:00.0", "pci:0000:03:00.0"),
             ("vhost:/run/v", "vhost:/run/v,queues=2"),
@@ -246,6 +252,7 @@ mod tests {
             ("tap", "tap:wtap0"),
             ("veth:a-name-that-is-too-long", "1 to 15"),
             ("veth:a/b", "slash"),
+            ("veth:a,segments=most", "segments=whole or segments=cut"),
             ("xdp:", "xdp:eth0"),
             ("xdp:eth0,queues=0", "1 to 64"),
             ("xdp:eth0,zerocopy", "queues=N or copy"),

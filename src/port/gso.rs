@@ -13,6 +13,25 @@ pub(super) enum Segmentation {
     Udp,
 }
 
+impl Segmentation {
+    fn proto(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+
+    /// The end of the transport header. `bytes` are the first of the packet.
+    fn header_end(self, bytes: &[u8], transport: &Transport) -> Option<usize> {
+        let (header, min) = match self {
+            Self::Tcp => (usize::from(*bytes.get(transport.l4 + 12)? >> 4) * 4, 20),
+            Self::Udp => (8, 8),
+        };
+        let end = transport.l4 + header;
+        (header >= min && end <= bytes.len().min(transport.end)).then_some(end)
+    }
+}
+
 /// A frame in two parts: one that fitted the buffer, and the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplitFrame<'a> {
@@ -57,18 +76,16 @@ impl SegmentPlan {
     /// find one, and packets in tunnels are not segmented.
     pub fn new(frame: SplitFrame<'_>, segmentation: Segmentation, payload: usize, start: usize) -> Option<Self> {
         let transport = Transport::find(frame.head, frame.len())?;
-        let (proto, header) = match segmentation {
-            Segmentation::Tcp => (6, usize::from(*frame.head.get(transport.l4 + 12)? >> 4) * 4),
-            Segmentation::Udp => (17, 8),
-        };
-        let min = if segmentation == Segmentation::Tcp { 20 } else { 8 };
-        let header_end = transport.l4 + header;
-        let sound = transport.proto == proto
-            && transport.l4 == start
-            && payload > 0
-            && header >= min
-            && header_end <= frame.head.len().min(transport.end);
-        sound.then(|| Self { segmentation, transport, header: header_end, payload, total: transport.end - header_end })
+        let header = segmentation.header_end(frame.head, &transport)?;
+        let sound = transport.proto == segmentation.proto() && transport.l4 == start && payload > 0;
+        sound.then(|| Self { segmentation, transport, header, payload, total: transport.end - header })
+    }
+
+    /// For a frame whose first packet this is: its payload is that of each but the last.
+    pub fn of_packet(bytes: &[u8], transport: Transport, segmentation: Segmentation) -> Option<Self> {
+        let header = segmentation.header_end(bytes, &transport)?;
+        let total = transport.end - header;
+        (total > 0).then_some(Self { segmentation, transport, header, payload: total, total })
     }
 
     /// Number of packets, at least one.
@@ -85,13 +102,32 @@ impl SegmentPlan {
         self.header + self.payload_of(i)
     }
 
-    /// Makes packet `i`, its transport checksum partial. `out` has [`Self::len`] bytes.
+    /// Bytes of headers that each packet begins with.
+    pub fn header(&self) -> usize {
+        self.header
+    }
+
+    /// Where in the large frame the payload of packet `i` begins.
+    pub fn at(&self, i: usize) -> usize {
+        self.header + i * self.payload
+    }
+
+    /// Makes packet `i`, its transport checksum partial. `out` has [`Self::len`] bytes, or only the
+    /// first of them but all headers.
     pub fn write(&self, frame: SplitFrame<'_>, i: usize, out: &mut [u8]) {
         let (headers, payload) = out.split_at_mut(self.header);
         headers.copy_from_slice(&frame.head[..self.header]);
-        frame.copy(self.header + i * self.payload, payload);
-        self.network(i, headers);
-        let length = self.len(i) - self.transport.l4;
+        frame.copy(self.at(i), payload);
+        let last = i + 1 == self.packets();
+        self.number(headers, i, self.payload_of(i), if last { FIN | PSH } else { 0 });
+    }
+
+    /// Makes of the large frame's headers those of packet `i`, which has so much payload. `flags`:
+    /// those of the large frame that only the last packet has, as far as this one has them.
+    pub fn number(&self, headers: &mut [u8], i: usize, payload: usize, flags: u8) {
+        let length = self.header + payload;
+        self.network(headers, i, length);
+        let length = length - self.transport.l4;
         let pseudo = self.transport.pseudo(headers, length);
         let l4 = &mut headers[self.transport.l4..];
         match self.segmentation {
@@ -99,9 +135,7 @@ impl SegmentPlan {
                 let sequence = u32::from_be_bytes([l4[4], l4[5], l4[6], l4[7]]);
                 let sequence = sequence.wrapping_add((i * self.payload) as u32);
                 l4[4..8].copy_from_slice(&sequence.to_be_bytes());
-                if i + 1 < self.packets() {
-                    l4[13] &= !(FIN | PSH);
-                }
+                l4[13] &= !(FIN | PSH) | flags;
                 if i > 0 {
                     l4[13] &= !CWR;
                 }
@@ -115,9 +149,9 @@ impl SegmentPlan {
     }
 
     /// Lengths, and of IPv4 the identification and header checksum.
-    fn network(&self, i: usize, headers: &mut [u8]) {
+    fn network(&self, headers: &mut [u8], i: usize, length: usize) {
         let Transport { l3, l4, ipv6, .. } = self.transport;
-        let length = self.len(i) - l3;
+        let length = length - l3;
         if ipv6 {
             headers[l3 + 4..l3 + 6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
             return;
@@ -131,7 +165,7 @@ impl SegmentPlan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
     use proptest::prelude::*;
 
@@ -140,7 +174,7 @@ mod tests {
 
     const FLAGS: u8 = FIN | PSH | CWR;
 
-    fn large(v6: bool, segmentation: Segmentation, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
+    pub fn large(v6: bool, segmentation: Segmentation, vlan: bool, options: bool, payload: &[u8]) -> Vec<u8> {
         let link = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let ip = if v6 { link.ipv6([1; 16], [2; 16], 64) } else { link.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64) };
         let mut out = Vec::new();
@@ -160,7 +194,7 @@ mod tests {
         out
     }
 
-    fn start(v6: bool, vlan: bool) -> usize {
+    pub fn start(v6: bool, vlan: bool) -> usize {
         14 + if v6 { 40 } else { 20 } + if vlan { 4 } else { 0 }
     }
 

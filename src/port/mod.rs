@@ -14,6 +14,8 @@ pub mod files;
 #[cfg(feature = "dpdk")]
 mod gso;
 #[cfg(feature = "dpdk")]
+mod join;
+#[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
 mod open;

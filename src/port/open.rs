@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering},
 };
 
 use super::{
@@ -130,7 +130,9 @@ impl Port {
                 let (memory, handle) = Memory::new(pool);
                 Device::Memory(memory, handle)
             }
-            Dev::Veth { interface } => Device::Veth(Veth::open(interface, options, pool).map_err(|e| fail(e.into()))?),
+            Dev::Veth { interface, .. } => {
+                Device::Veth(Veth::open(interface, options, pool).map_err(|e| fail(e.into()))?)
+            }
             Dev::Xdp { interface, .. } => {
                 let (opened, found, device) = xdp::open(interface, dev, options, pool).map_err(fail)?;
                 (under, sockets) = (Some(opened), found);
@@ -165,7 +167,11 @@ impl Port {
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
             _output: output,
-            link: Arc::new(Link { admin_up: AtomicBool::new(true), carrier: AtomicBool::new(true) }),
+            link: Arc::new(Link {
+                admin_up: AtomicBool::new(true),
+                carrier: AtomicBool::new(true),
+                mtu: AtomicU16::new(0),
+            }),
             longest: Arc::default(),
             links: Mutex::new(()),
             rx: seats(rx_queues),
@@ -270,6 +276,9 @@ impl Port {
             (Device::Veth(veth), _) => runs(&veth.interface),
             (Device::Memory(..), _) => true,
         };
+        if let Device::Veth(veth) = &self.device {
+            self.link.mtu.store(veth.interface.mtu().unwrap_or(0), Ordering::Relaxed);
+        }
         let carrier = carrier && self.memory().is_none_or(|handle| handle.is_plugged());
         self.link.carrier.store(carrier, Ordering::Relaxed);
         carrier && self.link.admin_up.load(Ordering::Relaxed)
@@ -438,7 +447,7 @@ impl Port {
 /// Claims the interface that a port takes its packets from, if that is one that exists.
 fn claimed(dev: &Dev) -> Result<Option<Claim>, PortProblem> {
     match dev {
-        Dev::Veth { interface } | Dev::Xdp { interface, .. } => claim(&Interface::open(interface)?),
+        Dev::Veth { interface, .. } | Dev::Xdp { interface, .. } => claim(&Interface::open(interface)?),
         _ => Ok(None),
     }
 }

@@ -4,7 +4,7 @@ use std::{
     os::fd::RawFd,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
     },
 };
 
@@ -25,6 +25,8 @@ use crate::{
 pub(super) struct Link {
     pub admin_up: AtomicBool,
     pub carrier: AtomicBool,
+    /// The MTU of a `veth` port's interface when it was last looked at.
+    pub mtu: AtomicU16,
 }
 
 impl Link {
@@ -103,6 +105,7 @@ impl RxQueue {
             self.waiting_since = None;
         }
         if self.faults.is_on() {
+            gather(&mut burst[before..]);
             self.faults.pass(burst, before);
         }
     }
@@ -160,6 +163,13 @@ pub struct Sent {
     pub bytes: u64,
 }
 
+impl Sent {
+    pub(super) fn add(&mut self, packets: &[Mbuf]) {
+        self.packets += packets.len();
+        self.bytes += packets.iter().map(|mbuf| mbuf.wire_len() as u64).sum::<u64>();
+    }
+}
+
 /// A transmit queue of a port, for one worker.
 #[derive(Debug)]
 pub struct TxQueue {
@@ -215,6 +225,7 @@ impl TxQueue {
     #[inline(never)]
     fn transmit_faulty(&mut self, burst: &mut Burst) -> Sent {
         let (given, given_bytes) = (burst.len(), bytes(burst));
+        gather(burst);
         self.faults.pass(burst, 0);
         let (going, going_bytes) = (burst.len(), bytes(burst));
         let sent = self.hand_over(burst);
@@ -267,6 +278,8 @@ fn complete_checksums(burst: &mut Burst) -> u64 {
     }
     if incomplete {
         for mbuf in burst.iter_mut().filter(|mbuf| mbuf.needs_checksum()) {
+            // The sum is over all of it. A frame that is too long for a buffer is none of a kernel's.
+            mbuf.linearize();
             checksum::complete(mbuf.bytes_mut());
             mbuf.set_needs_checksum(false);
         }
@@ -287,6 +300,12 @@ fn drop_unfit(burst: &mut Burst, longest: usize, counters: &QueueCounters) {
         }
         fits
     });
+}
+
+/// Faults look at, hold and change packets of one buffer each.
+#[cold]
+fn gather(frames: &mut [Mbuf]) {
+    frames.iter_mut().for_each(|mbuf| _ = mbuf.linearize());
 }
 
 fn mark_partial(frames: &mut [Mbuf]) {

@@ -8,15 +8,21 @@ use std::sync::{
 use super::{
     PortDrop, PortOptions, Sent, checksum,
     gso::{SegmentPlan, Segmentation, SplitFrame},
+    join::{self, Packet},
     queue::{Link, insert_vlan},
     stats::QueueCounters,
 };
 use crate::{
     dpdk::{
-        Burst, Direction, Interface, Mbuf, Mempool, PacketSocket, Received, RxBatch, SocketError, TxBatch, VnetHeader,
+        Burst, Direction, Interface, JOINED_HEADERS, Mbuf, Mempool, PacketSocket, Received, Run, RxBatch, SocketError,
+        TX_SEGMENTS, TxBatch, VnetHeader,
     },
-    wire::Frame,
+    wire::{BURST, Frame},
 };
+
+/// First bytes of the payload that a packet of a large frame has beside its headers, while the rest
+/// stays in the large frame: what identifies a packet is among them ([`crate::wire::identity`]).
+const KEPT_PAYLOAD: usize = 8;
 
 /// An interface of the kernel with a socket for each queue.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub(super) struct Veth {
     rx: Vec<Arc<PacketSocket>>,
     tx: Vec<Arc<PacketSocket>>,
     pool: Arc<Mempool>,
+    /// Buffers for large frames, where their payload is not to be copied into packets.
+    large: Option<Arc<Mempool>>,
 }
 
 impl Veth {
@@ -45,13 +53,15 @@ impl Veth {
         };
         let rx = open(options.rx_queues, receive)?;
         let tx = open(options.tx_queues, Direction::Transmit)?;
-        Ok(Self { interface, rx, tx, pool: pool.clone() })
+        let large = options.whole_segments.then(|| large_buffers(options.rx_queues, pool)).flatten();
+        Ok(Self { interface, rx, tx, pool: pool.clone(), large })
     }
 
     pub fn rx(&self, i: u16) -> Option<VethRx> {
         let socket = self.rx.get(usize::from(i))?.clone();
         let pool = self.pool.clone();
-        Some(VethRx { socket, pool, batch: RxBatch::default(), received: 0, next: 0, segmenting: None })
+        let batch = RxBatch::new(self.large.clone());
+        Some(VethRx { socket, pool, batch, whole: self.large.is_some(), received: 0, next: 0, segmenting: None })
     }
 
     pub fn tx(&self, i: u16) -> Option<VethTx> {
@@ -70,6 +80,17 @@ impl Veth {
     }
 }
 
+/// Without memory for them packets are copies, as they are for other ports.
+fn large_buffers(queues: u16, pool: &Mempool) -> Option<Arc<Mempool>> {
+    match Mempool::new(pool.eal(), RxBatch::large_buffers(queues)) {
+        Ok(large) => Some(Arc::new(large)),
+        Err(error) => {
+            tracing::warn!("no memory to keep large frames whole: their packets are copied: {error}");
+            None
+        }
+    }
+}
+
 /// A number for the sockets that share one interface: unlike any other of this process, and likely
 /// of others.
 fn fanout_group() -> u16 {
@@ -85,6 +106,8 @@ pub(super) struct VethRx {
     batch: RxBatch,
     /// Behind the batch, whose buffers go back to it first.
     pool: Arc<Mempool>,
+    /// Payload of large frames stays where it was received.
+    whole: bool,
     /// Frames in the batch, and the first that has not been given out whole.
     received: usize,
     next: usize,
@@ -102,9 +125,7 @@ impl VethRx {
             self.fetch(counters, link);
         }
         let (packets, before) = (burst.len(), bytes(burst));
-        while self.next < self.received && !burst.is_full() {
-            self.give(burst, counters);
-        }
+        while self.next < self.received && !burst.is_full() && self.give(burst, counters) {}
         if burst.len() > packets {
             counters.received(burst.len() - packets, bytes(burst) - before);
         }
@@ -126,23 +147,29 @@ impl VethRx {
         };
     }
 
-    /// Moves as many packets of the next frame into the burst as it has room for.
-    fn give(&mut self, burst: &mut Burst, counters: &QueueCounters) {
+    /// Moves as many packets of the next frame into the burst as it has room for. False, and
+    /// nothing moved, when they had better begin another burst: what is in one burst can leave as
+    /// one frame.
+    fn give(&mut self, burst: &mut Burst, counters: &QueueCounters) -> bool {
         let received = self.batch.received(self.next);
         if self.segmenting.is_none() && received.header.segmentation() != 0 && !received.truncated {
             self.segmenting = plan(&received, self.batch.parts(self.next)).map(|plan| (plan, 0));
         }
-        if let Some((plan, packet)) = &mut self.segmenting {
-            let (head, tail) = self.batch.parts(self.next);
-            while *packet < plan.packets() && !burst.is_full() {
-                match segment(plan, *packet, SplitFrame { head, tail }, &received, &self.pool) {
+        if let Some((plan, packet)) = self.segmenting {
+            let packets = plan.packets();
+            if packet == 0 && self.whole && packets <= BURST && burst.remaining_capacity() < packets {
+                return false;
+            }
+            let until = packets.min(packet + burst.remaining_capacity());
+            for packet in packet..until {
+                match self.segment(&plan, packet, &received) {
                     Ok(mbuf) => burst.push(mbuf),
                     Err(why) => counters.lose(why, 1),
                 }
-                *packet += 1;
             }
-            if *packet < plan.packets() {
-                return;
+            if until < packets {
+                self.segmenting = Some((plan, until));
+                return true;
             }
         } else {
             match whole(&mut self.batch, self.next, &received) {
@@ -152,6 +179,32 @@ impl VethRx {
         }
         self.segmenting = None;
         self.next += 1;
+        true
+    }
+
+    /// One packet of the next frame. Its payload stays where it is if it can: the packet refers to
+    /// it.
+    fn segment(&mut self, plan: &SegmentPlan, packet: usize, from: &Received) -> Result<Mbuf, PortDrop> {
+        let mut mbuf = self.pool.alloc().ok_or(PortDrop::RxNoBuffer)?;
+        let (length, kept) = (plan.len(packet), plan.header() + KEPT_PAYLOAD);
+        // A tag goes into the packet, and there is none in large frames that are sent.
+        if length > kept && from.vlan.is_none() {
+            let (at, rest) = (plan.at(packet) + KEPT_PAYLOAD, length - kept);
+            if mbuf.resize(kept) && self.batch.append(self.next, at, rest, &mut mbuf, &self.pool) {
+                return Ok(self.written(mbuf, plan, packet));
+            }
+        }
+        if !mbuf.resize(length) {
+            return Err(PortDrop::RxTooLong);
+        }
+        restore_vlan(self.written(mbuf, plan, packet), from)
+    }
+
+    fn written(&self, mut mbuf: Mbuf, plan: &SegmentPlan, packet: usize) -> Mbuf {
+        let (head, tail) = self.batch.parts(self.next);
+        plan.write(SplitFrame { head, tail }, packet, mbuf.bytes_mut());
+        mbuf.set_needs_checksum(true);
+        mbuf
     }
 }
 
@@ -163,23 +216,6 @@ fn plan(received: &Received, (head, tail): (&[u8], &[u8])) -> Option<SegmentPlan
     };
     let (start, _) = received.header.checksum()?;
     SegmentPlan::new(SplitFrame { head, tail }, segmentation, received.header.gso_size.into(), start)
-}
-
-/// One packet of a large frame.
-fn segment(
-    plan: &SegmentPlan,
-    packet: usize,
-    frame: SplitFrame<'_>,
-    from: &Received,
-    pool: &Mempool,
-) -> Result<Mbuf, PortDrop> {
-    let mut mbuf = pool.alloc().ok_or(PortDrop::RxNoBuffer)?;
-    if !mbuf.resize(plan.len(packet)) {
-        return Err(PortDrop::RxTooLong);
-    }
-    plan.write(frame, packet, mbuf.bytes_mut());
-    mbuf.set_needs_checksum(true);
-    restore_vlan(mbuf, from)
 }
 
 /// A frame that is one packet.
@@ -194,7 +230,7 @@ fn whole(batch: &mut RxBatch, i: usize, received: &Received) -> Result<Mbuf, Por
     if let Some(kernels) = received.header.checksum() {
         // On the way out the place is found from the headers. Where that differs from the kernel's,
         // do it now.
-        if checksum::position(mbuf.bytes()) == Some(kernels) {
+        if checksum::position(mbuf.bytes(), mbuf.wire_len()) == Some(kernels) {
             mbuf.set_needs_checksum(true);
         } else if !checksum::complete_at(mbuf.bytes_mut(), kernels.0, kernels.1) {
             return Err(PortDrop::RxError);
@@ -218,15 +254,15 @@ pub(super) struct VethTx {
 
 impl VethTx {
     pub fn transmit(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> Sent {
-        let (mut done, mut sent) = (0, Sent::default());
         if burst.iter().any(|mbuf| mbuf.segments() > 1) {
             drop_chains(burst, counters);
+            return self.transmit_joined(burst, counters, link);
         }
+        let (mut done, mut sent) = (0, Sent::default());
         while done < burst.len() {
             match self.batch.send(&self.socket, &burst[done..], header) {
                 Ok(now) => {
-                    sent.packets += now;
-                    sent.bytes += bytes(&burst[done..done + now]) as u64;
+                    sent.add(&burst[done..done + now]);
                     done += now;
                 }
                 Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
@@ -239,11 +275,59 @@ impl VethTx {
                 },
             }
         }
-        if sent.packets > 0 {
-            counters.sent(sent.packets, sent.bytes as usize);
+        ended(burst, done, sent, counters)
+    }
+
+    /// As [`Self::transmit`]. Packets whose payload lies in a large frame leave in one again, as far
+    /// as they follow each other still.
+    #[inline(never)]
+    fn transmit_joined(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> Sent {
+        let (mut done, mut sent) = (0, Sent::default());
+        // Packets up to here go one by one: the kernel does not take the frame that they make.
+        let mut single = 0;
+        let longest = usize::from(link.mtu.load(Ordering::Relaxed));
+        let packets = burst.len();
+        while done < packets {
+            let next = |rest: &[Mbuf], head: &mut _| match rest {
+                [first, ..] if packets - rest.len() < single => Run::single(header(first)),
+                _ => run(rest, longest, head),
+            };
+            match self.batch.send_runs(&self.socket, &burst[done..], next) {
+                Ok(now) => {
+                    sent.add(&burst[done..done + now]);
+                    done += now;
+                }
+                Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
+                    Refused::All => break,
+                    Refused::Again => {}
+                    Refused::One(_) if self.batch.first_run() > 1 => single = done + self.batch.first_run(),
+                    Refused::One(why) => {
+                        counters.lose(why, 1);
+                        done += 1;
+                    }
+                },
+            }
         }
-        burst.drain(..done);
-        sent
+        ended(burst, done, sent, counters)
+    }
+}
+
+/// Takes packets that are done with from the front of the burst.
+fn ended(burst: &mut Burst, done: usize, sent: Sent, counters: &QueueCounters) -> Sent {
+    if sent.packets > 0 {
+        counters.sent(sent.packets, sent.bytes as usize);
+    }
+    burst.drain(..done);
+    sent
+}
+
+/// As many packets from the first on as can be one frame.
+fn run(rest: &[Mbuf], longest: usize, head: &mut [u8; JOINED_HEADERS]) -> Run {
+    let partial = rest.iter().take_while(|mbuf| mbuf.needs_checksum());
+    let packets = partial.map(|mbuf| Packet { bytes: mbuf.bytes(), length: mbuf.wire_len() });
+    match join::join(packets, longest, head) {
+        Some(joined) => Run { packets: joined.packets, header: joined.vnet, joined: joined.header },
+        None => Run::single(rest.first().map_or(VnetHeader::default(), header)),
     }
 }
 
@@ -271,17 +355,18 @@ fn header(mbuf: &Mbuf) -> VnetHeader {
     if !mbuf.needs_checksum() {
         return VnetHeader::default();
     }
-    checksum::position(mbuf.bytes()).map_or(VnetHeader::default(), |(start, at)| VnetHeader::partial(start, at))
+    let place = checksum::position(mbuf.bytes(), mbuf.wire_len());
+    place.map_or(VnetHeader::default(), |(start, at)| VnetHeader::partial(start, at))
 }
 
-/// Makes each frame one segment, and drops those that are longer than a buffer.
+/// Makes frames of more segments than are sent one, and drops those that are longer than a buffer.
 fn drop_chains(burst: &mut Burst, counters: &QueueCounters) {
     burst.retain(|mbuf| {
-        let single = mbuf.linearize();
-        if !single {
+        let fits = usize::from(mbuf.segments()) <= TX_SEGMENTS || mbuf.linearize();
+        if !fits {
             counters.lose(PortDrop::TxTooLong, 1);
         }
-        single
+        fits
     });
 }
 

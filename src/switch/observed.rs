@@ -21,6 +21,8 @@ impl Switch {
         now: Nanos,
         out: &mut TxBursts<F>,
     ) {
+        // Captures and traces are of whole packets.
+        burst.iter_mut().for_each(|frame| _ = frame.gather());
         self.observers.passed(Direction::Rx, ingress, burst, now);
         if self.observers.looks_at_each() {
             for frame in std::mem::take(burst) {

@@ -19,8 +19,13 @@ pub trait Frame: Sized {
     /// Removes `n` bytes at the front. False, and nothing changed, when there are not as many.
     fn shrink_front(&mut self, n: usize) -> bool;
     /// Makes the frame `length` bytes long: cuts its end, or appends unspecified bytes. False, and
-    /// nothing changed, when the buffer has no such room or the frame lies in several.
+    /// the frame unchanged, when the buffer has no such room.
     fn resize(&mut self, length: usize) -> bool;
+    /// Brings all of the frame into [`Self::bytes`], for work on more than headers. False, and
+    /// nothing changed, when they are not to be had in one buffer.
+    fn gather(&mut self) -> bool {
+        self.bytes().len() == self.wire_len()
+    }
     /// A copy in a buffer of its own, `None` when no buffer is to be had.
     fn duplicate(&self) -> Option<Self>;
     /// Nanoseconds for which the driver held it back after it had received it.

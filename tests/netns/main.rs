@@ -29,6 +29,7 @@ mod queues;
 mod rootless;
 mod routes;
 mod paths;
+mod segments;
 mod several;
 mod observers;
 mod traffic;

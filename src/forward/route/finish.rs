@@ -63,7 +63,7 @@ impl Route {
         let port = &self.ports[usize::from(hop.port)];
         let l3 = usize::from(phv.headers.l3);
         let long = packet_len(frame.bytes(), &phv.headers) > port.mtu as usize;
-        if long && !fragment::can_fragment(frame, &phv.headers, port.mtu) {
+        if long && !(frame.gather() && fragment::can_fragment(frame, &phv.headers, port.mtu)) {
             return Err(Error::TooBig(port.mtu));
         }
         rewrite(frame.bytes_mut(), l3, phv.headers.net, neighbour.mac, port.mac());
@@ -127,6 +127,8 @@ impl Route {
         let mac = self.ports.get(usize::from(phv.ingress))?.mac();
         let own = self.routes.load().ports.get(usize::from(phv.ingress))?;
         let (v4, v6) = (own.source4(), own.source6());
+        // What is quoted may be more than headers.
+        frame.gather();
         if !self.errors.take(self.now) {
             self.suppressed += 1;
             return None;

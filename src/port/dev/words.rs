@@ -23,6 +23,19 @@ pub(super) fn interface(name: &str, example: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
+pub(super) fn veth(arguments: &str) -> Result<Dev, String> {
+    let (name, rest) = arguments.split_once(',').unwrap_or((arguments, ""));
+    let (interface, mut cut) = (interface(name, "veth:veth0")?, false);
+    for word in words(rest) {
+        cut = match word {
+            "segments=whole" => false,
+            "segments=cut" => true,
+            _ => return Err(format!("`{word}`: expected segments=whole or segments=cut")),
+        };
+    }
+    Ok(Dev::Veth { interface, cut })
+}
+
 pub(super) fn xdp(arguments: &str) -> Result<Dev, String> {
     let (name, rest) = arguments.split_once(',').unwrap_or((arguments, ""));
     let (interface, mut queues, mut copy) = (interface(name, "xdp:eth0")?, None, false);
