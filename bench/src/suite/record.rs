@@ -100,8 +100,11 @@ fn explanation(group: Group) -> &'static str {
     }
 }
 
+/// The cells of a case.
+type Row = fn(&Measured, &[Measured]) -> Vec<String>;
+
 fn table(group: Group, rows: &[&Measured], all: &[Measured]) -> String {
-    let (columns, row): (&[&str], fn(&Measured, &[Measured]) -> Vec<String>) = match group {
+    let (columns, row): (&[&str], Row) = match group {
         Group::Forwarding => {
             (&["port", "huge pages", "cores", "forwards", "M packets/s", "÷ peer", "peer"], forwarding)
         }
@@ -312,6 +315,6 @@ mod tests {
     fn numbers_have_the_digits_that_they_need() {
         assert_eq!([1000, 100_000, 1_000_000, 1234].map(thousands), ["1 k", "100 k", "1 M", "1234"]);
         assert_eq!(rounded(&Spread { min: 0.2, median: 0.41, max: 0.6 }), "0.410 (0.200–0.600)");
-        assert_eq!([3.14, 250.4].map(micros), ["3.1", "250"]);
+        assert_eq!([3.12, 250.4].map(micros), ["3.1", "250"]);
     }
 }
