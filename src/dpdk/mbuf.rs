@@ -185,9 +185,9 @@ impl Mbuf {
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let mut next = Some(self.0);
         std::iter::from_fn(move || {
-            // SAFETY: a segment of our chain, which is valid while we own that; the iterator borrows
-            // it. Through this `Mbuf`, which is not dropped, only fields are read.
             let segment = ManuallyDrop::new(Self(next?));
+            // SAFETY: a pointer field, of a segment of our chain, which is valid while we own that;
+            // the iterator borrows it. This `Mbuf`, which is not dropped, only reads.
             next = NonNull::new(unsafe { segment.get::<*mut sys::rte_mbuf>(sys::WEIR_MBUF_NEXT) });
             // SAFETY: the segment's data, which nobody writes while the chain is borrowed.
             Some(unsafe { std::slice::from_raw_parts(segment.data_start(), usize::from(segment.data_len())) })
