@@ -316,7 +316,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     // All epochs have the values of the first that has some, or none.
     let values: Vec<_> =
         reports.iter().map(|(_, report)| &report.values).find(|of| !of.is_empty()).into_iter().flatten().collect();
-    let of_values: Vec<String> = values.iter().flat_map(|counts| value_headings(counts)).collect();
+    let of_values: Vec<String> = values.iter().flat_map(|counts| value_headings(counts, &values)).collect();
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
     let loops = reports.iter().any(|(_, report)| report.loops.is_some());
@@ -335,7 +335,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
         row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
-        row.extend(values.iter().flat_map(|of| value_row(report, of)));
+        row.extend((0..values.len()).flat_map(|place| value_row(report, place)));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -379,14 +379,20 @@ fn utilisation_row(report: &ProgramReport) -> [String; 2] {
     [output::grouped(packets), max_utilisation.map_or_else(|| "-".into(), output::percent)]
 }
 
-fn value_headings(ValueCounts { value, .. }: &ValueCounts) -> [String; 3] {
-    [format!(">packets of {value}"), ">largest p99".into(), "at".into()]
+/// The headings of one of these values.
+fn value_headings(of: &ValueCounts, all: &[&ValueCounts]) -> [String; 3] {
+    let ValueCounts { value, aggregation, flow_definition, .. } = of;
+    let mut name = (*value).to_owned();
+    if all.iter().filter(|other| other.value == *value).count() > 1 {
+        let flow = flow_definition.map(|flow| format!(", flow={flow}"));
+        name += &format!(", {aggregation}{}", flow.unwrap_or_default());
+    }
+    [format!(">packets of {name}"), ">largest p99".into(), "at".into()]
 }
 
-/// The cells of an epoch for a value of another one.
-fn value_row(report: &ProgramReport, of: &ValueCounts) -> [String; 3] {
-    let known = report.values.iter().find(|counts| (counts.value, counts.aggregation) == (of.value, of.aggregation));
-    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = known else {
+/// The cells of an epoch for the value at this place.
+fn value_row(report: &ProgramReport, place: usize) -> [String; 3] {
+    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = report.values.get(place) else {
         return ["0", "-", "-"].map(Into::into);
     };
     let largest = largest_p99.map_or_else(|| "-".into(), |number| values::number_text(unit, number));

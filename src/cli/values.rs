@@ -9,11 +9,13 @@ pub fn values_tables(values: &[Value]) -> String {
     values.iter().map(value_table).collect::<Vec<_>>().join("\n\n")
 }
 
-/// What a table is of: `queue, quantiles of each hop`.
+/// What a table is of: `queue, quantiles of each hop, flow=dst`.
 fn title(value: &Value) -> String {
     let of = if value.of_hops { "each hop" } else { "each packet's way" };
     let window = value.window_ns.map(|ns| format!(", over the last {}", latency::time(ns)));
-    format!("{}, {} of {of}{}", value.value, value.aggregation, window.unwrap_or_default())
+    let flow = value.flow_definition.as_ref().map(|flow| format!(", flow={flow}"));
+    let [flow, window] = [flow, window].map(Option::unwrap_or_default);
+    format!("{}, {} of {of}{flow}{window}", value.value, value.aggregation)
 }
 
 /// By how much numbers are off because packets carry them in few bits; nothing where they are exact.

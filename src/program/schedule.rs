@@ -74,22 +74,22 @@ struct Follower<T, F> {
     steps: Mutex<Shared<Steps<Arc<T>>>>,
     /// What was worked out, as long as a reader may have it, so that no reader is the last who does
     /// and frees it.
-    given: Mutex<Vec<Arc<T>>>,
+    retained: Mutex<Vec<Arc<T>>>,
 }
 
 impl<T, F> Follower<T, F> {
-    /// Something else was worked out. Frees what nobody reads any more.
-    fn gave(&self, derived: impl IntoIterator<Item = Arc<T>>) {
-        let mut given = self.given.hold();
-        given.retain(|derived| Arc::strong_count(derived) > 1);
-        given.extend(derived);
+    /// Retains what was worked out, and frees what nobody reads any more.
+    fn retain(&self, derived: impl IntoIterator<Item = Arc<T>>) {
+        let mut retained = self.retained.hold();
+        retained.retain(|derived| Arc::strong_count(derived) > 1);
+        retained.extend(derived);
     }
 }
 
 impl<P, T: Send + Sync, F: Fn(&P) -> T + Send + Sync> Follow<P> for Follower<T, F> {
     fn update(&self, from: u64, parameters: &P) {
         let derived = Arc::new((self.derive)(parameters));
-        self.gave([derived.clone()]);
+        self.retain([derived.clone()]);
         self.steps.hold().update(|steps| steps.add(from, derived));
     }
 }
@@ -153,7 +153,7 @@ impl<P: Program> Schedule<P> {
         let parameters = self.lock();
         let steps = Shared::new(parameters.current().map(|parameters| Arc::new(derive(parameters))));
         let (reader, all) = (steps.reader(), steps.current().all().cloned().collect());
-        let follower = Arc::new(Follower { derive, steps: Mutex::new(steps), given: Mutex::new(all) });
+        let follower = Arc::new(Follower { derive, steps: Mutex::new(steps), retained: Mutex::new(all) });
         let weak: Weak<Follower<_, _>> = Arc::downgrade(&follower);
         self.followers.hold().push(weak);
         Derived { steps: reader, _follower: follower }

@@ -25,6 +25,7 @@ pub mod loss;
 mod network;
 mod node;
 mod packet;
+mod queue;
 pub mod report;
 mod simulation;
 mod source;

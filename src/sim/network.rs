@@ -1,7 +1,5 @@
 //! The network: switches, the wires between them, and a virtual clock.
 
-use std::num::NonZeroU64;
-
 use arrayvec::ArrayVec;
 
 use super::addresses::Place;
@@ -11,13 +9,14 @@ use super::fault::{self, SwitchFaults};
 use super::ledger::Ledger;
 use super::node::Node;
 use super::packet::{Packet, Sent, Tag};
+use super::queue::LinkQueue;
 use super::source::Source;
 use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
 use super::{Setup, SimError, Victims};
 use crate::api::view::Counts;
 use crate::pisa::PortId;
-use crate::switch::{BURST, Backlog, Burst, TxBursts};
+use crate::switch::{BURST, Burst, TxBursts};
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 use crate::wire::{Frame, HeapFrame, ethertype};
@@ -32,9 +31,6 @@ pub struct Crossed {
     pub busy: u64,
 }
 
-/// Bits that a frame takes on a link beside its own: FCS, preamble and gap.
-const BITS_BESIDE: u64 = 24 * 8;
-
 pub struct Network {
     traffic: Traffic,
     nodes: Vec<Node>,
@@ -46,9 +42,8 @@ pub struct Network {
     burst: Burst<Packet>,
     pool: Vec<HeapFrame>,
     delay: Nanos,
-    /// Bits a second.
-    rate: Option<NonZeroU64>,
-    queue_timeout: Nanos,
+    /// Those before links that take packets at a rate.
+    queue: Option<LinkQueue>,
     epoch: Nanos,
     source: Source,
     /// Those of the last epochs, each at its number modulo theirs.
@@ -92,17 +87,15 @@ impl Network {
             ledger: is_faulty.then(Ledger::default),
             hops: 0,
             shims_at_hosts: 0,
-            rate: setup.rate.and_then(NonZeroU64::new),
-            queue_timeout: setup.queue_timeout,
+            queue: LinkQueue::of(setup),
             traffic,
             owners,
             delay,
             epoch,
         };
-        if let Some(rate) = network.rate {
-            let room = u128::from(setup.queue_timeout) * u128::from(rate.get()) / 8_000_000_000;
+        if let Some(queue) = network.queue {
             let replicas = network.nodes.iter_mut().flat_map(|node| &mut node.workers);
-            replicas.for_each(|replica| replica.set_queue_room(room.try_into().unwrap_or(u64::MAX)));
+            replicas.for_each(|replica| replica.set_queue_room(queue.room()));
         }
         network.tick();
         Ok(network)
@@ -233,18 +226,17 @@ impl Network {
     /// Packets that a switch takes at once. Where links have queues and a program needs to know them,
     /// each packet comes alone, with the queues as it finds them.
     fn together(&self, switch: u32, worker: usize) -> usize {
-        let alone = self.rate.is_some() && self.nodes[switch as usize].workers[worker].needs_queues();
+        let alone = self.queue.is_some() && self.nodes[switch as usize].workers[worker].needs_queues();
         if alone { 1 } else { BURST }
     }
 
-    /// Tells the switch what waits for the links behind its ports. Its queues have room for what a
-    /// link sends within the timeout.
+    /// Tells the switch what waits for the links behind its ports.
     fn tell_backlogs(&mut self, switch: u32, now: Nanos) {
+        let Some(queue) = self.queue else { return };
         let ports = self.traffic.addresses.of_switch(switch);
         for (own, wire) in (0..).zip(&mut self.wires[ports.start as usize..ports.end as usize]) {
-            let used = u128::from(wire.waits(now)) << 16;
-            let used = (used / u128::from(self.queue_timeout.max(1))) as u32;
-            self.tx_bursts.set_backlog(own, Backlog::of_share(wire.queued.len() as u32, used));
+            let waits = wire.waits(now);
+            self.tx_bursts.set_backlog(own, queue.backlog(wire.queued.len() as u32, waits));
         }
     }
 
@@ -330,14 +322,13 @@ impl Network {
             wire.lost += 1;
             return self.end(packet, Where::Link(port));
         }
-        if let Some(rate) = self.rate {
+        if let Some(queue) = self.queue {
             let waits = wire.waits(packet.tag.at);
-            if waits > self.queue_timeout {
+            if !queue.has_room(waits) {
                 wire.busy += 1;
                 return self.end(packet, Where::Busy(port));
             }
-            let bits = packet.wire_len() as u64 * 8 + BITS_BESIDE;
-            wire.free = packet.tag.at + waits + bits * 1_000_000_000 / rate;
+            wire.free = packet.tag.at + waits + queue.time(packet.wire_len() as u64);
             packet.tag.at = wire.free;
             wire.queued.push_back(wire.free);
         }

@@ -141,6 +141,8 @@ pub struct UtilisationCounts {
 pub struct ValueCounts {
     pub value: &'static str,
     pub aggregation: &'static str,
+    /// Which packets are one flow, as queries name it; null are those of one five-tuple.
+    pub flow_definition: Option<&'static str>,
     /// What its numbers count.
     pub unit: &'static str,
     pub flows: u64,
@@ -381,6 +383,7 @@ impl ValueCounts {
         Self {
             value: answers.value,
             aggregation: answers.aggregation,
+            flow_definition: answers.flow_definition,
             unit: answers.unit.name(),
             flows: answers.found as u64,
             samples: answers.flows.iter().map(|flow| flow.samples()).sum(),

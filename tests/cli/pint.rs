@@ -128,6 +128,50 @@ fn loops_are_none_where_there_are_none() {
     assert!(weir(words).stdout.contains("flows in loops"));
 }
 
+/// Queries for one value choose its hop by one hash, and those that ask switches for the same take
+/// their bits together; each has a table of its own.
+#[test]
+fn several_queries_ask_for_one_value() {
+    let hashes = |queries: &str| {
+        let document = weir(&format!("budget --program pint:queries={queries} --target tofino --json")).json();
+        let stages = document["stages"].as_array().unwrap().clone();
+        let hashes = stages.iter().flat_map(|stage| stage["hashes"].as_array().cloned().unwrap_or_default());
+        let names: Vec<_> = hashes.map(|hash| hash["name"].as_str().unwrap().to_owned()).collect();
+        (document["stages_used"].as_u64(), names)
+    };
+    let one = hashes("path:bits=4+latency:bits=4");
+    assert_eq!(hashes("path:bits=4+latency:bits=4+latency:bits=8+latency:bits=4:flow=dst"), one);
+    let (stages, mut names) = hashes("path:bits=4+latency:bits=4+latency:bits=4:aggregation=max");
+    let alike = |name: &String| name.ends_with("rounding alike");
+    assert_eq!((stages, names.iter().filter(|name| alike(name)).count()), (one.0, 2));
+    names.retain(|name| !alike(name));
+    assert_eq!(names, one.1);
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=4000");
+    let queries = "latency:bits=8+egress_port:bits=8+egress_port:bits=8:flow=dst+latency:bits=8:flow=src";
+    let words = format!("replay t.pcap --program pint:queries={queries} --top 3");
+    let document = files.weir(&format!("{words} --json")).json();
+    let answers = &document["programs"]["pint"];
+    let values = answers["values"].as_array().unwrap();
+    let names: Vec<_> = values.iter().map(|of| (of["value"].as_str().unwrap(), &of["flow_definition"])).collect();
+    assert_eq!(names, [("egress_port", &json!(null)), ("egress_port", &json!("dst")), ("latency", &json!("src"))]);
+    assert_eq!(answers["latencies"].as_array().unwrap().len(), 3);
+    let samples = |of: &serde_json::Value| of["told"][0]["told"][0]["samples"].as_u64().unwrap();
+    assert!(samples(&values[1]) >= samples(&values[0]) && samples(&values[0]) > 100, "{values:?}");
+    let text = files.weir(&words).stdout;
+    for title in [
+        "egress_port, frequent of each hop\n",
+        "egress_port, frequent of each hop, flow=dst\n",
+        "latency, quantiles of each hop, flow=src;",
+    ] {
+        assert!(text.contains(title), "{title}: {text}");
+    }
+    let words = "sim --topology line:3 --workload isp/uniform,flows=10,packets=4k,seed=4 --epochs 1 \
+                 --program pint:queries=queue:bits=5:to=60+queue:bits=5:to=60:aggregation=max:flow=dst";
+    let text = weir(words).stdout;
+    assert!(text.contains("packets of queue, quantiles") && text.contains("packets of queue, max, flow=dst"), "{text}");
+}
+
 /// The paper counts eight stages for the utilisation; they stand beside those of the path and of the
 /// latency.
 #[test]

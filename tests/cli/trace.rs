@@ -60,6 +60,11 @@ fn a_digest_before_and_after() {
         assert!(lines.iter().any(|other| other == line), "{line} in\n{text}");
     }
     assert!(!text.contains("does not measure"), "{text}");
+    let several = "latency:bits=4+latency:bits=4:aggregation=max+egress_port:bits=8+egress_port:bits=8:flow=dst";
+    let text = hex(&format!("--program pint:queries={several} --reproducible 7")).stdout;
+    for array in ["digest, latency:bits=4[0]", "digest, latency:bits=4:aggregation=max[4]", "digest, egress_port[8]"] {
+        assert!(text.contains(array), "{array} in\n{text}");
+    }
     let packet = hex("--program pint --reproducible 7 --json").json();
     let access = &packet["programs"][0]["egress_stages"][0][0];
     assert_eq!((&access["array"], &access["cell"]["before"]), (&"digest, path".into(), &"0x0000".into()));

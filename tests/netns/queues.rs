@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::paths::{EPOCH, Line, TRANSIT};
 use crate::common::{Controller, Host, eventually};
 
-const QUERIES: &str = "path:bits=8+queue:bits=8";
+/// A packet carries the path, and the queue of a hop or the longest one of its way.
+const QUERIES: &str = "path:bits=8+queue:bits=8:frequency=1/2+queue:bits=8:flow=dst:frequency=1/2\
+                       +queue:bits=8:aggregation=max:frequency=1/2";
 
 /// What is said of the hops of the pings from one host to another.
 fn hops<'a>(answer: &'a Value, from: &Host, to: &Host) -> Option<&'a Vec<Value>> {
@@ -44,6 +46,26 @@ fn a_queue_shows_at_its_hop() {
     assert!(found[1][2]["switch"] == "middle" && longest >= 8.0, "{found:?}");
     let others = found[0].iter().chain(found[1].iter().filter(|hop| hop["switch"] != "middle"));
     assert!(others.map(median).all(|other| other <= longest / 3.0), "{found:?}");
+    // So does the longest queue of a way, and what waits of all that is sent to the first host. An
+    // epoch without pings may have come since.
+    eventually("the queue of the way, and by host", || {
+        let answer = controller.ask("show values --last 60s --top 1000");
+        let [hops, of_host, of_way] = &answer["values"].as_array()?[..] else { panic!("{answer}") };
+        let asked = [hops, of_host, of_way].map(|of| (of["aggregation"].as_str(), of["flow_definition"].as_str()));
+        assert_eq!(asked, [(Some("quantiles"), None), (Some("quantiles"), Some("dst")), (Some("max"), None)]);
+        let of = |from: Option<&Host>, to: &Host, one: &&Value| {
+            let src = from.map_or(Value::Null, |from| from.address().into());
+            one["flow"]["src"] == src && one["flow"]["dst"] == to.address()
+        };
+        let told = |value: &Value, from: Option<&Host>, to: &Host| {
+            let flow = value["told"].as_array()?.iter().find(|one| of(from, to, one))?;
+            flow["told"].as_array().cloned()
+        };
+        let at_host = told(of_host, None, host1)?;
+        let slow = at_host.len() == 5 && at_host[2]["max"].as_f64()? >= 8.0;
+        let max = |from, to| told(of_way, Some(from), to)?[0]["max"].as_f64();
+        (slow && max(host2, host1)? >= 8.0 && max(host1, host2)? < max(host2, host1)?).then_some(())
+    });
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

@@ -1,7 +1,7 @@
 //! Properties of queues, flows and windows.
 
 use weir::pisa::hash::HashFamily;
-use weir::program::pint::query::Value;
+use weir::program::pint::query::{Query, Value};
 use weir::trace::Cdf;
 
 use super::flows::Arrival;
@@ -145,7 +145,8 @@ fn queries_share_a_digest_without_harm() {
     // The third flow is too short, and the last one stays in its pod.
     assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
     let shared = Shared::new(&tree, &HashFamily::reproducible(7));
-    let (path, latency) = (shared.scheme().path().unwrap(), shared.scheme().value(Value::Latency).unwrap());
+    let (path, latency) =
+        (shared.scheme().path().unwrap(), shared.scheme().value(&Query::new(Value::Latency)).unwrap());
     let ids: Vec<_> = identifiers(&tree).collect();
     let (mut asked, mut told) = (0, 0);
     for Kept { path: switches, packets } in &kept {
@@ -156,7 +157,8 @@ fn queries_share_a_digest_without_harm() {
             let [high, low] = packet.digest.to_be_bytes();
             assert_eq!(u16::from(low), path.digest(&coded, packet.identity));
             let latencies = (1..).zip(packet.latencies);
-            let code = latencies.fold(0, |code, (hop, time)| latency.encode(hop, packet.identity, time.into(), code));
+            let code =
+                latencies.fold(0, |code, (hop, time)| latency.code().encode(hop, packet.identity, time.into(), code));
             match shared.asks(packet.identity) {
                 true => asked += usize::from(high > 0),
                 false => assert_eq!(u16::from(high), code),

@@ -37,11 +37,10 @@ impl Bounds {
 
     /// What holds of the numbers of both.
     fn and(self, other: Self) -> Self {
-        let least = |one: f64, other: f64| one.min(other);
         Self {
             error: self.error.max(other.error),
             error_factor: self.error_factor.max(other.error_factor),
-            largest: self.largest.into_iter().chain(other.largest).reduce(least),
+            largest: self.largest.into_iter().chain(other.largest).reduce(f64::min),
             window_ns: self.window_ns.zip(other.window_ns).map(|(one, other)| one.max(other)),
         }
     }

@@ -24,6 +24,8 @@ pub struct Value {
     /// Both as queries name them.
     pub value: String,
     pub aggregation: String,
+    /// Which packets are one flow, as queries name it; null are those of one five-tuple.
+    pub flow_definition: Option<String>,
     /// What its numbers count: `ns`, `packets`, `share` (1 is all) or `port` (a port's number).
     pub unit: String,
     /// A packet tells of one hop; else of its whole way.
@@ -134,6 +136,7 @@ impl Value {
         Self {
             value: answers.value.into(),
             aggregation: answers.aggregation.into(),
+            flow_definition: answers.flow_definition.map(str::to_owned),
             unit: answers.unit.name().into(),
             of_hops: answers.of_hops,
             error: bounds.error,
@@ -148,17 +151,12 @@ impl Value {
     }
 }
 
-/// The value, and how its numbers come together.
-fn key(answers: &ValueAnswers) -> (&'static str, &'static str) {
-    (answers.value, answers.aggregation)
-}
-
 impl Values {
-    /// Names at most `top` flows of each value, of at least `threshold` samples.
+    /// Names at most `top` flows of each query, of at least `threshold` samples.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
         let mut newest = Vec::<&ValueAnswers>::new();
         for answers in selected.epochs.iter().rev().flat_map(|epoch| &epoch.values) {
-            if newest.iter().all(|known| key(known) != key(answers)) {
+            if newest.iter().all(|known| !known.is_of_same_query(answers)) {
                 newest.push(answers);
             }
         }
@@ -166,15 +164,16 @@ impl Values {
             let flow = |flow: &answers::FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
             let named = (top, threshold);
             let newest =
-                Newest::new(selected, |epoch| of_epoch(epoch, key(answers)), flow, answers::FlowValues::samples, named);
+                Newest::new(selected, |epoch| of_epoch(epoch, answers), flow, answers::FlowValues::samples, named);
             Value::new(answers, newest.bounds, newest.flows, &newest.named, newest.omitted_flows)
         };
         Self { covered: Covered::new(selected, lack), values: newest.iter().map(value).collect() }
     }
 }
 
-fn of_epoch<'e>(epoch: &'e EpochAnswers, of: (&str, &str)) -> Option<OfEpoch<'e, answers::FlowValues>> {
-    let answers = epoch.values.iter().find(|answers| key(answers) == of)?;
+/// What an epoch says of the same query as these answers.
+fn of_epoch<'e>(epoch: &'e EpochAnswers, of: &ValueAnswers) -> Option<OfEpoch<'e, answers::FlowValues>> {
+    let answers = epoch.values.iter().find(|answers| answers.is_of_same_query(of))?;
     let ValueAnswers { flows, found, evicted, lack, .. } = answers;
     Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: bounds(answers) })
 }
@@ -214,6 +213,8 @@ mod tests {
         ValueAnswers {
             value,
             aggregation: "quantiles",
+            flow_definition: None,
+            number: 0,
             unit: ValueUnit::Packets,
             of_hops: true,
             flows: flows.iter().map(flow).collect(),
@@ -248,6 +249,31 @@ mod tests {
         ];
         assert_eq!(found.values.iter().map(told).collect::<Vec<_>>(), expected);
         assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
+        // So are the queries for one value, by aggregation, by what is one flow, and by their order.
+        let of = |aggregation, flow_definition, number, port| ValueAnswers {
+            aggregation,
+            flow_definition,
+            number,
+            ..answers("queue", &[(port, 9, 1.0)])
+        };
+        let all = |port: u16| {
+            vec![of("max", None, 0, port), of("max", Some("dst"), 0, port + 1), of("max", Some("dst"), 1, port + 2)]
+        };
+        let mut others = all(3);
+        others.insert(1, of("sum", None, 0, 9));
+        let several = Selected { epochs: vec![epoch(1, all(1)), epoch(2, others)], first: 1, ..Selected::default() };
+        let ports = |value: &Value| {
+            let ports: Vec<_> = value.told.iter().map(|flow| flow.name.flow.sport.unwrap()).collect();
+            (value.aggregation.clone(), value.flow_definition.clone(), ports)
+        };
+        let dst = || Some("dst".to_owned());
+        let expected = [
+            ("max".to_owned(), None, vec![1, 3]),
+            ("sum".to_owned(), None, vec![9]),
+            ("max".to_owned(), dst(), vec![2, 4]),
+            ("max".to_owned(), dst(), vec![3, 5]),
+        ];
+        assert_eq!(Values::new(&several, 9, 0).values.iter().map(ports).collect::<Vec<_>>(), expected);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Values::new(&Selected { epochs, ..selected }, 2, 2);
         assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::parameters::Coding;
-use super::query::{Query, Value};
+use super::query::Value;
 use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
 use super::recorder::loops::LoopRecorder;
-use super::recorder::values::{self, ValueRecorder};
+use super::recorder::values::{self, OfQueries, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
@@ -72,12 +72,7 @@ impl PintAnalysis {
                 Some(loops) => loops.change(query),
                 None => LoopRecorder::new(query, room),
             });
-            let mut before = std::mem::take(&mut self.values);
-            let recorder = |query: &Query| match before.iter().position(|known| known.query().value == query.value) {
-                Some(place) => before.swap_remove(place).change(*query, room),
-                None => ValueRecorder::new(*query, room),
-            };
-            self.values = parameters.queries.0.iter().filter_map(recorder).collect();
+            self.values = values::change(std::mem::take(&mut self.values), &parameters.queries, room);
             (self.parameters, self.coding) = (Some(parameters.clone()), None);
         }
         if self.coding.is_none() {
@@ -214,14 +209,10 @@ impl Analysis for PintAnalysis {
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
-        let (mut latency, mut utilisation, mut others) = (None, None, Vec::new());
+        let mut told = OfQueries::default();
         for values in values {
             let answers = values.answers(turn, coding.as_ref(), &decoded, recorder, &lack);
-            match values.query().value {
-                _ if !values::has_task(values.query()) => others.push(answers),
-                Value::Latency => latency = Some(values::latency(answers)),
-                _ => utilisation = Some(values::utilisation(answers)),
-            }
+            told.add(values.query(), answers);
         }
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
@@ -229,7 +220,8 @@ impl Analysis for PintAnalysis {
         if let Some(plan) = later.or(held.then_some(id)) {
             self.waiting = Some(Waiting { epoch, plan, records });
         }
-        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, values: others, switches } }
+        let OfQueries { latency, utilisation, others: values } = told;
+        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, values, switches } }
     }
 
     /// Queries change when people change them.

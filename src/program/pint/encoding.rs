@@ -22,16 +22,8 @@
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
 
-use std::sync::Arc;
-
-use super::dataplane::{
-    CarriedSet, Checksum, Code, Coded, Fragments, Instance, Layer, Limits, MAX_CODED_HOPS, Part, Scheme,
-};
+use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Layer, Limits, MAX_CODED_HOPS};
 use super::hops::Hops;
-use super::loops::dataplane::LoopCode;
-use super::plan::Plan;
-use super::query::{PathCoding, Query, Value};
-use super::values::dataplane::ValueCode;
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
@@ -240,98 +232,6 @@ impl PartialEq for Code {
 /// that acts is uniform (reservoir sampling).
 pub(super) fn reservoir<const N: usize>() -> [u32; N] {
     std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
-}
-
-impl Scheme {
-    /// The codes of these queries, of which each value stands there once, by their plan. Parts of a
-    /// digest stand in the order of the queries, the first one in the lowest bits.
-    pub fn new(queries: &[Query], plan: &Plan, layers: &Layers, family: &HashFamily) -> Self {
-        let find = |value| queries.iter().find(|query| query.value == value);
-        let code = |query: &Query| {
-            let code = Code::new(query.bits, query.instances, layers, family);
-            let code = code.with_checksum(query.checksum);
-            Arc::new(if query.coding == PathCoding::Fragments { code.with_fragments() } else { code })
-        };
-        let path = find(Value::Path).map(code);
-        let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
-        let values: Vec<_> = queries.iter().filter_map(|query| ValueCode::new(query, family)).collect();
-        let place = |value| values.iter().position(|code| code.value == value).unwrap_or_default();
-        let set = |planned: &super::plan::Planned| {
-            let mut shift = 0;
-            let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
-                let bits = query.demand().bits;
-                let mask = u16::MAX >> (DIGEST_BITS - bits);
-                let part = Part { value: query.value, code: place(query.value), shift, mask };
-                shift += bits;
-                part
-            });
-            CarriedSet { last: planned.last, parts: carried.collect() }
-        };
-        let sets = plan.0.iter().map(set).collect();
-        let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
-        let set = chooses.argument(&0u32.to_be_bytes());
-        Self { sets, chooses, set, path, loops, values, family: family.clone() }
-    }
-
-    /// Number of sets of queries that packets carry.
-    pub fn sets(&self) -> usize {
-        self.sets.len()
-    }
-
-    /// The code of the path query, if there is one.
-    pub fn path(&self) -> Option<&Arc<Code>> {
-        self.path.as_ref()
-    }
-
-    /// The code of the query for this value, if there is one that has codes.
-    pub fn value(&self, value: Value) -> Option<&ValueCode> {
-        self.values.iter().find(|code| code.value == value)
-    }
-
-    /// The codes of all queries that have some.
-    pub fn values(&self) -> &[ValueCode] {
-        &self.values
-    }
-
-    /// The code of the loop query, if there is one.
-    pub fn loops(&self) -> Option<&LoopCode> {
-        self.loops.as_ref()
-    }
-
-    /// The hashes of a switch with this identifier.
-    pub fn switch(&self, id: u32) -> Coded {
-        let path = self.path.as_ref().map(|path| path.switch(id)).unwrap_or_default();
-        Coded { loops: self.loops.as_ref().map(|loops| loops.switch(id)), ..path }
-    }
-
-    /// A query's part of the digest of a packet that carries it.
-    pub fn part(&self, value: Value, identity: u32, digest: u16) -> Option<u16> {
-        let part = self.parts(identity).iter().find(|part| part.value == value)?;
-        Some(part.of(digest))
-    }
-
-    /// The checksum of the path that a packet took; `None` of one that carries none.
-    pub fn checksum(&self, identity: u32, digest: u16) -> Option<u16> {
-        self.path.as_ref()?.checksum(self.part(Value::Path, identity, digest)?)
-    }
-
-    /// The hop whose value a packet holds behind a path of `length` switches, and its code; `None`
-    /// of a packet that carries none.
-    pub fn read_hop(&self, value: Value, identity: u32, length: u8, digest: u16) -> Option<(usize, u16)> {
-        let code = self.part(value, identity, digest)?;
-        Some((self.value(value)?.writer(identity, length.into())?, code))
-    }
-}
-
-impl PartialEq for Scheme {
-    fn eq(&self, other: &Self) -> bool {
-        let loops = |scheme: &Self| scheme.loops.as_ref().map(|code| (code.bits(), code.threshold()));
-        self.sets == other.sets
-            && self.path == other.path
-            && loops(self) == loops(other)
-            && self.values == other.values
-            && self.family == other.family
-    }
 }
 
 /// A switch's identifier: the CRC-32 of its name, in one polynomial that all know.

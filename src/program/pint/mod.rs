@@ -58,6 +58,7 @@ mod recorder;
 mod replica;
 mod sample;
 pub mod samples;
+mod scheme;
 pub mod utilisation;
 pub mod values;
 mod window;
@@ -66,6 +67,7 @@ pub use analysis::PintAnalysis;
 pub use config::Config;
 pub use parameters::{PlanId, PlanParameters};
 pub use record::Digests;
+pub use scheme::CarriedValue;
 
 use query::{Queries, Query, Value};
 use record::Room;

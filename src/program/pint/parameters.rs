@@ -3,7 +3,7 @@
 
 use super::dataplane::Scheme;
 use super::encoding::{DIGEST_BITS, Layers};
-use super::plan::{Demand, MAX_QUERIES, Plan, PlanError};
+use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, Share};
 use super::query::{Queries, Query, Value};
 use super::{Config, Pint};
 use crate::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
@@ -38,17 +38,17 @@ impl PlanParameters {
         bitwise::crc(Polynomial::STANDARD[0], INIT, XOROUT, &self.encode())
     }
 
-    /// The query with this value.
+    /// The first query with this value.
     pub fn query(&self, value: Value) -> Option<Query> {
         self.queries.0.iter().find(|query| query.value == value).copied()
     }
 
-    /// Which queries packets carry together.
+    /// Which [codes](Queries::codes) packets carry together.
     ///
     /// # Errors
     /// If the budget has no room for all of them.
     pub fn plan(&self) -> Result<Plan, PlanError> {
-        let demands: Vec<Demand> = self.queries.0.iter().map(Query::demand).collect();
+        let demands: Vec<Demand> = self.queries.codes().iter().map(Query::demand).collect();
         Plan::new(&demands, self.budget)
     }
 
@@ -56,7 +56,7 @@ impl PlanParameters {
     /// one; such parameters are not valid.
     pub fn scheme(&self, hashes: &HashFamily) -> Scheme {
         let plan = self.plan().unwrap_or_else(|_| Plan(Vec::new()));
-        Scheme::new(&self.queries.0, &plan, &Layers::of_length(self.path_length), hashes)
+        Scheme::new(&self.queries.codes(), &plan, &Layers::of_length(self.path_length), hashes)
     }
 
     /// Checks the ranges, and that there is a plan.
@@ -69,7 +69,8 @@ impl PlanParameters {
 
     /// Names the queries that conflict, and those that would not.
     fn refuse(&self, error: &PlanError) -> ProgramError {
-        let name = |place: usize| self.queries.0[place].value.name();
+        let codes = self.queries.codes();
+        let name = |place: usize| self.queries.name(&Query { frequency: Share::ALL, ..codes[place] });
         let right = match error {
             PlanError::Number => error.to_string(),
             PlanError::TooLarge { query, bits, budget } => {
@@ -77,8 +78,12 @@ impl PlanParameters {
             }
             PlanError::Conflict { conflicting, budget, factor, fits } => {
                 let names = conflicting.queries().map(name).collect::<Vec<_>>().join(" and ");
-                let nearest = self.queries.0.iter().zip(fits);
-                let nearest = Queries(nearest.map(|(query, share)| Query { frequency: *share, ..*query }).collect());
+                let share = |query: &Query| {
+                    let place = codes.iter().position(|code| code.code() == query.code());
+                    place.map_or(query.frequency, |place| fits[place].min(query.frequency))
+                };
+                let nearest = self.queries.0.iter().map(|query| Query { frequency: share(query), ..*query });
+                let nearest = Queries(nearest.collect());
                 format!("within {budget} bits, where {names} fit with frequencies times {factor:.3}: {nearest}")
             }
         };

@@ -4,7 +4,8 @@
 //! `path:bits=8+latency:bits=8:frequency=15/16:space=100`. The configuration file and the command
 //! line have the same form.
 
-use std::borrow::Cow;
+mod queries;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -12,15 +13,16 @@ use std::str::FromStr;
 use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
 use super::encoding::DIGEST_BITS;
 use super::loops::{MAX_THRESHOLD, MIN_BITS};
-use super::plan::{Demand, MAX_QUERIES, Share};
+use super::plan::{Demand, Share};
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
 use super::values::Aggregation;
 use super::values::dataplane::Codes;
 use super::window::PARTS;
 use crate::program::answers::ValueUnit;
-use crate::text::{named, scaled, serde_as_text, short};
+use crate::text::{named, scaled, short};
 use crate::wire::{FiveTuple, Flow};
+pub use queries::Queries;
 
 named! {
     /// What a query asks for: a value of the switches (Table 1).
@@ -153,6 +155,22 @@ impl Query {
             window_ns: None,
             threshold: MAX_THRESHOLD,
             links: Links::default(),
+        }
+    }
+
+    /// The query as switches know it, without what is made of the digests alone. Queries that are
+    /// equal in this are one code, and share its bits of a packet.
+    #[must_use]
+    pub fn code(&self) -> Self {
+        let of_hops = || self.value.aggregations().iter().copied().find(|of| of.is_of_hops());
+        let aggregation = if self.aggregation.is_of_hops() { of_hops() } else { None };
+        Self {
+            aggregation: aggregation.unwrap_or(self.aggregation),
+            frequency: Share::ALL,
+            flow: FlowDefinition::default(),
+            space: None,
+            window_ns: None,
+            ..*self
         }
     }
 
@@ -347,57 +365,6 @@ impl fmt::Display for Query {
             write!(f, ":window={}", written(*window))?;
         }
         links.fmt(f)
-    }
-}
-
-/// The queries of a network, each value once, at most [`MAX_QUERIES`]. None stands for the path
-/// query of the other parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Queries(pub Vec<Query>);
-
-impl Queries {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-const EXAMPLE: &str = "path:bits=8+latency:bits=8:frequency=15/16:space=100";
-
-impl FromStr for Queries {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let queries = text.split('+').map(|query| query.trim().parse()).collect::<Result<Vec<Query>, _>>()?;
-        if queries.len() > MAX_QUERIES {
-            return Err(format!("there are at most {MAX_QUERIES} queries"));
-        }
-        let twice = queries.iter().enumerate().find(|(i, query)| queries[..*i].iter().any(|q| q.value == query.value));
-        match twice {
-            Some((_, query)) => Err(format!("{} is asked for twice", query.value.name())),
-            None => Ok(Self(queries)),
-        }
-    }
-}
-
-impl fmt::Display for Queries {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.iter().map(Query::to_string).collect::<Vec<_>>().join("+"))
-    }
-}
-
-serde_as_text!(Queries);
-
-impl schemars::JsonSchema for Queries {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Queries".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "examples": [EXAMPLE] })
     }
 }
 

@@ -5,6 +5,7 @@ pub mod hops;
 mod kept;
 pub mod loops;
 pub mod packets;
+mod switches;
 pub mod values;
 
 use std::borrow::Cow;
@@ -12,15 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::Config;
-use super::dataplane::{Code, Coded, Scheme};
-use super::encoding::switch_id;
-use super::inference::{Evidence, FragmentInference, Inference, Universe};
+use super::dataplane::Scheme;
 use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::program::answers::{Certainty, FlowName, FlowPath};
 use crate::wire::FiveTuple;
 use kept::Kept;
+use switches::{Decided, Switches};
 
 /// A flow, and the switch where it leaves the network.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,94 +95,6 @@ impl Known {
     fn is_due(&self) -> bool {
         self.certainty != Certainty::Sure && self.seen.len() >= self.worked_out + (self.worked_out / 8).max(1)
     }
-}
-
-/// The switches of the network, as far as they are known.
-struct Switches {
-    code: Arc<Code>,
-    names: Vec<Arc<str>>,
-    blind: Universe,
-    /// With the links that are configured, where there are any.
-    linked: Option<Universe>,
-}
-
-impl Switches {
-    fn new(code: &Arc<Code>, names: &BTreeSet<Arc<str>>, config: &Config) -> Self {
-        let names: Vec<_> = names.iter().cloned().collect();
-        let ids = || names.iter().map(|name| switch_id(name));
-        let place = |name: &str| names.binary_search_by(|other| (**other).cmp(name)).ok();
-        let pairs = config
-            .neighbours
-            .iter()
-            .flat_map(|(name, others)| others.iter().filter_map(move |other| Some([place(name)?, place(other)?])));
-        let pairs: Vec<_> = pairs.collect();
-        let linked = (!pairs.is_empty()).then(|| Universe::new(code, ids(), Some(&pairs)));
-        Self { blind: Universe::new(code, ids(), None), linked, code: code.clone(), names }
-    }
-
-    /// What the packets of a flow decide. A path that is decided has the checksum that its packets
-    /// carry.
-    fn infer(&self, route: &Route, hops: u8, seen: &[Seen]) -> Option<Decided> {
-        let found = match self.code.is_fragmented() {
-            true => self.by_fragments(&route.key.sink, hops, seen),
-            false => self.by_hashes(&route.key.sink, hops, seen),
-        };
-        let agrees = |path: &Decided| {
-            path.hops.contains(&None) || self.code.checksum_of(&self.coded(&path.hops)) == route.checksum()
-        };
-        found.filter(agrees)
-    }
-
-    /// What hashes decide, by the links if any path on them agrees.
-    fn by_hashes(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
-        let of = |universe| {
-            let mut inference = Inference::new(&self.code, universe, hops.into());
-            if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
-                inference.fix(hops.into(), place);
-            }
-            seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
-            let hops = inference.hops().map(|hop| hop.map(|place| self.names[place].clone())).collect();
-            let decided = Decided { hops, evidence: inference.evidence() };
-            Some(decided).filter(|_| !inference.is_contradicted())
-        };
-        self.linked.as_ref().and_then(of).or_else(|| of(&self.blind))
-    }
-
-    /// What fragments decide. A switch that is not known is called by its identifier.
-    fn by_fragments(&self, sink: &str, hops: u8, seen: &[Seen]) -> Option<Decided> {
-        let mut inference = FragmentInference::new(&self.code, hops.into());
-        inference.fix(hops.into(), switch_id(sink));
-        seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
-        let name = |id: u32| {
-            let known = self.blind.place(id).map(|place| self.names[place].clone());
-            known.unwrap_or_else(|| format!("{UNKNOWN}{id:08x}").into())
-        };
-        let decided =
-            Decided { hops: inference.hops().map(|id| id.map(name)).collect(), evidence: inference.evidence() };
-        Some(decided).filter(|_| !inference.is_contradicted())
-    }
-
-    /// The switches of a path that is known.
-    fn coded(&self, path: &[Option<Arc<str>>]) -> Vec<Coded> {
-        let known = |name: &str| {
-            let place = self.names.binary_search_by(|other| (**other).cmp(name)).ok()?;
-            self.blind.switch(place).cloned()
-        };
-        let unknown = |name: &str| {
-            let digits = name.strip_prefix(UNKNOWN).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-            self.code.switch(digits.unwrap_or_else(|| switch_id(name)))
-        };
-        path.iter().flatten().map(|name| known(name).unwrap_or_else(|| unknown(name))).collect()
-    }
-}
-
-/// Stands before the identifier of a switch whose name is not known.
-const UNKNOWN: &str = "0x";
-
-/// The switches that are decided on a path, and how well digests bear them out.
-struct Decided {
-    hops: Vec<Option<Arc<str>>>,
-    evidence: Evidence,
 }
 
 /// What a network has reported so far.
@@ -301,7 +213,8 @@ fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digest
     for (sink, record) in records {
         for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
             let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
-            for (checksum, seen) in by_checksum(&coding.scheme, Value::Path, seen) {
+            let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
+            for (checksum, seen) in by_checksum(&coding.scheme, carries, seen) {
                 let of_path = seen.iter().filter_map(|seen| path_part(&coding.scheme, seen));
                 let carriers = carriers.entry((key.clone(), stream.hops, checksum)).or_default();
                 carriers.extend(of_path);
@@ -311,14 +224,18 @@ fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digest
     carriers
 }
 
-/// Packets by the checksum of their path: those that carry this value, where packets have checksums,
-/// else all. Those without a checksum are among themselves.
-fn by_checksum<'a>(scheme: &Scheme, value: Value, seen: &'a [Seen]) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
+/// Packets by the checksum of their path: those that carry what is asked for, where packets have
+/// checksums, else all. Those without a checksum are among themselves.
+fn by_checksum<'a>(
+    scheme: &Scheme,
+    carries: impl Fn(&Seen) -> bool,
+    seen: &'a [Seen],
+) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
     if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
         return [(None, seen.into())].into_iter().collect();
     }
     let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
-    for seen in seen.iter().filter(|seen| scheme.part(value, seen.identity, seen.digest).is_some()) {
+    for seen in seen.iter().filter(|seen| carries(seen)) {
         let checksum = scheme.checksum(seen.identity, seen.digest);
         parts.entry(checksum).or_default().to_mut().push(*seen);
     }
@@ -327,7 +244,7 @@ fn by_checksum<'a>(scheme: &Scheme, value: Value, seen: &'a [Seen]) -> BTreeMap<
 
 /// A packet with the path's part of its digest alone; `None` of one that does not carry the path.
 fn path_part(scheme: &Scheme, seen: &Seen) -> Option<Seen> {
-    let digest = scheme.part(Value::Path, seen.identity, seen.digest)?;
+    let digest = scheme.path_part(seen.identity, seen.digest)?;
     Some(Seen { digest, ..*seen })
 }
 
@@ -366,7 +283,7 @@ fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
     let mut given_up = 0;
     let decided = loop {
         let rest = &known.seen[given_up..];
-        if let Some(decided) = switches.infer(route, known.hops, rest) {
+        if let Some(decided) = switches.infer(&route.key.sink, route.checksum(), known.hops, rest) {
             break decided;
         }
         if rest.len() < 2 {

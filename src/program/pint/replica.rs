@@ -217,7 +217,7 @@ impl Dataplane for Replica {
     fn needs(&self) -> Needs {
         let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
         let asked = self.plans.iter().flat_map(|plan| plan.prepared.coding.scheme.values());
-        asked.fold(needs, |needs, code| match code.value {
+        asked.fold(needs, |needs, code| match code.query.value {
             Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
             Value::IngressTime => needs | Needs::HELD,
             Value::Latency => needs | Needs::LATENCY,
@@ -252,7 +252,7 @@ impl Dataplane for Replica {
             let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
             let output = format!("switch {hops} of its way, the digest is {:#06x}", phv.digest);
             let cell = CellTrace { slot: part.shift, before, after, output };
-            let array = format!("digest, {}", part.value.name());
+            let array = format!("digest, {}", scheme.name(part));
             probe.access(AccessTrace { array, hash_bits: 0, cell: Some(cell) });
         }
     }

@@ -46,7 +46,8 @@ fn a_sink_reads_what_the_hop_wrote() {
         let config = config(queries);
         let scheme = config.scheme(&HashFamily::reproducible(7));
         let switches: Vec<_> = (1..=9).map(|id| scheme.switch(id)).collect();
-        let codes = scheme.value(Value::Latency).unwrap().codes();
+        let value = scheme.value(&config.parameters().query(Value::Latency).unwrap()).unwrap();
+        let codes = value.code().codes();
         let mut carriers = 0;
         for identity in 0..4000 {
             let latency = |hop: usize| 1000 << hop;
@@ -54,13 +55,13 @@ fn a_sink_reads_what_the_hop_wrote() {
                 let measured = Measured { hop, identity, latency_ns: latency(hop.into()), ..Measured::default() };
                 scheme.encode(switch, measured, digest)
             });
-            let Some((hop, code)) = scheme.read_hop(Value::Latency, identity, 9, digest) else { continue };
+            let Some((hop, code)) = value.hop(identity, 9, digest) else { continue };
             let off = codes.number(Value::Latency, code) / f64::from(latency(hop));
             let (_, factor) = codes.errors(Value::Latency);
             assert!(off.max(1.0 / off) <= factor + 1e-3, "hop {hop}: {off}");
             carriers += 1;
             // The path's part is what the path alone would have.
-            if let Some(part) = scheme.part(Value::Path, identity, digest) {
+            if let Some(part) = scheme.path_part(identity, digest) {
                 assert_eq!(part, scheme.path().unwrap().digest(&switches, identity));
             }
         }

@@ -123,6 +123,7 @@ proptest! {
     ) {
         let (config, family) = (config(queries), HashFamily::reproducible(seed % 8));
         let scheme = config.parameters().scheme(&family);
+        let value = scheme.value(&config.parameters().query(Value::Utilisation).unwrap()).unwrap();
         let (scale, program) = (Scale::new(bits), ProgramConfig::new::<Pint>(config));
         let mut switches: Vec<_> = (1..=hops).map(|hop| {
             let mut replica = program.build(&family).unwrap();
@@ -149,7 +150,7 @@ proptest! {
                 let (truth, after) = switch.send(phv);
                 (busiest, digest) = (busiest.max(truth), after);
             }
-            let Some(code) = scheme.part(Value::Utilisation, identity, digest) else { continue };
+            let Some(code) = value.part(identity, digest) else { continue };
             carriers += 1;
             let exact = busiest.clamp(SMALLEST, LARGEST);
             let (off, factor) = (scale.decode(code as u8) / exact, scale.error_factor());

@@ -1,23 +1,24 @@
 //! Values of switches as packets tell of them: against a naive switch with real numbers, by
 //! statistics, and in networks whose queues and ports are known.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{FlowValues, ValueAnswers};
+use weir::program::answers::{FlowName, FlowValues, ValueAnswers};
 use weir::program::pint::query::{Query, Value};
 use weir::program::pint::values::Aggregation;
 use weir::program::pint::values::dataplane::ValueCode;
 use weir::program::pint::{Config, Pint};
 use weir::program::{Needs, Program, ProgramConfig, Schedule};
-use weir::sim::Simulation;
+use weir::sim::{EpochReport, Simulation};
 use weir::switch::{PortInfo, Role, Switch, Telemetry};
 use weir::telemetry::epoch::EpochClock;
 use weir::trace::SplitMix64;
-use weir::wire::{Headers, Net, Shim};
+use weir::wire::{Flow, Headers, Net, Shim};
 
 use super::network::setup;
 
@@ -118,6 +119,19 @@ const QUERIES: [&str; 9] = [
     "egress_port:bits=3",
 ];
 
+/// Several queries on one value. Of some a packet has room for a part alone.
+const SEVERAL: [&str; 7] = [
+    "queue:bits=5:to=900+queue:bits=5:aggregation=max:to=900+queue:bits=6:aggregation=sum:to=1000",
+    "path:bits=3+queue:bits=4:aggregation=min:from=4:to=900+queue:bits=4:aggregation=max:from=4:to=900",
+    "egress_port:bits=8+egress_port:bits=8:flow=dst+ingress_port:bits=8",
+    "congestion:bits=6+path:bits=4+congestion:bits=6:flow=src:space=400:window=1s+congestion:bits=6:aggregation=max",
+    "queue:bits=8+queue:bits=8:aggregation=frequent:flow=pair+queue:bits=3:to=60+queue:bits=5:to=60",
+    "queue:bits=8:frequency=1/2+queue:bits=8:aggregation=max:frequency=1/2\
+     +queue:bits=8:aggregation=frequent:frequency=3/4+ingress_port:bits=8:frequency=1/2",
+    "queue:bits=12:frequency=1/4+queue:bits=12:aggregation=max:frequency=1/4+queue:bits=12:aggregation=min:frequency=1/4\
+     +queue:bits=12:aggregation=sum:frequency=1/4",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -150,6 +164,54 @@ proptest! {
             let shift = if beside { 3 } else { 0 };
             let part = u32::from(digest) >> shift & ((1 << query.bits) - 1);
             prop_assert_eq!(part, naive.way(identity, &values), "{} {:?}", text, values);
+        }
+    }
+
+    /// Of several queries on one value each has what it has alone, in bits of its own or in those of
+    /// the queries that ask switches for the same; packets that do not carry it tell nothing.
+    #[test]
+    fn queries_on_one_value_are_those_of_naive_switches(
+        text in prop::sample::select(SEVERAL.to_vec()), seed in 0..4u64,
+        hops in prop::collection::vec((0..16u32, any::<u16>()), 1..20), identities in prop::collection::vec(any::<u32>(), 40),
+    ) {
+        let (config, family) = (config(text), HashFamily::reproducible(seed));
+        // The queries of which each has bits of its own: none before it asks switches for the same.
+        let queries = &config.queries.0;
+        let asked = |query: &Query| (query.value, query.bits, query.range.to, match query.aggregation {
+            Aggregation::Frequent => Aggregation::Quantiles,
+            other => other,
+        });
+        let is_own = |place: &usize| queries[..*place].iter().all(|query| asked(query) != asked(&queries[*place]));
+        let own: Vec<_> = (0..queries.len()).filter(is_own).map(|place| &queries[place]).collect();
+        let naive: Vec<_> = queries.iter().map(|query| Naive::new(*query, &family)).collect();
+        let q = Global::new([0, 1, 2, 3].map(|i| family.derive("pint/plan", i)));
+        let (plan, scheme) = (config.parameters().plan().unwrap(), config.parameters().scheme(&family));
+        let program = ProgramConfig::new::<Pint>(config.clone());
+        let mut replica = program.build(&family).unwrap();
+        replica.name_switch("s");
+        replica.allocate();
+        let values: Vec<_> = hops.iter().map(|(shift, value)| (u32::from(*value) >> shift) % 256).collect();
+        for identity in identities {
+            let mut digest = 0xffff;
+            for (hop, number) in (1..).zip(&values) {
+                let last = usize::from(hop) == values.len();
+                let phv = phv(Value::Queue, *number, hop, last, identity, digest);
+                let number = *number as u16;
+                let mut phv = Phv { queue_used: number, ingress: number, egress: number, ..phv };
+                replica.egress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
+                digest = phv.digest;
+            }
+            let set = plan.set(q.join(q.packet(&identity.to_be_bytes()), q.argument(&0u32.to_be_bytes())));
+            for (naive, query) in naive.iter().zip(queries).filter(|(_, query)| query.value != Value::Path) {
+                let place = own.iter().position(|other| asked(other) == asked(query)).unwrap();
+                let bits = |place: usize| if set.contains(place) { own[place].bits } else { 0 };
+                let shift = (0..place).map(bits).sum::<u32>();
+                let part = u32::from(digest) >> shift & ((1 << query.bits) - 1);
+                let expected = set.contains(place).then(|| naive.way(identity, &values));
+                prop_assert_eq!(set.contains(place).then_some(part), expected, "{} of {} {:?}", query, text, values);
+                let read = scheme.value(query).unwrap().part(identity, digest);
+                prop_assert_eq!(read.map(u32::from), expected, "{} of {}", query, text);
+            }
         }
     }
 
@@ -309,29 +371,90 @@ fn ports_are_those_of_the_links() {
     }
 }
 
+/// A network whose first switches have queues after an epoch of these queries: the answers, the
+/// report, and the packets of one direction.
+fn with_queues(queries: &str) -> (Vec<ValueAnswers>, EpochReport, f64) {
+    let config = Config { packets: 1 << 14, ..config(queries) };
+    let mut setup = setup("line:4", "isp/uniform,flows=12,packets=12000,seed=6", config);
+    // One direction has a ninth more than the links take, so that the room of 28 ms is not full.
+    (setup.epoch, setup.transit, setup.queue_timeout) = (200_000_000, 88_000_000, 28_000_000);
+    let mut probe = Simulation::new(&setup).unwrap();
+    probe.epoch(&setup.workload, None);
+    let generation = probe.network().generation(0);
+    let mut sent = [0u64; 2];
+    generation.flows.iter().for_each(|flow| sent[usize::from(flow.src < flow.dst)] += u64::from(flow.sent));
+    // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
+    let bytes = u64::from(generation.packet_bytes) + 6 + 24;
+    let most = sent.into_iter().max().unwrap();
+    setup.rate = Some(most * bytes * 8 * 5 * 9 / 10);
+    let mut simulation = Simulation::new(&setup).unwrap();
+    simulation.epoch(&setup.workload, None);
+    let report = simulation.finish().pop().unwrap();
+    assert_eq!(report.lost_packets, 0, "{report:?}");
+    (simulation.last(0).unwrap().values.clone(), report, most as f64)
+}
+
+/// The mean over all packets of whole ways.
+fn mean(answers: &ValueAnswers) -> f64 {
+    let told: Vec<_> = answers.flows.iter().map(|flow| &flow.told[0]).collect();
+    let samples: u64 = told.iter().map(|told| told.samples).sum();
+    told.iter().map(|told| told.mean.unwrap().mean * told.samples as f64).sum::<f64>() / samples as f64
+}
+
+/// Several queries on one value have answers of their own: by hop and by whole way, of flows and of
+/// all that is sent to one host.
+#[test]
+fn queries_on_one_value_have_their_own_answers() {
+    let queries = "path:bits=8:frequency=1/3+queue:bits=8:to=4000:frequency=1/3\
+                   +queue:bits=8:to=4000:aggregation=max:frequency=1/3+queue:bits=8:to=4000:flow=dst:frequency=1/3\
+                   +queue:bits=8:to=4000:aggregation=sum:frequency=1/3+queue:bits=8:to=4000:aggregation=min:frequency=1/3";
+    let (answers, report, most) = with_queues(queries);
+    let [hops, max, of_host, sum, min] = &answers[..] else { panic!("{answers:?}") };
+    assert!(answers.iter().all(|of| of.value == "queue" && of.evicted == 0 && of.lack.is_empty()), "{answers:?}");
+    let names = [hops, max, of_host, sum, min].map(|of| (of.aggregation, of.flow_definition));
+    let quantiles = "quantiles";
+    assert_eq!(names, [(quantiles, None), ("max", None), (quantiles, Some("dst")), ("sum", None), ("min", None)]);
+    // What the first switch had, and the others nearly nothing.
+    let means = [max, sum, min].map(mean);
+    assert!(means[0] > 0.02 * most && (means[1] - means[0]).abs() < 0.1 * means[0] && means[2] <= 1.0, "{means:?}");
+    let later = |of: &ValueAnswers| {
+        of.flows
+            .iter()
+            .flat_map(|flow| &flow.told[1..])
+            .filter_map(|told| told.quantiles)
+            .map(|of| of.max)
+            .fold(0.0, f64::max)
+    };
+    let first = |of: &ValueAnswers| {
+        of.flows.iter().filter_map(|flow| flow.told[0].quantiles).map(|of| of.max).fold(0.0, f64::max)
+    };
+    for of in [hops, of_host] {
+        assert!((0.08..0.12).contains(&(first(of) / most)) && later(of) <= 2.0, "{} {}", first(of), later(of));
+    }
+    // Both are made of the same packets.
+    let sums = |of: &ValueAnswers| {
+        let mut sums = BTreeMap::<_, u64>::new();
+        for flow in &of.flows {
+            let FlowName::Flow(Flow { dst, .. }) = flow.flow else { panic!("{flow:?}") };
+            *sums.entry((dst, flow.sink.clone(), flow.told.len())).or_default() += flow.samples();
+        }
+        sums
+    };
+    assert_eq!(sums(hops), sums(of_host));
+    assert!(of_host.flows.len() < hops.flows.len(), "{} of {}", of_host.flows.len(), hops.flows.len());
+    let counts = &report.programs["pint"].values;
+    let found: Vec<_> = counts.iter().map(|of| (of.aggregation, of.flow_definition)).collect();
+    assert_eq!(found, names);
+}
+
 /// Where links are slower than what hosts send, the queue is at the first switch: it shows there and
 /// only there, as long as it becomes; and on the whole way, in its share of the room.
 #[test]
 fn a_queue_shows_where_it_builds_up() {
     let run = |queries: &str| {
-        let config = Config { packets: 1 << 14, ..config(queries) };
-        let mut setup = setup("line:4", "isp/uniform,flows=12,packets=12000,seed=6", config);
-        // One direction has a ninth more than the links take, so that the room of 28 ms is not full.
-        (setup.epoch, setup.transit, setup.queue_timeout) = (200_000_000, 88_000_000, 28_000_000);
-        let mut probe = Simulation::new(&setup).unwrap();
-        probe.epoch(&setup.workload, None);
-        let generation = probe.network().generation(0);
-        let mut sent = [0u64; 2];
-        generation.flows.iter().for_each(|flow| sent[usize::from(flow.src < flow.dst)] += u64::from(flow.sent));
-        // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
-        let bytes = u64::from(generation.packet_bytes) + 6 + 24;
-        let most = sent.into_iter().max().unwrap();
-        setup.rate = Some(most * bytes * 8 * 5 * 9 / 10);
-        let mut simulation = Simulation::new(&setup).unwrap();
-        simulation.epoch(&setup.workload, None);
-        let report = simulation.finish().pop().unwrap();
-        assert_eq!(report.lost_packets, 0, "{report:?}");
-        (only(&simulation), report, most as f64)
+        let (mut answers, report, most) = with_queues(queries);
+        assert_eq!(answers.len(), 1);
+        (answers.remove(0), report, most)
     };
     let (answers, report, most) = run("path:bits=8+queue:bits=8:to=4000");
     let first = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap());
@@ -345,12 +468,7 @@ fn a_queue_shows_where_it_builds_up() {
     // On the whole way: what the first switch had, and the others nearly nothing.
     let means: Vec<_> = ["max", "sum", "min"]
         .iter()
-        .map(|aggregation| {
-            let (answers, _, _) = run(&format!("queue:bits=8:to=4000:aggregation={aggregation}"));
-            let told: Vec<_> = answers.flows.iter().map(|flow| &flow.told[0]).collect();
-            let samples: u64 = told.iter().map(|told| told.samples).sum();
-            told.iter().map(|told| told.mean.unwrap().mean * told.samples as f64).sum::<f64>() / samples as f64
-        })
+        .map(|aggregation| mean(&run(&format!("queue:bits=8:to=4000:aggregation={aggregation}")).0))
         .collect();
     assert!(means[0] > 0.02 * most && (means[1] - means[0]).abs() < 4.0 && means[2] <= 1.0, "{means:?}");
     // A packet waits for up to 22 ms, and there is room for 28 ms.

@@ -153,7 +153,8 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
                 let alone = alone(carrier.bits, &family);
                 let shared = Shared::new(&tree, &family);
                 let scheme = if carrier.shared { shared.scheme() } else { &alone };
-                let codes = scheme.value(Value::Latency).expect("the query is there").codes();
+                let latency = scheme.value(&query(Value::Latency, carrier.bits)).expect("the query is there");
+                let codes = latency.code().codes();
                 let of_flow = |kept: &Kept| {
                     let told = |number: usize| {
                         let packet = &kept.packets[number];
@@ -165,7 +166,7 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
                                 scheme.encode(&scheme.switch(0), measured, digest)
                             }),
                         };
-                        scheme.read_hop(Value::Latency, packet.identity, MAX_HOPS as u8, digest)
+                        latency.hop(packet.identity, MAX_HOPS as u8, digest)
                     };
                     errors(kept, packets, carrier.bits, told, |code| codes.number(Value::Latency, code))
                 };
@@ -288,7 +289,7 @@ fn needed(run: &Run, alone: Option<[u32; 2]>) -> Needed {
         for start in (0..STARTS).map(|start| start * STEP) {
             let mut inference = Inference::new(code, &universe, MAX_HOPS);
             let decided = (1..).zip(&kept.packets[start..]).find_map(|(number, packet)| {
-                let carried = || shared.scheme().part(Value::Path, packet.identity, packet.digest).unwrap_or_default();
+                let carried = || shared.scheme().path_part(packet.identity, packet.digest).unwrap_or_default();
                 let digest = if alone.is_some() { code.digest(&coded, packet.identity) } else { carried() };
                 inference.add(packet.identity, digest);
                 Some((number, inference.path()?))

@@ -3,7 +3,9 @@ use super::*;
 #[test]
 fn queries_are_read_as_they_are_written() {
     for text in [
-        EXAMPLE,
+        "path:bits=8+latency:bits=8:frequency=15/16:space=100",
+        "latency:bits=8+latency:bits=8:aggregation=max+latency:bits=8:flow=dst+latency:bits=8:flow=dst:window=10s",
+        "utilisation:bits=8:rate=1Gbps+utilisation:bits=4:aggregation=quantiles:rate=1Gbps+path:bits=4",
         "path:bits=4:instances=2:flow=dst",
         "path:bits=5:instances=2:checksum=6:flow=pair",
         "path:bits=4:instances=2:coding=fragments:checksum=6",
@@ -21,6 +23,35 @@ fn queries_are_read_as_they_are_written() {
     }
     let queries: Queries = "latency : frequency=50% + path:bits=1".parse().unwrap();
     assert_eq!(queries.to_string(), "latency:bits=8:frequency=1/2+path:bits=1");
+}
+
+/// Queries that ask switches for the same are one code, with the largest of their frequencies; what
+/// is made of the digests does not matter to switches.
+#[test]
+fn queries_that_ask_for_the_same_are_one_code() {
+    for (queries, codes) in [
+        ("egress_port:bits=8+egress_port:bits=8:flow=dst", "egress_port:bits=8"),
+        (
+            "queue:bits=8:frequency=1/4+path:bits=4+queue:bits=8:aggregation=frequent:frequency=1/2:space=100",
+            "queue:bits=8:frequency=1/2+path:bits=4",
+        ),
+        (
+            "latency:bits=8:window=1s:frequency=1/2+latency:bits=8:frequency=1/4:flow=src",
+            "latency:bits=8:frequency=1/2",
+        ),
+        (
+            "utilisation:bits=8:aggregation=quantiles+utilisation:bits=8+utilisation:bits=8:flow=pair",
+            "utilisation:bits=8:aggregation=quantiles+utilisation:bits=8",
+        ),
+        ("queue:bits=8+queue:bits=8:to=100+queue:bits=7", "queue:bits=8+queue:bits=8:to=100+queue:bits=7"),
+        (
+            "queue:bits=8:aggregation=max+queue:bits=8:aggregation=min",
+            "queue:bits=8:aggregation=max+queue:bits=8:aggregation=min",
+        ),
+    ] {
+        let found = Queries(queries.parse::<Queries>().unwrap().codes());
+        assert_eq!(found.to_string(), codes, "{queries}");
+    }
 }
 
 #[test]
@@ -41,7 +72,17 @@ fn wrong_queries_say_what_would_be_right() {
         "\"paths\": a query is one of path, latency, loops, utilisation, \
          ingress_port, egress_port, ingress_time, queue, congestion"
     );
-    assert_eq!(refused("path+path:bits=3"), "path is asked for twice");
+    let why = "the names of the switches of other queries follow from one";
+    assert_eq!(refused("path+path:bits=3"), format!("path is asked for twice: {why}"));
+    let why = "the shim has one counter for its threshold";
+    assert_eq!(refused("loops+path:bits=8+loops:flow=dst"), format!("loops is asked for twice: {why}"));
+    let twice = refused("queue:bits=4:aggregation=max+queue+queue:bits=4:aggregation=max:frequency=1/2");
+    assert_eq!(twice, "queue:bits=4:aggregation=max is asked for twice");
+    let links = "utilisation has one rate and one period: a switch keeps one utilisation of a link";
+    assert_eq!(refused("utilisation+utilisation:aggregation=min:rate=1Gbps"), links);
+    assert_eq!(refused(&["queue"; 9].map(|queue| queue.to_owned()).join("+")), "queue is asked for twice");
+    let nine: Vec<_> = (1..=9).map(|bits| format!("congestion:bits={bits}")).collect();
+    assert_eq!(refused(&nine.join("+")), "there are at most 8 queries");
     assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
     assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
     assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");

@@ -143,7 +143,8 @@ impl HopRecorder {
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
     ) -> Vec<FlowValues> {
-        let Query { value, space, flow, window_ns, .. } = self.meaning.query;
+        let Some(value) = coding.scheme.value(self.query()) else { return Vec::new() };
+        let Query { space, flow, window_ns, .. } = self.meaning.query;
         let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
         let of_part = Query { space, ..self.meaning.query };
         let checksum = coding.parameters.query(Value::Path).map_or(0, |path| path.checksum);
@@ -162,7 +163,8 @@ impl HopRecorder {
             let ways = streams.flat_map(|(stream, seen)| {
                 let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
                 let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-                by_checksum(&coding.scheme, value, seen).into_iter().map(way)
+                let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
+                by_checksum(&coding.scheme, carries, seen).into_iter().map(way)
             });
             for (way, seen) in ways {
                 let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
@@ -181,7 +183,7 @@ impl HopRecorder {
                     let part = window.part(*time_ns);
                     // Of a packet that was doubled the first copy counts.
                     if span.contains(&part)
-                        && let Some((hop, code)) = coding.scheme.read_hop(value, *identity, hops, *digest)
+                        && let Some((hop, code)) = value.hop(*identity, hops, *digest)
                         && let Some(parts) = known.hops.get_mut(hop - 1)
                         && identities.insert(*identity)
                     {

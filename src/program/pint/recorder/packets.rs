@@ -67,12 +67,13 @@ impl PacketRecorder {
     /// packets make place.
     fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowValues> {
         let query = self.meaning.query;
+        let Some(value) = coding.scheme.value(&query) else { return Vec::new() };
         let mut flows = Kept::<Key, Samples>::new(self.room, Samples::number);
         let mut identities = HashSet::new();
         for (sink, record) in records {
             for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
                 let key = Key { flow: query.flow.key(stream.flow), sink: sink.clone() };
-                let code = |seen: &Seen| coding.scheme.part(query.value, seen.identity, seen.digest);
+                let code = |seen: &Seen| value.part(seen.identity, seen.digest);
                 identities.clear();
                 // Of a packet that was doubled the first copy counts.
                 let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));

@@ -10,7 +10,8 @@ use crate::program::answers::{
     UtilisationAnswers, ValueAnswers, ValueUnit,
 };
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::query::{Query, Value};
+use crate::program::pint::plan::Share;
+use crate::program::pint::query::{FlowDefinition, Queries, Query, Value};
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
 use crate::program::pint::values::Aggregation;
@@ -57,11 +58,13 @@ impl Meaning {
             let place = |flow: &FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
             b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
         });
-        let Query { value, aggregation, window_ns, .. } = self.query;
+        let Query { value, aggregation, flow, window_ns, .. } = self.query;
         let (error, error_factor) = self.codes.errors_of(value, roundings);
         ValueAnswers {
             value: value.name(),
             aggregation: aggregation.name(),
+            flow_definition: (flow != FlowDefinition::default()).then(|| flow.name()),
+            number: 0,
             unit: self.unit,
             of_hops: aggregation.is_of_hops(),
             found: flows.len(),
@@ -128,14 +131,50 @@ impl ValueRecorder {
     }
 }
 
-/// Whether the answers are those of a task of its own.
-pub fn has_task(query: &Query) -> bool {
-    let own = [(Value::Latency, Aggregation::Quantiles), (Value::Utilisation, Aggregation::Max)];
-    own.contains(&(query.value, query.aggregation))
+/// The recorders of these queries. Each goes on from that of the same query, or else from one for the
+/// same value that no query goes on from.
+pub fn change(before: Vec<ValueRecorder>, queries: &Queries, room: usize) -> Vec<ValueRecorder> {
+    let mut before: Vec<_> = before.into_iter().map(Some).collect();
+    let mut take = |is_like: &dyn Fn(&Query) -> bool| {
+        before.iter_mut().find(|known| known.as_ref().is_some_and(|known| is_like(known.query())))?.take()
+    };
+    let rest = |query: &Query| Query { frequency: Share::ALL, ..*query };
+    let same: Vec<_> = queries.0.iter().map(|query| take(&|known| rest(known) == rest(query))).collect();
+    let recorder = |(query, same): (&Query, Option<ValueRecorder>)| match same
+        .or_else(|| take(&|known| known.value == query.value))
+    {
+        Some(known) => known.change(*query, room),
+        None => ValueRecorder::new(*query, room),
+    };
+    queries.0.iter().zip(same).filter_map(recorder).collect()
+}
+
+/// Answers of the queries of a plan, in their order. The first query of a task has its answers there.
+#[derive(Default)]
+pub struct OfQueries {
+    pub latency: Option<LatencyAnswers>,
+    pub utilisation: Option<UtilisationAnswers>,
+    pub others: Vec<ValueAnswers>,
+}
+
+impl OfQueries {
+    /// Adds those of one more query.
+    pub fn add(&mut self, query: &Query, answers: ValueAnswers) {
+        match (query.value, query.aggregation) {
+            (Value::Latency, Aggregation::Quantiles) if self.latency.is_none() => self.latency = Some(latency(answers)),
+            (Value::Utilisation, Aggregation::Max) if self.utilisation.is_none() => {
+                self.utilisation = Some(utilisation(answers));
+            }
+            _ => {
+                let number = self.others.iter().filter(|other| other.is_alike(&answers)).count();
+                self.others.push(ValueAnswers { number, ..answers });
+            }
+        }
+    }
 }
 
 /// The task latency, of its values.
-pub fn latency(answers: ValueAnswers) -> LatencyAnswers {
+fn latency(answers: ValueAnswers) -> LatencyAnswers {
     let hop = |told: Told| {
         let Told { switch, samples, quantiles, rank_error, .. } = told;
         let [p50_ns, p99_ns] = [quantiles.map(|of| of.p50 as u64), quantiles.map(|of| of.p99 as u64)];
@@ -152,7 +191,7 @@ pub fn latency(answers: ValueAnswers) -> LatencyAnswers {
 }
 
 /// The task utilisation, of its values.
-pub fn utilisation(answers: ValueAnswers) -> UtilisationAnswers {
+pub(super) fn utilisation(answers: ValueAnswers) -> UtilisationAnswers {
     let flow = |FlowValues { flow, sink, told, .. }: FlowValues| {
         let Told { samples, quantiles, rank_error, .. } = told.into_iter().next()?;
         let Quantiles { p50: median, max, .. } = quantiles?;

@@ -1,5 +1,7 @@
 //! What PINT takes of the hardware.
 
+use std::collections::BTreeSet;
+
 use crate::pisa::{HashUse, ProgramUse, StageUse};
 use crate::program::pint::Pint;
 use crate::program::pint::dataplane::Scheme;
@@ -8,6 +10,7 @@ use crate::program::pint::loops::record::Looped;
 use crate::program::pint::query::Value;
 use crate::program::pint::record::Room;
 use crate::program::pint::sample::Sampled;
+use crate::program::pint::values::Aggregation;
 use crate::program::pint::values::dataplane::{Codes, ValueCode};
 use crate::program::{Program, ReportBuffer};
 
@@ -44,24 +47,39 @@ pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, roo
     // The utilisation counts its own stages, which end with the digest; to be of hops it takes the
     // hashes that choose one beside these.
     let codes = scheme.map_or(&[][..], Scheme::values).iter();
-    let is_apart = |code: &&ValueCode| code.value != Value::Utilisation || code.aggregation.is_of_hops();
+    let is_apart = |code: &&ValueCode| code.query.value != Value::Utilisation || code.query.aggregation.is_of_hops();
     let codes: Vec<_> = codes.filter(is_apart).collect();
-    for code in &codes {
+    let mut chosen = BTreeSet::new();
+    for ValueCode { query, .. } in codes.iter().copied() {
         // One identity serves all chains.
         let first = if chains.is_empty() { identity() } else { StageUse::default() };
-        // The value is known beside the hashes; its code is looked up, then written.
-        let [packet, middle, last] = hash_names(code.value);
-        let acts = if code.aggregation.is_of_hops() {
+        // The value is known beside the hashes; its code is looked up, then written. Codes of one
+        // value choose the same hop.
+        let [packet, middle, last] = hash_names(query.value);
+        let acts = if query.aggregation.is_of_hops() && chosen.insert(query.value) {
             three(first, [packet, middle, last], 32)
         } else {
             vec![first, StageUse::default(), StageUse::default(), StageUse::default()]
         };
         chains.push([acts, vec![StageUse::default(), StageUse::default()]].concat());
     }
+    // All codes round by one packet hash: the largest and the smallest value alike at all hops, others
+    // anew at each.
+    let is_alike = |code: &&ValueCode| matches!(code.query.aggregation, Aggregation::Max | Aggregation::Min);
+    let alike = codes.iter().copied().filter(is_alike).count();
+    let kinds = [
+        (codes.len() > alike, "middle CRC of rounding", "rounding"),
+        (alike > 0, "middle CRC of rounding alike", "rounding alike"),
+    ];
+    let kinds = || kinds.into_iter().filter(|(is_there, ..)| *is_there);
     if !codes.is_empty() {
-        let rounds = ["packet for rounding", "middle CRC of rounding", "rounding"];
         let bits = if codes.iter().all(|code| matches!(code.codes(), Codes::Times(_))) { 4 } else { 32 };
-        chains.push(three(StageUse::default(), rounds, bits));
+        chains.push(vec![
+            StageUse::default(),
+            StageUse::hashing(vec![hash("packet for rounding", 32, false)]),
+            StageUse::hashing(kinds().map(|(_, middle, _)| hash(middle, 32, true)).collect()),
+            StageUse::hashing(kinds().map(|(.., last)| hash(last, bits, true)).collect()),
+        ]);
     }
     let loops = scheme.and_then(Scheme::loops);
     if let Some(bits) = loops.map(LoopCode::bits) {

@@ -7,7 +7,7 @@ use super::numbers::Numbers;
 use crate::pisa::hash::{Addends, Global};
 use crate::program::pint::compress::Compression;
 use crate::program::pint::dataplane::{MAX_HOPS, Measured};
-use crate::program::pint::query::Value;
+use crate::program::pint::query::{Query, Value};
 use crate::program::pint::utilisation::Scale;
 use crate::program::pint::utilisation::dataplane::Codes as UtilisationCodes;
 
@@ -51,11 +51,11 @@ impl Measured {
     }
 }
 
-/// The code of a query for a value.
+/// The code of one or several queries for a value.
 #[derive(Debug)]
 pub struct ValueCode {
-    pub value: Value,
-    pub aggregation: Aggregation,
+    /// As [switches know it](Query::code).
+    pub query: Query,
     pub(super) codes: Codes,
     /// The largest hash with which a hop acts, by hop.
     pub(super) limits: [u32; MAX_HOPS + 1],
@@ -74,7 +74,7 @@ impl ValueCode {
         if hop >= self.hops.len() {
             return before;
         }
-        match self.aggregation {
+        match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
                 if !self.acts_at(self.acts.packet(&identity.to_be_bytes()), hop) {
                     return before;

@@ -177,14 +177,14 @@ impl Codes {
 impl ValueCode {
     /// Of a query whose value packets carry as a code.
     pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
-        let Query { value, aggregation, .. } = *query;
-        let codes = Codes::new(query)?;
+        let (query, codes) = (query.code(), Codes::new(query)?);
         let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
-        let [acts, rounds] = [format!("pint/{}", value.name()), "pint/rounding".into()].map(|label| global(&label));
+        let [acts, rounds] =
+            [format!("pint/{}", query.value.name()), "pint/rounding".into()].map(|label| global(&label));
         // No hop is number 0, so its argument is free for what all hops have in common.
         let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
         let hops = std::array::from_fn(argument);
-        Some(Self { value, aggregation, codes, limits: reservoir(), hops, acts, rounds })
+        Some(Self { query, codes, limits: reservoir(), hops, acts, rounds })
     }
 
     /// The hop whose value a packet holds behind a path of `length` switches.
@@ -200,6 +200,6 @@ impl ValueCode {
 
 impl PartialEq for ValueCode {
     fn eq(&self, other: &Self) -> bool {
-        (self.value, self.aggregation) == (other.value, other.aggregation) && self.codes == other.codes
+        self.query == other.query
     }
 }

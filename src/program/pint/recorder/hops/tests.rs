@@ -233,6 +233,34 @@ fn latencies_are_those_of_a_path() {
     assert_ne!(last[0].told[1].switch, last[1].told[1].switch);
 }
 
+/// Each of several queries for one value goes on with its own samples, whichever come and go, and
+/// whatever their order and their frequencies.
+#[test]
+fn queries_go_on_with_their_own_samples() {
+    use crate::program::pint::query::Queries;
+    use crate::program::pint::recorder::values::{ValueRecorder, change};
+    let mut recorders = Vec::new();
+    let mut samples = |number: u64, queries: &str| {
+        let queries: Queries = queries.parse().unwrap();
+        let config = Config { queries: queries.clone(), ..Config::default() };
+        recorders = change(std::mem::take(&mut recorders), &queries, 9);
+        let (codes, paths) = (coding(&config), Recorder::new(&config));
+        let record = record(&config, &codes, &[(number * 100_000_000, 1 << 20)]);
+        let sums = recorders.iter_mut().map(|recorder: &mut ValueRecorder| {
+            let records = [("a".into(), &record)];
+            let answer = recorder.answers(number, Some(&codes.1), &records, &paths, &Reasons::default());
+            answer.flows.iter().map(FlowValues::samples).sum::<u64>()
+        });
+        sums.collect::<Vec<_>>()
+    };
+    assert_eq!(samples(1, "latency:bits=8"), [1]);
+    assert_eq!(samples(2, "latency:bits=8:flow=dst+latency:bits=8"), [1, 2]);
+    assert_eq!(samples(3, "latency:bits=8+latency:bits=8:aggregation=max+latency:bits=8:flow=dst"), [3, 1, 2]);
+    // A query of a whole way has samples of one epoch.
+    assert_eq!(samples(4, "latency:bits=8:aggregation=max+latency:bits=8:flow=dst"), [1, 3]);
+    assert_eq!(samples(5, "latency:bits=8:flow=dst+latency:bits=8:flow=src"), [4, 1]);
+}
+
 /// Beside a path with a checksum all packets that carry a value of a hop count, whatever the value.
 #[test]
 fn every_value_counts_beside_a_checksum() {
