@@ -13,6 +13,7 @@ use weir::telemetry::Run;
 use weir::wire::{Frame, HeapFrame};
 
 #[path = "common/frames.rs"]
+#[allow(dead_code)]
 mod frames;
 
 use frames::{address, host_mac, mend, own, port};
