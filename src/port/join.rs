@@ -13,8 +13,9 @@ use crate::dpdk::{JOINED_HEADERS, VnetHeader};
 
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
-/// Longest IP packet.
-const LONGEST: usize = 65_535;
+/// Longest IP packet of a frame: with its Ethernet header it is below 64 KB, beyond which a kernel
+/// segments it.
+const LONGEST: usize = 65_535 - ETHERNET;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;

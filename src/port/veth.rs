@@ -1,8 +1,11 @@
 //! The driver of `veth` ports: frames of the kernel made into packets, and back.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU16, Ordering},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 use super::{
@@ -66,7 +69,7 @@ impl Veth {
 
     pub fn tx(&self, i: u16) -> Option<VethTx> {
         let socket = self.tx.get(usize::from(i))?.clone();
-        Some(VethTx { socket, batch: TxBatch::default() })
+        Some(VethTx { socket, batch: TxBatch::default(), unjoined: 0 })
     }
 
     pub fn set_promiscuous(&self, on: bool) -> Result<(), SocketError> {
@@ -187,6 +190,10 @@ impl VethRx {
     fn segment(&mut self, plan: &SegmentPlan, packet: usize, from: &Received) -> Result<Mbuf, PortDrop> {
         let mut mbuf = self.pool.alloc().ok_or(PortDrop::RxNoBuffer)?;
         let (length, kept) = (plan.len(packet), plan.header() + KEPT_PAYLOAD);
+        // So every packet can be gathered into its first buffer.
+        if length > mbuf.room() {
+            return Err(PortDrop::RxTooLong);
+        }
         // A tag goes into the packet, and there is none in large frames that are sent.
         if length > kept && from.vlan.is_none() {
             let (at, rest) = (plan.at(packet) + KEPT_PAYLOAD, length - kept);
@@ -250,7 +257,12 @@ fn restore_vlan(mut mbuf: Mbuf, received: &Received) -> Result<Mbuf, PortDrop> {
 pub(super) struct VethTx {
     socket: Arc<PacketSocket>,
     batch: TxBatch,
+    /// Bursts that are still to go without frames of several packets, because the kernel refused one.
+    unjoined: u32,
 }
+
+/// Bursts until a frame of several packets is tried again: rare enough that refusals cost little.
+const UNJOINED: u32 = 256;
 
 impl VethTx {
     pub fn transmit(&mut self, burst: &mut Burst, counters: &QueueCounters, link: &Link) -> Sent {
@@ -287,9 +299,11 @@ impl VethTx {
         let mut single = 0;
         let longest = usize::from(link.mtu.load(Ordering::Relaxed));
         let packets = burst.len();
+        self.unjoined = self.unjoined.saturating_sub(1);
         while done < packets {
+            let unjoined = self.unjoined > 0;
             let next = |rest: &[Mbuf], head: &mut _| match rest {
-                [first, ..] if packets - rest.len() < single => Run::single(header(first)),
+                [first, ..] if unjoined || packets - rest.len() < single => Run::single(header(first)),
                 _ => run(rest, longest, head),
             };
             match self.batch.send_runs(&self.socket, &burst[done..], next) {
@@ -297,10 +311,13 @@ impl VethTx {
                     sent.add(&burst[done..done + now]);
                     done += now;
                 }
+                Err(error) if self.batch.first_run() > 1 && is_of_frame(&error) => {
+                    single = done + self.batch.first_run();
+                    self.unjoined = UNJOINED;
+                }
                 Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
                     Refused::All => break,
                     Refused::Again => {}
-                    Refused::One(_) if self.batch.first_run() > 1 => single = done + self.batch.first_run(),
                     Refused::One(why) => {
                         counters.lose(why, 1);
                         done += 1;
@@ -349,6 +366,13 @@ fn refused(errno: i32, link: &Link) -> Refused {
         libc::EMSGSIZE => Refused::One(PortDrop::TxTooLong),
         _ => Refused::One(PortDrop::TxError),
     }
+}
+
+/// Whether an error may be due to a frame of several packets. A kernel that would have to segment it
+/// for the interface drops it with ENOBUFS (`__dev_direct_xmit`).
+fn is_of_frame(error: &io::Error) -> bool {
+    let others = [libc::EAGAIN, libc::EINTR, libc::ENETDOWN, libc::ENODEV, libc::ENXIO];
+    !others.contains(&error.raw_os_error().unwrap_or(0))
 }
 
 fn header(mbuf: &Mbuf) -> VnetHeader {

@@ -114,6 +114,20 @@ fn segments_travel_whole() {
     }
 }
 
+/// A kernel that would have to segment a frame for the interface drops it. Its packets go one by one,
+/// and none is lost.
+#[test]
+fn a_frame_that_is_refused_goes_as_packets() {
+    let Some(lab) = Lab::new("a_frame_that_is_refused_goes_as_packets") else { return };
+    let smaller = |_: &Weir| _ = lab.switch.run("ip link set p2 gso_max_size 4000");
+    let Outcome { totals, datagrams, frames } = traffic(&lab, "whole", smaller);
+    let sent = totals.port("port2")["tx_packets"].as_u64().expect("a count");
+    assert_eq!(datagrams, SENDS * DATAGRAMS, "{}", totals.0);
+    assert_eq!(totals.dropped("tx_full") + totals.dropped("tx_refused"), 0, "{}", totals.0);
+    // But for frames of up to two packets.
+    assert!(frames > sent / 2, "{frames} frames for {sent} packets");
+}
+
 /// A limit cuts large frames where it is reached. What is left of them comes, and what is lost is
 /// counted.
 #[test]

@@ -1,7 +1,7 @@
 //! Properties of queues, flows and windows.
 
 use weir::pisa::hash::HashFamily;
-use weir::program::pint::query::{Query, Value};
+use weir::program::pint::query::Value;
 use weir::trace::Cdf;
 
 use super::flows::Arrival;
@@ -146,7 +146,7 @@ fn queries_share_a_digest_without_harm() {
     assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
     let shared = Shared::new(&tree, &HashFamily::reproducible(7));
     let (path, latency) =
-        (shared.scheme().path().unwrap(), shared.scheme().value(&Query::new(Value::Latency)).unwrap());
+        (shared.scheme().path().unwrap(), shared.scheme().value(&shared::query(Value::Latency, 8)).unwrap());
     let ids: Vec<_> = identifiers(&tree).collect();
     let (mut asked, mut told) = (0, 0);
     for Kept { path: switches, packets } in &kept {

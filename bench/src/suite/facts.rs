@@ -126,7 +126,8 @@ impl CpuTime {
 
     /// The share that was stolen since then.
     pub fn stolen_since(self, before: Self) -> f64 {
-        (self.stolen - before.stolen) as f64 / (self.total - before.total).max(1) as f64
+        // The kernel's counts of stolen time may go back a little.
+        self.stolen.saturating_sub(before.stolen) as f64 / self.total.saturating_sub(before.total).max(1) as f64
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pktgen::engine::{MAX_BURST, Rig, RunPlan, RunResult, Setup, Watch};
 use pktgen::latency::Latency;
@@ -166,12 +166,41 @@ impl Generator {
         seen.ok_or_else(|| anyhow::anyhow!("no frame came back within {PATIENCE:?}"))
     }
 
+    /// Packets a second that come back when the generator sends as fast as its port takes them, and
+    /// that it sends: in the last two thirds of the time that it sends, when queues are full.
+    fn fastest(&mut self, time: Duration) -> Result<(f64, f64)> {
+        let (go, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let watch = Arc::new(Watch::new(1));
+        let (span, run) = thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let (mut first, mut last) = (None, watch.progress());
+                while !over.load(Relaxed) {
+                    let now = watch.progress();
+                    if now.seconds > time.as_secs_f64() {
+                        break;
+                    }
+                    if now.seconds > time.as_secs_f64() / 3.0 {
+                        first.get_or_insert_with(|| now.clone());
+                    }
+                    last = now;
+                    sleep(Duration::from_micros(200));
+                }
+                first.map(|first| (first, last))
+            });
+            let run = self.send(Rate::Max, time, &go, Some(watch.clone()));
+            over.store(true, Relaxed);
+            (looking.join().ok().flatten(), run)
+        });
+        run?;
+        let (first, last) = span.context("the run ended before it could be measured")?;
+        let rate = |now: u64, before: u64| (now - before) as f64 / (last.seconds - first.seconds).max(1e-9);
+        Ok((rate(last.received, first.received), rate(last.sent, first.sent)))
+    }
+
     fn curve(&mut self, time: Duration) -> Result<Curve> {
         let go = AtomicBool::new(false);
-        let fastest = self.send(Rate::Max, time, &go, None)?;
-        let throughput = fastest.counts().received as f64 / fastest.seconds();
+        let (throughput, offered) = self.fastest(time)?;
         ensure!(throughput > 0.0, "nothing came back");
-        let offered = fastest.sent().packets as f64 / fastest.seconds();
         let mut points = Vec::new();
         for load in LOADS {
             let result = self.send(Rate::Packets(throughput * f64::from(load) / 100.0), time, &go, None)?;

@@ -64,7 +64,13 @@ impl Suite {
     /// # Errors
     /// If nothing can be measured, or the record cannot be written.
     pub fn run(&self) -> Result<()> {
-        let machine = Machine { cpus: self.cores.len(), ..Machine::look() };
+        let machine = Machine::look();
+        let mut cores = self.cores.clone();
+        cores.sort_unstable();
+        cores.dedup();
+        let there = cores.len() == self.cores.len() && cores.iter().all(|core| *core < machine.cpus);
+        ensure!(there, "--cores: different ones of 0 to {}", machine.cpus - 1);
+        let machine = Machine { cpus: cores.len(), ..machine };
         let cases: Vec<_> = case::cases(&machine).into_iter().filter(|case| case.matches(&self.only)).collect();
         let missing = machine.missing();
         missing.iter().for_each(|words| eprintln!("left out: {words}"));

@@ -1,5 +1,7 @@
 //! A network namespace for a generator and a switch.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -8,6 +10,9 @@ use anyhow::{Context, Result, ensure};
 pub const GENERATOR: [&str; 2] = ["h1", "h2"];
 pub const SWITCH: [&str; 2] = ["p1", "p2"];
 
+/// What a namespace's name begins with, in front of the process that made it.
+const PREFIX: &str = "weir-suite-";
+
 /// Gone when it is dropped.
 pub struct Place {
     name: String,
@@ -15,7 +20,8 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Result<Self> {
-        let place = Self { name: format!("weir-suite-{}", std::process::id()) };
+        remove_stale();
+        let place = Self { name: format!("{PREFIX}{}", std::process::id()) };
         run(&["ip", "netns", "add", &place.name])?;
         // Neighbour discovery would be traffic as well.
         run(&[&place.prefix()[..], &["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"]].concat())?;
@@ -61,6 +67,16 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = run(&["ip", "netns", "delete", &self.name]);
+    }
+}
+
+/// Removes the namespaces of processes that were killed.
+fn remove_stale() {
+    let Ok(entries) = fs::read_dir("/run/netns") else { return };
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        if name.strip_prefix(PREFIX).is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = run(&["ip", "netns", "delete", &name]);
+        }
     }
 }
 

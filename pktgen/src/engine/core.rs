@@ -257,8 +257,9 @@ impl<'a, S: Source> Core<'a, S> {
     #[inline(always)]
     fn transmit(&mut self) {
         self.send_rounds += 1;
-        self.sent.bytes += self.job.queues.tx.transmit(&mut self.frames).bytes;
+        self.job.queues.tx.transmit(&mut self.frames);
         let gone = self.picks.len() - self.frames.len();
+        self.sent.bytes += self.picks[..gone].iter().map(|pick| u64::from(S::length(pick))).sum::<u64>();
         let Job { source, truth, .. } = &mut self.job;
         if source.has_malformed() {
             self.sent.malformed += self.picks[..gone].iter().filter(|pick| S::is_malformed(pick)).count() as u64;

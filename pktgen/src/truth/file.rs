@@ -26,7 +26,7 @@ const SCHEMA: &str = "message truth {
     REQUIRED INT64 sent_bytes (INTEGER(64, false));
     REQUIRED INT64 received_packets (INTEGER(64, false));
 }";
-/// Rows that are kept until they are written as one row group, some 10 MB.
+/// Rows of a group but the last, some 10 MB in memory.
 const ROWS: usize = 1 << 17;
 
 /// A failure to write truth.
@@ -63,10 +63,15 @@ impl TruthFile {
         match self {
             Self::Lines(file) => Ok(truth.write(file)?),
             Self::Parquet { writer, rows } => {
-                rows.extend_from_slice(&truth.flows);
-                if rows.len() >= ROWS {
-                    write_group(writer, rows)?;
-                    rows.clear();
+                let mut flows = &truth.flows[..];
+                while !flows.is_empty() {
+                    let (more, rest) = flows.split_at(flows.len().min(ROWS - rows.len()));
+                    rows.extend_from_slice(more);
+                    flows = rest;
+                    if rows.len() == ROWS {
+                        write_group(writer, rows)?;
+                        rows.clear();
+                    }
                 }
                 Ok(())
             }

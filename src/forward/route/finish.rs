@@ -127,12 +127,12 @@ impl Route {
         let mac = self.ports.get(usize::from(phv.ingress))?.mac();
         let own = self.routes.load().ports.get(usize::from(phv.ingress))?;
         let (v4, v6) = (own.source4(), own.source6());
-        // What is quoted may be more than headers.
-        frame.gather();
         if !self.errors.take(self.now) {
             self.suppressed += 1;
             return None;
         }
+        // What is quoted may be more than headers.
+        frame.gather();
         let made = bare(frame, &mut phv.headers)
             && match phv.headers.net {
                 Net::Ipv4 => v4.is_some_and(|v4| reply::error4(frame, (mac, v4), error)),
