@@ -180,7 +180,7 @@ impl Generator {
                         break;
                     }
                     if now.seconds > time.as_secs_f64() / 3.0 {
-                        first.get_or_insert_with(|| now.clone());
+                        first.get_or_insert(now);
                     }
                     last = now;
                     sleep(Duration::from_micros(200));
