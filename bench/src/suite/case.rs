@@ -1,4 +1,4 @@
-//! What is measured: each axis varied around one base case.
+//! The cases: each axis varied around one base case.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Group {
     }
 }
 
-/// Who forwards.
+/// The program or kernel bridge that forwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// `xconnect` with these programs.

@@ -1,4 +1,4 @@
-//! What stands at the head of a record: the machine, its software, and how much others took of it.
+//! Facts for the head of a record: the machine, its software, and the time that the hypervisor stole.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ const INSTRUCTIONS: [&str; 10] =
     ["sse4_2", "pclmulqdq", "avx", "avx2", "bmi2", "avx512f", "avx512bw", "avx512vl", "gfni", "vpclmulqdq"];
 const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-/// What does not change while the suite runs.
+/// Facts that stay the same while the suite runs.
 pub fn facts() -> Vec<Fact> {
     let cpuinfo = read("/proc/cpuinfo");
     let unknown = || "?".to_owned();

@@ -64,7 +64,7 @@ pub struct LoadPoint {
 
 /// Loads in percent.
 pub const LOADS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
-/// What the process prints when it sends and nothing has come back so far.
+/// Printed by the process when it sends and nothing has come back so far.
 pub const SENDING: &str = "sending";
 /// Packets a second until the first comes back.
 const PROBES: f64 = 2000.0;
@@ -116,7 +116,7 @@ impl Generator {
         stop: &AtomicBool,
         watch: Option<Arc<Watch>>,
     ) -> Result<RunResult<Generated>> {
-        // What an earlier run left behind is foreign.
+        // Frames of an earlier run count as foreign.
         self.tag = self.tag.wrapping_add(1);
         let plan = RunPlan {
             pace: Pace::Rate(rate, Arrivals::Constant),

@@ -21,7 +21,7 @@ use super::switch::{self, Weir};
 use crate::throughput::ovs::Ovs;
 use crate::throughput::testpmd::{self, Testpmd};
 
-/// What a case showed.
+/// The result of a case in one round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -40,7 +40,7 @@ pub struct Footprint {
     pub huge_bytes: Option<u64>,
 }
 
-/// What all runs need.
+/// Settings that all cases share.
 pub struct Bench {
     weir: PathBuf,
     seconds: f64,

@@ -37,7 +37,7 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// What stands at the head of a record: the machine, and that others share it.
+/// The head of a record: the machine, and that others share it.
 pub fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("?", |(_, m)| m);
