@@ -115,7 +115,7 @@ fn text(placement: &Placement) -> String {
                 blocks => format!("{blocks} TCAM blocks of {}", target.tcam_blocks),
             };
             [
-                table.table.into(),
+                table.table.to_string(),
                 format!("{} entries", output::grouped(table.entries)),
                 output::grouped(table.sram_bits),
                 output::percent(table.sram_bits as f64 / target.sram_bits as f64),

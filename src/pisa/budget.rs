@@ -5,6 +5,8 @@
 //! stages; within a chain a stage stands behind the one before it. Each array goes to the first
 //! physical stage that has room.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// What one register array uses.
@@ -36,22 +38,53 @@ pub struct HashUse {
     pub added: bool,
 }
 
+/// A match in TCAM whose actions are the stage's work. It stands in one stage as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MatchUse {
+    pub name: &'static str,
+    /// A range of numbers takes [`range_entries`].
+    pub entries: u64,
+    pub key_bits: u32,
+}
+
+/// Entries of a TCAM that match the numbers from `first` to `last` and no others. An entry is a
+/// range whose length is a power of two and divides its start.
+pub fn range_entries(first: u32, last: u32) -> u64 {
+    let (mut from, end, mut entries) = (u64::from(first), u64::from(last) + 1, 0);
+    while from < end {
+        let aligned = if from == 0 { 1 << u32::BITS } else { from & from.wrapping_neg() };
+        from += aligned.min(1 << (end - from).ilog2());
+        entries += 1;
+    }
+    entries
+}
+
 /// What one logical stage uses. One that uses nothing has actions alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageUse {
     pub arrays: Vec<ArrayUse>,
     pub hashes: Vec<HashUse>,
+    pub matches: Vec<MatchUse>,
 }
 
 impl StageUse {
     /// Arrays alone.
     pub fn of(arrays: Vec<ArrayUse>) -> Self {
-        Self { arrays, hashes: Vec::new() }
+        Self { arrays, ..Self::default() }
     }
 
     /// Hashes alone.
     pub fn hashing(hashes: Vec<HashUse>) -> Self {
-        Self { arrays: Vec::new(), hashes }
+        Self { hashes, ..Self::default() }
+    }
+
+    /// A match alone.
+    pub fn matching(name: &'static str, entries: u64, key_bits: u32) -> Self {
+        Self { matches: vec![MatchUse { name, entries, key_bits }], ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.arrays.is_empty() && self.hashes.is_empty() && self.matches.is_empty()
     }
 }
 
@@ -217,7 +250,7 @@ impl<U> Placed<U> {
 /// A match table, or the part of it that stands in one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlacedTable {
-    pub table: &'static str,
+    pub table: Cow<'static, str>,
     pub entries: u64,
     pub sram_bits: u64,
     pub tcam_blocks: u32,
@@ -253,13 +286,13 @@ impl PhysicalStage {
         if !need.ternary {
             let entries = left.min(by_sram);
             let sram_bits = entries * u64::from(entry);
-            return PlacedTable { table: need.table, entries, sram_bits, tcam_blocks: 0 };
+            return PlacedTable { table: need.table.into(), entries, sram_bits, tcam_blocks: 0 };
         }
         let width = need.key_bits.div_ceil(target.tcam_bits).max(1);
         let deep = (target.tcam_blocks - self.tcam_blocks()) / width;
         let entries = left.min(u64::from(deep * target.tcam_rows)).min(by_sram);
         let tcam_blocks = entries.div_ceil(target.tcam_rows.into()) as u32 * width;
-        PlacedTable { table: need.table, entries, sram_bits: entries * u64::from(entry), tcam_blocks }
+        PlacedTable { table: need.table.into(), entries, sram_bits: entries * u64::from(entry), tcam_blocks }
     }
 
     /// Index hashes of arrays, and hashes that are computed into the PHV.
@@ -344,7 +377,7 @@ impl Placement {
     fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
         for (logical, stage) in (1..).zip(chain) {
             let mut next = from;
-            if stage.arrays.is_empty() && stage.hashes.is_empty() {
+            if stage.is_empty() {
                 // Actions alone take a stage, too.
                 self.begins(&format!("{program}.actions of stage {logical}"), from)?;
                 next = from + 1;
@@ -358,6 +391,9 @@ impl Placement {
             for usage in &stage.hashes {
                 let placed = Placed { program, logical, usage: usage.clone() };
                 next = next.max(self.place_hash(placed, from)? + 1);
+            }
+            for usage in &stage.matches {
+                next = next.max(self.place_match(program, logical, usage, from)? + 1);
             }
             from = next;
         }
@@ -377,6 +413,30 @@ impl Placement {
         }
         let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
         Err(self.full(array, from, Excess::Stages, last_full))
+    }
+
+    /// The physical stage, from 0, that takes the match.
+    fn place_match(
+        &mut self,
+        program: &'static str,
+        logical: u32,
+        usage: &MatchUse,
+        from: u32,
+    ) -> Result<u32, BudgetError> {
+        let MatchUse { name, entries, key_bits } = *usage;
+        let need = TableNeed { table: name, entries, key_bits, action_bits: 0, ternary: true, before_programs: false };
+        let target = self.target;
+        self.begins(&format!("{program}.{name} of stage {logical}"), from)?;
+        for (index, stage) in (from..).zip(self.stages.iter_mut().skip(from as usize)) {
+            let whole = stage.share(&need, entries, &target);
+            if whole.entries == entries {
+                let table = format!("{program} {name} stage {logical}").into();
+                stage.tables.push(PlacedTable { table, ..whole });
+                return Ok(index);
+            }
+        }
+        let (left, what) = (entries, "TCAM of one stage");
+        Err(BudgetError::Table { table: name, left, entries, what, stages: target.stages, target: target.name })
     }
 
     /// Refuses what would stand behind the last stage.
@@ -488,6 +548,38 @@ mod tests {
         let error = Placement::with_tables(Target::RMT, &[], &[table(1 << 24, 64, false)]).unwrap_err();
         assert!(error.to_string().contains("entries find no SRAM in the 16 stages of rmt"), "{error}");
         assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
+    }
+
+    /// A program's match stands in one stage, behind what it matches, and takes TCAM there.
+    #[test]
+    fn matches_have_their_stages() {
+        let with = |entries, key_bits| {
+            let hashes = StageUse::hashing(vec![HashUse { name: "h", bits: 32, added: false }]);
+            let chain = vec![hashes, StageUse::matching("m", entries, key_bits), program().chains[0][0].clone()];
+            Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains: vec![chain], reports: Vec::new() }])
+        };
+        let placement = with(513, 45).unwrap();
+        let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
+        assert_eq!((&blocks[..3], placement.stages[2].arrays.len()), (&[0, 4, 0][..], 1));
+        assert_eq!(placement.stages[1].tables[0].table, "p m stage 2");
+        let error = with(513 * 24, 44).unwrap_err().to_string();
+        assert_eq!(error, "m: 12312 of 12312 entries find no TCAM of one stage in the 12 stages of tofino");
+    }
+
+    /// The entries of a range are as few as can be: of all ranges of 5 bits, by dynamic programming.
+    #[test]
+    fn ranges_take_the_fewest_entries() {
+        for first in 0..32u32 {
+            let mut fewest = vec![0u64];
+            for end in first + 1..=32 {
+                let fits = |length: &u32| end - first >= *length && (end - length) % length == 0;
+                let lengths = (0..6).map(|bits| 1 << bits).filter(fits);
+                let by_last = lengths.map(|length: u32| fewest[(end - length - first) as usize] + 1);
+                fewest.push(by_last.min().unwrap());
+                let [from, last] = [first << 27, ((u64::from(end) << 27) - 1) as u32];
+                assert_eq!(range_entries(from, last), fewest[(end - first) as usize], "{first} to {end}");
+            }
+        }
     }
 
     /// Hashes of the PHV take units beside those of arrays, and what needs them stands in a later

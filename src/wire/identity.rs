@@ -28,27 +28,34 @@ pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
     bytes[17..19].copy_from_slice(&headers.sport.to_be_bytes());
     bytes[19..21].copy_from_slice(&headers.dport.to_be_bytes());
     if headers.net == Net::Ipv4 {
-        copy(packet, 2, &mut bytes[21..23]);
-        copy(packet, 4, &mut bytes[23..25]);
+        bytes[21..25].copy_from_slice(&taken::<4>(packet, 2));
     } else {
-        copy(packet, 4, &mut bytes[21..23]);
+        bytes[21..23].copy_from_slice(&taken::<2>(packet, 4));
     }
     let header = match headers.proto {
         proto::TCP => {
-            copy(transport, 4, &mut bytes[25..33]);
+            bytes[25..33].copy_from_slice(&taken::<8>(transport, 4));
             usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4
         }
         _ => 8,
     };
-    copy(transport, header, &mut bytes[33..33 + PAYLOAD]);
+    bytes[33..33 + PAYLOAD].copy_from_slice(&taken::<PAYLOAD>(transport, header));
     bytes
 }
 
-/// Copies `from` from `at` on, as far as it reaches.
+/// The bytes from `at` on; zeros where there are none.
 #[inline(always)]
-fn copy(from: &[u8], at: usize, to: &mut [u8]) {
+fn taken<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
     let from = from.get(at..).unwrap_or_default();
-    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    from.first_chunk().copied().unwrap_or_else(|| padded(from))
+}
+
+/// What is shorter than `N` bytes, with zeros behind it.
+#[cold]
+fn padded<const N: usize>(from: &[u8]) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    bytes
 }
 
 #[cfg(test)]

@@ -100,11 +100,23 @@ fn a_simulated_network_decides_paths() {
     assert!(text.contains("paths decided") && !text.contains("recall"), "{text}");
 }
 
-/// Six stages, at most six hashes each, on the switch with twelve.
+/// The paper's stages: four for the path, four for the latency, eight for the utilisation, and no more
+/// for all three (§5). The digest is written by one match, whose table has its place in TCAM.
 #[test]
 fn it_fits_tofino() {
+    let [path, latency] = ["path:bits=8", "latency:bits=8"];
+    let three = "path:bits=8+latency:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16";
+    for target in ["tofino", "tofino2"] {
+        for (queries, stages) in [(path, 4), (latency, 4), ("utilisation:bits=8", 8), (three, 8)] {
+            let document = weir(&format!("budget --program pint:queries={queries} --target {target} --json")).json();
+            assert_eq!(document["stages_used"], stages, "{queries} on {target}");
+        }
+    }
     let document = weir("budget --program pint --target tofino --json").json();
-    assert_eq!(document["stages_used"], 6);
+    assert_eq!(document["stages_used"], 4);
+    let matches = document["stages"][3]["tables"].as_array().unwrap();
+    assert_eq!((matches.len(), &matches[0]["table"]), (2, &json!("pint layer, hop and g stage 4")));
+    assert!(document["tcam_blocks_used"].as_u64() > Some(2), "{document}");
     // A quarter more than `reports`, and reports of loops.
     let reports = [(16_384 + 4096 + 16, 446), (1024, 398)]
         .map(|(reports, bits)| json!({ "program": "pint", "reports": reports, "report_bits": bits }));
@@ -141,10 +153,12 @@ fn several_queries_ask_for_one_value() {
     };
     let one = hashes("path:bits=4+latency:bits=4");
     assert_eq!(hashes("path:bits=4+latency:bits=4+latency:bits=8+latency:bits=4:flow=dst"), one);
-    let (stages, mut names) = hashes("path:bits=4+latency:bits=4+latency:bits=4:aggregation=max");
-    let alike = |name: &String| name.ends_with("rounding alike");
-    assert_eq!((stages, names.iter().filter(|name| alike(name)).count()), (one.0, 2));
-    names.retain(|name| !alike(name));
+    assert_eq!(hashes("path:bits=4+latency:bits=4+latency:bits=4:aggregation=max"), one);
+    // Sums round anew at each hop, a stage later.
+    let (stages, mut names) = hashes("path:bits=4+latency:bits=4+latency:bits=6:aggregation=sum");
+    let of_sums = |name: &String| name.ends_with("rounding of sums");
+    assert_eq!((stages, names.iter().filter(|name| of_sums(name)).count()), (Some(5), 2));
+    names.retain(|name| !of_sums(name));
     assert_eq!(names, one.1);
     let files = Files::new();
     files.capture("t.pcap", "isp/burst,flows=40,packets=4000");

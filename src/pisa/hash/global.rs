@@ -1,17 +1,18 @@
 //! Hashes of two arguments on which all switches of a network agree, for PINT.
 
-use super::{Crc, Polynomial};
+use super::{Crc, HashFamily, Polynomial};
 
 /// ```text
-/// global(packet, argument) = CRC₄(CRC₃(CRC₁(packet) + CRC₂(argument)) + CRC₄(argument))
+/// global(packet, argument) = CRC₂(CRC₁(packet + CRC₀(argument)) + CRC₂(argument))
 /// ```
-/// The additions carry, which no CRC does: without them the hashes of one packet at two hops differ
-/// by the same word for every packet, and the hops do not sample independently. One addition is not
-/// enough: a small or lopsided addend carries seldom, and in a few of 60 families hop shares were
-/// up to 36 standard deviations off; with two, none was (200 000 packets).
+/// `packet` is itself a CRC, the packet's [identity](crate::wire::identity). The additions carry,
+/// which no CRC does: without them the hashes of one packet at two hops differ by the same word for
+/// every packet, and the hops do not sample independently. One addition is not enough for hops: a
+/// small or lopsided addend carries seldom, and in a few of 60 families hop shares were up to 36
+/// standard deviations off; with two, none was (200 000 packets).
 #[derive(Debug)]
 pub struct Global {
-    crcs: [Crc; 4],
+    crcs: [Crc; 3],
 }
 
 /// An argument's part of a [`Global`] hash: for a hop number or a switch's identifier, two
@@ -20,24 +21,29 @@ pub struct Global {
 pub struct Addends(u32, u32);
 
 impl Global {
-    pub fn new(polynomials: [Polynomial; 4]) -> Self {
+    pub fn new(polynomials: [Polynomial; 3]) -> Self {
         Self { crcs: polynomials.map(Crc::new) }
     }
 
-    /// The packet's part, taken once for all arguments.
-    #[inline(always)]
-    pub fn packet<const N: usize>(&self, identity: &[u8; N]) -> u32 {
-        self.crcs[0].hash(identity)
+    /// Number `index` of the hashes that a family has under a label.
+    pub fn derive(family: &HashFamily, label: &str, index: u32) -> Self {
+        Self::new([0, 1, 2].map(|crc| family.derive(label, 3 * index + crc)))
     }
 
     #[inline(always)]
     pub fn argument<const N: usize>(&self, argument: &[u8; N]) -> Addends {
-        Addends(self.crcs[1].hash(argument), self.crcs[3].hash(argument))
+        Addends(self.crcs[0].hash(argument), self.crcs[2].hash(argument))
     }
 
     #[inline(always)]
     pub fn join(&self, packet: u32, argument: Addends) -> u32 {
-        let middle = self.crcs[2].hash(&packet.wrapping_add(argument.0).to_be_bytes());
-        self.crcs[3].hash(&middle.wrapping_add(argument.1).to_be_bytes())
+        self.crcs[2].hash(&self.middle(packet, argument).wrapping_add(argument.1).to_be_bytes())
+    }
+
+    /// The inner CRC of a hash, which a switch knows a stage earlier. It serves where one argument
+    /// alone is used, and packets need not be independent of each other to the last bit.
+    #[inline(always)]
+    pub fn middle(&self, packet: u32, argument: Addends) -> u32 {
+        self.crcs[1].hash(&packet.wrapping_add(argument.0).to_be_bytes())
     }
 }

@@ -217,8 +217,8 @@ fn every_hop_carries_its_share() {
     const PACKETS: u32 = 50_000;
     for seed in 0..8 {
         let family = HashFamily::reproducible(seed);
-        let global = Global::new([0, 1, 2, 3].map(|i| family.derive("test", i)));
-        let packets: Vec<u32> = (0..PACKETS).map(|p| global.packet(&p.to_be_bytes())).collect();
+        let global = Global::derive(&family, "test", 0);
+        let packets = identities(&family, PACKETS);
         let addends: Vec<Addends> = (0..60).map(|hop: u32| global.argument(&hop.to_be_bytes())).collect();
         for hops in [2, 5, 10, 25, 59] {
             let chi2 = reservoir(hops, PACKETS, |p, hop| global.join(packets[p as usize], addends[hop]));
@@ -227,6 +227,47 @@ fn every_hop_carries_its_share() {
             let freedom = (hops - 1) as f64;
             let limit = freedom + 5.0 * (2.0 * freedom).sqrt() + 10.0;
             assert!(chi2 < limit, "seed {seed}, {hops} hops: chi-square {chi2:.1} above {limit:.1}");
+        }
+    }
+}
+
+/// Packets that follow each other: numbers in a row behind a CRC.
+fn identities(family: &HashFamily, packets: u32) -> Vec<u32> {
+    let identity = Crc::new(family.derive("identity", 0));
+    (0..packets).map(|packet| identity.hash(&packet.to_be_bytes())).collect()
+}
+
+/// A switch takes several hashes of one packet: which queries it carries, its layer, whether hops
+/// act, what they write, how they round. All have the packet's identity in common, and are
+/// independent of each other all the same.
+#[test]
+fn hashes_of_one_packet_are_independent() {
+    const PACKETS: u32 = 50_000;
+    const SIDE: usize = 8;
+    for seed in 0..8 {
+        let family = HashFamily::reproducible(seed);
+        let packets = identities(&family, PACKETS);
+        let of = |index| {
+            let global = Global::derive(&family, "test", index);
+            let [a, b] = [0u32, 7].map(|argument| global.argument(&argument.to_be_bytes()));
+            // The first bits decide what happens, the last ones of an inner CRC how a code is rounded.
+            [
+                packets.iter().map(|packet| global.join(*packet, a) >> 29).collect::<Vec<_>>(),
+                packets.iter().map(|packet| global.join(*packet, b) >> 29).collect(),
+                packets.iter().map(|packet| global.middle(*packet, a) % SIDE as u32).collect(),
+            ]
+        };
+        let hashes: Vec<_> = (0..4).flat_map(of).collect();
+        for (i, first) in hashes.iter().enumerate() {
+            for second in hashes[i + 1..].iter() {
+                let mut together = [[0u32; SIDE]; SIDE];
+                first.iter().zip(second).for_each(|(a, b)| together[*a as usize][*b as usize] += 1);
+                let expected = f64::from(PACKETS) / (SIDE * SIDE) as f64;
+                let chi2: f64 = together.iter().flatten().map(|n| (f64::from(*n) - expected).powi(2) / expected).sum();
+                let freedom = (SIDE * SIDE - 1) as f64;
+                let limit = freedom + 6.0 * (2.0 * freedom).sqrt();
+                assert!(chi2 < limit, "seed {seed}: chi-square {chi2:.1} above {limit:.1}");
+            }
         }
     }
 }

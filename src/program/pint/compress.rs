@@ -30,11 +30,28 @@ pub const MAX_CODE_BITS: u32 = 12;
 /// Bits of the part of a step that is looked up.
 const FRACTION_BITS: u32 = 4;
 
+/// Bits behind the first one of a time that choose its place in [`Compression::buckets`].
+const BUCKET_BITS: u32 = 6;
+
+/// Number of the bucket of a time: buckets are 64 equal parts of each power of two. Times below 64
+/// have one each.
+#[inline(always)]
+fn bucket(time_ns: u32) -> usize {
+    let exponent = (time_ns | 1 << BUCKET_BITS).ilog2() - BUCKET_BITS;
+    ((exponent << BUCKET_BITS) + (time_ns >> exponent)) as usize
+}
+
+/// One more than the largest [`bucket`].
+const BUCKETS: usize = ((u32::BITS - BUCKET_BITS + 1) << BUCKET_BITS) as usize;
+
 /// The codes of one width.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compression {
     /// The shortest time of each sixteenth of a step but the first, ascending.
     starts: Box<[u32]>,
+    /// By bucket, how many of `starts` are in buckets before it. A bucket has few of them, so that few
+    /// are compared with a time.
+    buckets: Box<[u16; BUCKETS + 1]>,
     range: Range,
     /// The logarithm of a step's factor, to base 2.
     step: f64,
@@ -48,13 +65,17 @@ impl Compression {
         let step = (to / from).log2() / f64::from(codes);
         let parts = f64::from(1 << FRACTION_BITS);
         let start = |part: u32| (from * (step * (f64::from(part) - 0.5) / parts).exp2()).ceil() as u32;
-        Self { starts: (1..=codes << FRACTION_BITS).map(start).collect(), range, step }
+        let starts: Box<[u32]> = (1..=codes << FRACTION_BITS).map(start).collect();
+        let before = |number: usize| starts.partition_point(|start| bucket(*start) < number) as u16;
+        Self { buckets: Box::new(std::array::from_fn(before)), starts, range, step }
     }
 
     /// The code of a time in nanoseconds. The four low bits of `random` decide how it is rounded.
     #[inline]
     pub fn compress(&self, time_ns: u32, random: u32) -> u32 {
-        let parts = self.starts.partition_point(|start| *start <= time_ns) as u32;
+        let bucket = bucket(time_ns);
+        let [before, end] = [bucket, bucket + 1].map(|number| usize::from(self.buckets[number]));
+        let parts = (before + self.starts[before..end].partition_point(|start| *start <= time_ns)) as u32;
         (parts + (random & ((1 << FRACTION_BITS) - 1))) >> FRACTION_BITS
     }
 
@@ -105,6 +126,24 @@ mod tests {
             let exact = (clamped / f64::from(from)).log2() / codes.step;
             let whole = (1.0 + 1.0 / clamped).log2() / codes.step;
             prop_assert!((mean - exact).abs() <= 1.0 / 32.0 + whole, "{time}: {mean}, {exact}");
+        }
+    }
+
+    /// Buckets stand for a search through all ranges.
+    #[test]
+    fn buckets_find_what_a_search_finds() {
+        for bits in [MIN_CODE_BITS, 8, MAX_CODE_BITS] {
+            for range in [Range::default(), Range { from: 1, to: 4_000_000_000 }, Range { from: 100, to: 200 }] {
+                let codes = Compression::new(bits, range);
+                let near = |time: &u32| [time.saturating_sub(1), *time, time.saturating_add(1)];
+                let powers = (0..u32::BITS).map(|bit| 1 << bit);
+                let edges = powers.chain(codes.starts.iter().copied()).chain([0, u32::MAX]);
+                for time in edges.flat_map(|time| near(&time)) {
+                    let parts = codes.starts.partition_point(|start| *start <= time) as u32;
+                    assert_eq!(codes.compress(time, 0), parts >> FRACTION_BITS, "{time} in {bits} bits");
+                    assert_eq!(codes.compress(time, 15), (parts + 15) >> FRACTION_BITS, "{time} in {bits} bits");
+                }
+            }
         }
     }
 

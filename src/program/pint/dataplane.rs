@@ -127,7 +127,7 @@ impl Scheme {
         if let [all] = &self.sets[..] {
             return &all.parts;
         }
-        let hash = self.chooses.join(self.chooses.packet(&identity.to_be_bytes()), self.set);
+        let hash = self.chooses.join(identity, self.set);
         self.sets.iter().find(|set| hash <= set.last).map_or(&[], |set| &set.parts)
     }
 
@@ -268,10 +268,9 @@ impl Code {
         let mut digest = if hop == 1 { 0 } else { digest };
         for (instance, hash) in self.instances.iter().zip(&switch.path) {
             let mask = self.mask() << instance.shift;
-            let packet = instance.values.packet(&identity.to_be_bytes());
-            let value = self.value_at(instance, packet, *hash, switch.id) << instance.shift;
-            let (layer, packet) = self.layer_of(instance, identity);
-            if self.acts_at(instance, layer, packet, hop) {
+            let value = self.value_at(instance, identity, *hash, switch.id) << instance.shift;
+            let layer = self.layer_of(instance, identity);
+            if self.acts_at(instance, layer, identity, hop) {
                 let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
                 digest = kept ^ value as u16;
             }
@@ -285,10 +284,10 @@ impl Code {
     /// What a switch writes into an instance of a packet: a hash of its identifier, or the packet's
     /// fragment of it.
     #[inline(always)]
-    pub(super) fn value_at(&self, instance: &Instance, packet: u32, hash: Addends, id: u32) -> u32 {
+    pub(super) fn value_at(&self, instance: &Instance, identity: u32, hash: Addends, id: u32) -> u32 {
         let value = match self.fragments {
-            None => instance.values.join(packet, hash),
-            Some(fragments) => fragments.of(id, fragments.number(instance.values.join(packet, instance.fragment))),
+            None => instance.values.join(identity, hash),
+            Some(fragments) => fragments.of(id, fragments.number(instance.values.join(identity, instance.fragment))),
         };
         value & self.mask()
     }
@@ -299,14 +298,13 @@ impl Code {
     }
 
     #[inline(always)]
-    pub(super) fn layer_of(&self, instance: &Instance, identity: u32) -> (Layer, u32) {
-        let packet = instance.acts.packet(&identity.to_be_bytes());
-        (self.limits.layer(instance.acts.join(packet, instance.layer)), packet)
+    pub(super) fn layer_of(&self, instance: &Instance, identity: u32) -> Layer {
+        self.limits.layer(instance.acts.join(identity, instance.layer))
     }
 
     #[inline(always)]
-    pub(super) fn acts_at(&self, instance: &Instance, layer: Layer, packet: u32, hop: usize) -> bool {
+    pub(super) fn acts_at(&self, instance: &Instance, layer: Layer, identity: u32, hop: usize) -> bool {
         let Some(addends) = instance.hops.get(hop) else { return false };
-        self.limits.acts(layer, hop, instance.acts.join(packet, *addends))
+        self.limits.acts(layer, hop, instance.acts.join(identity, *addends))
     }
 }

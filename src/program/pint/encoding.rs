@@ -83,19 +83,29 @@ fn iterated_logarithm(of: f64) -> f64 {
     std::iter::successors(Some(of), |x| Some(x.ln())).take_while(|x| *x > 1.0).count().max(1) as f64
 }
 
-/// The largest hash with which something of this probability happens.
-fn limit(probability: f64) -> u32 {
-    ((probability * 2f64.powi(32)).round().clamp(1.0, 2f64.powi(32)) as u64 - 1) as u32
+/// The first bits of a hash that are compared: with a layer's end, and with the limit of a hop. A
+/// range of these is few enough entries of a TCAM, so that one match finds whether a hop acts and how
+/// ([`usage`](super::replica)). Hops are still drawn alike within one part in 500 up to hop number
+/// 256, and within one in 2000 up to number 62.
+pub(super) const LAYER_BITS: u32 = 8;
+pub(super) const HOP_BITS: u32 = 16;
+
+/// The largest hash with which something of this probability happens, as a number of the hash's
+/// first `bits` bits.
+fn limit(probability: f64, bits: u32) -> u32 {
+    let whole = 1u64 << bits;
+    let number = ((probability * whole as f64).round() as u64).clamp(1, whole);
+    ((number << (u32::BITS - bits)) - 1) as u32
 }
 
 impl Limits {
     pub fn new(layers: &Layers) -> Self {
         let number = layers.xor.len();
         let end = |layer: usize| layers.baseline + (1.0 - layers.baseline) * layer as f64 / number.max(1) as f64;
-        let mut ends: Vec<_> = (0..=number).map(|layer| limit(end(layer))).collect();
+        let mut ends: Vec<_> = (0..=number).map(|layer| limit(end(layer), LAYER_BITS)).collect();
         // Each hash has a layer, whatever the rounding.
         ends[number] = u32::MAX;
-        Self { layers: ends, xor: layers.xor.iter().copied().map(limit).collect(), hops: reservoir() }
+        Self { layers: ends, xor: layers.xor.iter().map(|p| limit(*p, HOP_BITS)).collect(), hops: reservoir() }
     }
 }
 
@@ -103,15 +113,12 @@ impl Code {
     /// `instances` of `bits` bits each, together at most [`DIGEST_BITS`].
     pub fn new(bits: u32, instances: u32, layers: &Layers, family: &HashFamily) -> Self {
         let bits = bits.clamp(1, DIGEST_BITS);
-        let global = |label: &str, instance: u32| {
-            Global::new([0, 1, 2, 3].map(|index| family.derive(label, 4 * instance + index)))
-        };
         let instance = |number: u32| {
-            let acts = global("pint/acts", number);
+            let acts = Global::derive(family, "pint/acts", number);
             let argument = |hop: usize| acts.argument(&(hop as u32).to_be_bytes());
             // No switch is hop 0, so its argument is free for the layer.
             let (layer, hops) = (argument(0), std::array::from_fn(argument));
-            let values = global("pint/values", number);
+            let values = Global::derive(family, "pint/values", number);
             let fragment = values.argument(&[0; 4]);
             Instance { shift: number * bits, acts, values, layer, fragment, hops }
         };
@@ -144,7 +151,7 @@ impl Code {
     pub fn with_checksum(self, bits: u32) -> Self {
         let shift = self.bits * self.instances.len() as u32;
         let bits = bits.min(DIGEST_BITS - shift);
-        let terms = || Global::new([0, 1, 2, 3].map(|index| self.family.derive("pint/checksum", index)));
+        let terms = || Global::derive(&self.family, "pint/checksum", 0);
         let checksum = (bits > 0).then(|| Checksum { shift, mask: u16::MAX >> (DIGEST_BITS - bits), terms: terms() });
         Self { checksum, ..self }
     }
@@ -175,8 +182,7 @@ impl Code {
     pub fn switch(&self, id: u32) -> Coded {
         let hashes = self.instances.iter().map(|instance| instance.values.argument(&id.to_be_bytes()));
         let terms = self.checksum.iter().flat_map(|Checksum { terms, .. }| {
-            let of_id = terms.packet(&id.to_be_bytes());
-            (0..=MAX_CODED_HOPS as u32).map(move |hop| terms.join(of_id, terms.argument(&hop.to_be_bytes())) as u16)
+            (0..=MAX_CODED_HOPS as u32).map(move |hop| terms.join(id, terms.argument(&hop.to_be_bytes())) as u16)
         });
         Coded { path: hashes.collect(), id, terms: terms.collect(), loops: None }
     }
@@ -189,28 +195,27 @@ impl Code {
     /// Who wrote an instance's part of a digest, and what, after a path of `length` switches.
     pub fn read(&self, instance: usize, length: usize, identity: u32, digest: u16) -> Option<Observed> {
         let hashes = self.instances.get(instance)?;
-        let (layer, packet) = self.layer_of(hashes, identity);
-        let acts = |hop: &usize| self.acts_at(hashes, layer, packet, *hop);
+        let layer = self.layer_of(hashes, identity);
+        let acts = |hop: &usize| self.acts_at(hashes, layer, identity, *hop);
         let hops = match layer {
             Layer::Baseline => (1..=length).rev().find(acts).into_iter().collect(),
             Layer::Xor(_) => (1..=length).filter(acts).collect(),
         };
         let value = u32::from(digest) >> hashes.shift & self.mask();
-        let packet = hashes.values.packet(&identity.to_be_bytes());
-        Some(Observed { instance, hops, value, packet })
+        Some(Observed { instance, hops, value, identity })
     }
 
     /// What a switch writes into the instance of a packet that [`Self::read`] has looked at.
     #[inline(always)]
     pub fn value(&self, observed: &Observed, switch: &Coded) -> u32 {
         let (instance, hash) = (&self.instances[observed.instance], switch.path[observed.instance]);
-        self.value_at(instance, observed.packet, hash, switch.id)
+        self.value_at(instance, observed.identity, hash, switch.id)
     }
 
     /// The number of the fragment that the instance of a packet holds; 0 where packets carry hashes.
     pub fn fragment(&self, observed: &Observed) -> usize {
         let instance = &self.instances[observed.instance];
-        let hash = || instance.values.join(observed.packet, instance.fragment);
+        let hash = || instance.values.join(observed.identity, instance.fragment);
         self.fragments.map_or(0, |fragments| fragments.number(hash()) as usize)
     }
 
@@ -231,7 +236,7 @@ impl PartialEq for Code {
 /// The largest hash with which a hop acts in a baseline layer, by hop: with 1 / hop the last hop
 /// that acts is uniform (reservoir sampling).
 pub(super) fn reservoir<const N: usize>() -> [u32; N] {
-    std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64))
+    std::array::from_fn(|hop| limit(1.0 / hop.max(1) as f64, HOP_BITS))
 }
 
 /// A switch's identifier: the CRC-32 of its name, in one polynomial that all know.
@@ -247,6 +252,5 @@ pub struct Observed {
     pub hops: Hops,
     /// The xor of what they wrote.
     pub value: u32,
-    /// The packet's part of the value hash.
-    packet: u32,
+    identity: u32,
 }

@@ -11,8 +11,8 @@ use crate::program::answers::Described;
 use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Parameters, Program, ProgramError};
 
-/// The first byte.
-const VERSION: u8 = 1;
+/// The first byte. It names the hashes as well: with others a switch would write other digests.
+const VERSION: u8 = 2;
 
 /// The longest text of queries, in bytes.
 const MAX_TEXT: usize = 160 * MAX_QUERIES;

@@ -1,7 +1,7 @@
 //! A replica: the code at the way out, and what it reports where a packet leaves the network, or
 //! comes back.
 
-mod usage;
+pub(super) mod usage;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub struct Sample {
 
 impl Sample {
     pub fn new(family: &HashFamily) -> Self {
-        let hash = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/sample", index)));
+        let hash = Global::derive(family, "pint/sample", 0);
         let argument = hash.argument(&[0; 4]);
         Self { hash, argument, limit: u32::MAX }
     }
@@ -35,7 +35,7 @@ impl Sample {
     }
 
     fn hash_of(&self, identity: u32) -> u32 {
-        self.hash.join(self.hash.packet(&identity.to_be_bytes()), self.argument)
+        self.hash.join(identity, self.argument)
     }
 }
 
@@ -92,11 +92,12 @@ impl Sampled {
     #[cold]
     fn select(&mut self, arrival: Arrival) {
         (0..LOOKED_AT).for_each(|_| self.look());
+        let hash = self.sample.hash_of(arrival.identity);
         let is_full = self.looked_at.is_none() && self.reports.len() >= self.room;
-        if is_full && self.sample.has(arrival.identity) && self.sample.halve() {
+        if is_full && hash <= self.sample.limit && self.sample.halve() {
             self.looked_at = Some(0);
         }
-        if self.sample.has(arrival.identity) { self.reports.push(arrival) } else { self.reports.miss() }
+        if hash <= self.sample.limit { self.reports.push(arrival) } else { self.reports.miss() }
     }
 
     /// Takes the next report out if it does not belong to the share.

@@ -38,7 +38,7 @@ impl Scheme {
             CarriedSet { last: planned.last, parts: carried.collect() }
         };
         let sets = plan.0.iter().map(set).collect();
-        let chooses = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/plan", index)));
+        let chooses = Global::derive(family, "pint/plan", 0);
         let set = chooses.argument(&0u32.to_be_bytes());
         Self { sets, chooses, set, path, loops, values, family: family.clone() }
     }

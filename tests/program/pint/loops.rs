@@ -20,10 +20,10 @@ fn config(queries: &str) -> Config {
 
 /// Algorithm 2 as the paper writes it: the hops at which it says LOOP.
 fn naive(family: &HashFamily, way: &[u32], identity: u32, bits: u32, threshold: u32) -> Vec<usize> {
-    let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
+    let global = |label: &str| Global::derive(family, label, 0);
     let [g, h] = ["pint/loops/acts", "pint/loops/values"].map(global);
     let hash =
-        |of: &Global, argument: u32| of.join(of.packet(&identity.to_be_bytes()), of.argument(&argument.to_be_bytes()));
+        |of: &Global, argument: u32| of.join(identity, of.argument(&argument.to_be_bytes()));
     let (mut digest, mut c, mut reports) = (None, 0, Vec::new());
     for (i, switch) in (1u32..).zip(way) {
         let own = hash(&h, *switch) % (1 << bits);

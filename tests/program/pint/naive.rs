@@ -34,14 +34,17 @@ pub struct Naive {
 
 /// Of a hash of two arguments, a real number in [0, 1).
 fn real(hash: &Global, packet: u32, argument: u32) -> f64 {
-    let hash = hash.join(hash.packet(&packet.to_be_bytes()), hash.argument(&argument.to_be_bytes()));
-    f64::from(hash) / 2f64.powi(32)
+    f64::from(hash.join(packet, hash.argument(&argument.to_be_bytes()))) / 2f64.powi(32)
+}
+
+/// A probability as switches know it: a number of a hash's first bits.
+pub fn rounded(probability: f64, bits: i32) -> f64 {
+    (probability * 2f64.powi(bits)).round() / 2f64.powi(bits)
 }
 
 impl Naive {
     pub fn new(config: &Config, family: &HashFamily, name: &str) -> Self {
-        let global =
-            |label: &str, instance: u32| Global::new([0, 1, 2, 3].map(|i| family.derive(label, 4 * instance + i)));
+        let global = |label: &str, instance: u32| Global::derive(family, label, instance);
         let hashes = |instance| ["pint/acts", "pint/values"].map(|label| global(label, instance));
         let parameters = config.parameters();
         let queries = &parameters.queries.0;
@@ -117,17 +120,16 @@ impl Naive {
             PathCoding::Fragments => self.id >> (fragment * bits),
         };
         let value = value & ((1 << bits) - 1);
-        if layer < self.layers.baseline {
-            return if acts < 1.0 / f64::from(phv.shim.hop()) { value } else { part };
+        if layer < rounded(self.layers.baseline, 8) {
+            return if acts < rounded(1.0 / f64::from(phv.shim.hop()), 16) { value } else { part };
         }
-        let share = (layer - self.layers.baseline) / (1.0 - self.layers.baseline);
-        let number = (share * self.layers.xor.len() as f64) as usize;
-        part ^ if acts < self.layers.xor[number] { value } else { 0 }
+        let [p] = self.layers.xor[..] else { unreachable!("weir has one xor layer") };
+        part ^ if acts < rounded(p, 16) { value } else { 0 }
     }
 
     fn latency(&self, phv: &Phv, query: &Query, part: u32) -> u32 {
-        let [acts, rounds] = self.latency.each_ref().map(|hash| real(hash, phv.identity, phv.shim.hop().into()));
-        if acts >= 1.0 / f64::from(phv.shim.hop()) {
+        let [acts, rounds] = &self.latency;
+        if real(acts, phv.identity, phv.shim.hop().into()) >= rounded(1.0 / f64::from(phv.shim.hop()), 16) {
             return part;
         }
         // Equal steps of the logarithm; sixteenths of a step are kept, and the rest of the hash
@@ -136,7 +138,7 @@ impl Naive {
         let [from, to, time] = [query.range.from, query.range.to, phv.latency_ns.max(1)].map(f64::from);
         let steps = (time / from).log2() / (to / from).log2() * codes;
         let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
-        let random = (rounds * 2f64.powi(32)) as u32 % 16;
+        let random = rounds.middle(phv.identity, rounds.argument(&[0; 4])) % 16;
         ((sixteenths + f64::from(random)) / 16.0) as u32
     }
 
@@ -155,7 +157,7 @@ impl Naive {
             c += 1;
         }
         phv.shim = phv.shim.with_loops(c);
-        if c == 0 && real(g, phv.identity, hops.into()) < 1.0 / f64::from(hops) { own } else { part }
+        if c == 0 && real(g, phv.identity, hops.into()) < rounded(1.0 / f64::from(hops), 16) { own } else { part }
     }
 
     /// What was reported of loops.

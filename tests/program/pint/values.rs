@@ -20,6 +20,7 @@ use weir::telemetry::epoch::EpochClock;
 use weir::trace::SplitMix64;
 use weir::wire::{Flow, Headers, Net, Shim};
 
+use super::naive::rounded;
 use super::network::setup;
 
 fn config(queries: &str) -> Config {
@@ -63,7 +64,7 @@ struct Naive {
 
 impl Naive {
     fn new(query: Query, family: &HashFamily) -> Self {
-        let global = |label: &str| Global::new([0, 1, 2, 3].map(|i| family.derive(label, i)));
+        let global = |label: &str| Global::derive(family, label, 0);
         let grid = match query.value {
             Value::Queue => grid(query.bits, query.range.from, query.range.to),
             Value::Congestion => grid(query.bits, 1 << (16 - query.bits), 1),
@@ -75,19 +76,28 @@ impl Naive {
     /// What a packet carries behind hops with these values.
     fn way(&self, identity: u32, values: &[u32]) -> u32 {
         let hash = |hash: &Global, argument: u32| {
-            hash.join(hash.packet(&identity.to_be_bytes()), hash.argument(&argument.to_be_bytes()))
+            hash.join(identity, hash.argument(&argument.to_be_bytes()))
         };
-        let code = |number: f64, hop: u32| round(&self.grid, number, hash(&self.rounds, hop));
+        // All hops of a packet round alike, but for sums.
+        let alike = self.rounds.middle(identity, self.rounds.argument(&[0; 4]));
+        let code = |value: &u32| round(&self.grid, f64::from(*value), alike).0;
         let hops = (1..).zip(values);
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                let acts = |hop: u32| f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < 1.0 / f64::from(hop);
-                let (hop, value) = hops.filter(|(hop, _)| acts(*hop)).last().unwrap();
-                code(f64::from(*value), hop).0
+                let acts = |hop: u32| {
+                    f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < rounded(1.0 / f64::from(hop), 16)
+                };
+                let (_, value) = hops.filter(|(hop, _)| acts(*hop)).last().unwrap();
+                code(value)
             }
-            Aggregation::Max => values.iter().map(|value| code(f64::from(*value), 0).0).max().unwrap(),
-            Aggregation::Min => values.iter().map(|value| code(f64::from(*value), 0).0).min().unwrap(),
-            Aggregation::Sum => hops.fold((0, 0.0), |(_, sum), (hop, value)| code(sum + f64::from(*value), hop)).0,
+            Aggregation::Max => values.iter().map(code).max().unwrap(),
+            Aggregation::Min => values.iter().map(code).min().unwrap(),
+            Aggregation::Sum => {
+                let add = |sum: f64, hop: u32, value: u32| {
+                    round(&self.grid, sum + f64::from(value), hash(&self.rounds, hop))
+                };
+                hops.fold((0, 0.0), |(_, sum), (hop, value)| add(sum, hop, *value)).0
+            }
         }
     }
 }
@@ -184,7 +194,7 @@ proptest! {
         let is_own = |place: &usize| queries[..*place].iter().all(|query| asked(query) != asked(&queries[*place]));
         let own: Vec<_> = (0..queries.len()).filter(is_own).map(|place| &queries[place]).collect();
         let naive: Vec<_> = queries.iter().map(|query| Naive::new(*query, &family)).collect();
-        let q = Global::new([0, 1, 2, 3].map(|i| family.derive("pint/plan", i)));
+        let q = Global::derive(&family, "pint/plan", 0);
         let (plan, scheme) = (config.parameters().plan().unwrap(), config.parameters().scheme(&family));
         let program = ProgramConfig::new::<Pint>(config.clone());
         let mut replica = program.build(&family).unwrap();
@@ -201,7 +211,7 @@ proptest! {
                 replica.egress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
                 digest = phv.digest;
             }
-            let set = plan.set(q.join(q.packet(&identity.to_be_bytes()), q.argument(&0u32.to_be_bytes())));
+            let set = plan.set(q.join(identity, q.argument(&0u32.to_be_bytes())));
             for (naive, query) in naive.iter().zip(queries).filter(|(_, query)| query.value != Value::Path) {
                 let place = own.iter().position(|other| asked(other) == asked(query)).unwrap();
                 let bits = |place: usize| if set.contains(place) { own[place].bits } else { 0 };

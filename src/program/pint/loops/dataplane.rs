@@ -29,7 +29,7 @@ pub struct LoopCode {
     /// Matches that do not make a loop yet (T).
     pub(super) threshold: u8,
     /// The largest hash with which a hop acts, by hop.
-    pub(super) limits: [u32; MAX_HOPS + 1],
+    pub(in crate::program::pint) limits: [u32; MAX_HOPS + 1],
     pub(super) acts: Global,
     pub(super) values: Global,
     /// The hops as second arguments of `acts`.
@@ -44,8 +44,7 @@ impl LoopCode {
         let Some(argument) = self.hops.get(usize::from(hop)) else {
             return Checked { carried: before, is_loop: false };
         };
-        let identity = identity.to_be_bytes();
-        let value = self.values.join(self.values.packet(&identity), switch) & self.mask;
+        let value = self.values.join(identity, switch) & self.mask;
         // At the first hop nothing stands in the digest that could be equal.
         let equal = hop > 1 && u32::from(before.digest) == value;
         if equal && before.matches >= self.threshold {
@@ -53,8 +52,7 @@ impl LoopCode {
         }
         let matches = if hop > 1 { before.matches + u8::from(equal) } else { 0 };
         // A digest that was equal once stays, so that its writer finds it again.
-        let acts =
-            matches == 0 && self.acts.join(self.acts.packet(&identity), *argument) <= self.limits[usize::from(hop)];
+        let acts = matches == 0 && self.acts.join(identity, *argument) <= self.limits[usize::from(hop)];
         let digest = if acts { value as u16 } else { before.digest };
         Checked { carried: Carried { digest, matches }, is_loop: false }
     }

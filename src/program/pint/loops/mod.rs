@@ -34,15 +34,14 @@ impl LoopCode {
     /// Hashes of `bits` bits, at most [`DIGEST_BITS`], and a threshold of at most
     /// [`MAX_THRESHOLD`].
     pub fn new(bits: u32, threshold: u32, family: &HashFamily) -> Self {
-        let global = |label| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
-        let acts = global("pint/loops/acts");
+        let acts = Global::derive(family, "pint/loops/acts", 0);
         let hops = std::array::from_fn(|hop| acts.argument(&(hop as u32).to_be_bytes()));
         Self {
             mask: (1 << bits.clamp(1, DIGEST_BITS)) - 1,
             threshold: threshold.min(MAX_THRESHOLD) as u8,
             limits: reservoir(),
             acts,
-            values: global("pint/loops/values"),
+            values: Global::derive(family, "pint/loops/values", 0),
             hops,
         }
     }

@@ -88,8 +88,7 @@ pub struct Compression {
 impl Compression {
     /// Digests of this scale.
     pub fn new(scale: Scale, family: &HashFamily) -> Self {
-        // No hop is number 0, so this is another hash than those that round latencies.
-        let rounding = Global::new([0, 1, 2, 3].map(|index| family.derive("pint/rounding", index)));
+        let rounding = Global::derive(family, "pint/rounding", 0);
         let argument = rounding.argument(&0u32.to_be_bytes());
         Self { codes: scale.codes(), scale, rounding, argument }
     }
@@ -97,7 +96,7 @@ impl Compression {
     /// The hash of a packet by which all switches round its digest.
     #[inline(always)]
     pub fn hash(&self, identity: u32) -> u8 {
-        (self.rounding.join(self.rounding.packet(&identity.to_be_bytes()), self.argument) >> 24) as u8
+        (self.rounding.middle(identity, self.argument) >> 24) as u8
     }
 
     /// The query's bits of a packet behind a hop whose link has this utilisation, in units of 2⁻²⁴.

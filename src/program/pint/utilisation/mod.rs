@@ -38,6 +38,7 @@ pub use code::{Compression, SMALLEST, Scale};
 use dataplane::{Average, FRACTION, LastSent, Link, Meta, UNIT_BITS, terms};
 
 use crate::pisa::{Array, Banked, HashUse, Pipeline, Probe, Stage, StageUse};
+use crate::program::pint::replica::usage::ROUNDING;
 
 impl Link {
     /// A link of `bytes_per_second`, averaged over `period_ns`; both at least 1.
@@ -104,12 +105,11 @@ impl Utilisation {
     /// What the eight stages use. The hash that rounds is computed beside them, from the packet's
     /// identity, which is known behind the first.
     pub fn usage(&self) -> Vec<StageUse> {
-        let hash = |name, added| StageUse::hashing(vec![HashUse { name, bits: 32, added }]);
         vec![
             StageUse::of(vec![self.last.0.usage()]),
-            hash("packet for rounding", false),
-            hash("middle CRC of rounding", true),
-            hash("rounding", true),
+            StageUse::hashing(vec![HashUse { name: ROUNDING, bits: 32, added: true }]),
+            StageUse::default(),
+            StageUse::default(),
             StageUse::default(),
             StageUse::of(vec![self.average.0.usage()]),
             StageUse::default(),

@@ -58,10 +58,10 @@ pub struct ValueCode {
     pub query: Query,
     pub(super) codes: Codes,
     /// The largest hash with which a hop acts, by hop.
-    pub(super) limits: [u32; MAX_HOPS + 1],
+    pub(in crate::program::pint) limits: [u32; MAX_HOPS + 1],
     pub(super) acts: Global,
     pub(super) rounds: Global,
-    /// The hops as second arguments of both hashes; number 0 stands for all of them.
+    /// The hops as second arguments of both hashes; number 0 of `rounds` stands for all of them.
     pub(super) hops: [[Addends; 2]; MAX_HOPS + 1],
 }
 
@@ -76,14 +76,14 @@ impl ValueCode {
         }
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                if !self.acts_at(self.acts.packet(&identity.to_be_bytes()), hop) {
+                if !self.acts_at(identity, hop) {
                     return before;
                 }
-                self.codes.encode(value, self.random(identity, hop))
+                self.codes.encode(value, self.random(identity))
             }
-            Aggregation::Max => self.codes.encode(value, self.random(identity, 0)).max(before),
+            Aggregation::Max => self.codes.encode(value, self.random(identity)).max(before),
             Aggregation::Min => {
-                let own = self.codes.encode(value, self.random(identity, 0));
+                let own = self.codes.encode(value, self.random(identity));
                 if hop == 1 { own } else { own.min(before) }
             }
             Aggregation::Sum => {
@@ -91,20 +91,20 @@ impl ValueCode {
                     Codes::Numbers(codes) => codes.expand(before).saturating_add(value),
                     _ => value,
                 };
-                self.codes.encode(sum, self.random(identity, hop))
+                self.codes.encode(sum, self.rounds.join(identity, self.hops[hop][1]))
             }
         }
     }
 
-    /// The hash by which a hop rounds.
+    /// The hash by which all hops of a packet round.
     #[inline(always)]
-    fn random(&self, identity: u32, hop: usize) -> u32 {
-        self.rounds.join(self.rounds.packet(&identity.to_be_bytes()), self.hops[hop][1])
+    fn random(&self, identity: u32) -> u32 {
+        self.rounds.middle(identity, self.hops[0][1])
     }
 
     #[inline(always)]
-    pub(super) fn acts_at(&self, packet: u32, hop: usize) -> bool {
+    pub(super) fn acts_at(&self, identity: u32, hop: usize) -> bool {
         let Some([acts, _]) = self.hops.get(hop) else { return false };
-        self.acts.join(packet, *acts) <= self.limits[hop]
+        self.acts.join(identity, *acts) <= self.limits[hop]
     }
 }

@@ -6,10 +6,10 @@
 //! sum                   every hop: the code of the number that the digest stands for and its own
 //! ```
 //! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. The others are
-//! per packet: a packet tells of its whole way. All round by hashes of the packet. For the largest
-//! and the smallest value all hops have the same one, so that the code that stays is that of the
-//! value. A sum is rounded anew by each hop (randomised counting, §4.3), so that it is right on
-//! average, whatever the number of hops.
+//! per packet: a packet tells of its whole way. All round by hashes of the packet. All hops have the
+//! same one, so that the largest code is that of the largest value, except for sums: these are
+//! rounded anew by each hop (randomised counting, §4.3), so that they are right on average, whatever
+//! the number of hops.
 
 pub mod clock;
 pub mod dataplane;
@@ -178,9 +178,8 @@ impl ValueCode {
     /// Of a query whose value packets carry as a code.
     pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
         let (query, codes) = (query.code(), Codes::new(query)?);
-        let global = |label: &str| Global::new([0, 1, 2, 3].map(|index| family.derive(label, index)));
-        let [acts, rounds] =
-            [format!("pint/{}", query.value.name()), "pint/rounding".into()].map(|label| global(&label));
+        let labels = [format!("pint/{}", query.value.name()), "pint/rounding".into()];
+        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, 0));
         // No hop is number 0, so its argument is free for what all hops have in common.
         let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
         let hops = std::array::from_fn(argument);
@@ -189,8 +188,7 @@ impl ValueCode {
 
     /// The hop whose value a packet holds behind a path of `length` switches.
     pub fn writer(&self, identity: u32, length: usize) -> Option<usize> {
-        let packet = self.acts.packet(&identity.to_be_bytes());
-        (1..=length).rev().find(|hop| self.acts_at(packet, *hop))
+        (1..=length).rev().find(|hop| self.acts_at(identity, *hop))
     }
 
     pub fn codes(&self) -> &Codes {
