@@ -37,13 +37,13 @@ impl Global {
 
     #[inline(always)]
     pub fn join(&self, packet: u32, argument: Addends) -> u32 {
-        self.crcs[2].hash(&self.middle(packet, argument).wrapping_add(argument.1).to_be_bytes())
+        self.crcs[2].hash(&self.inner(packet, argument).wrapping_add(argument.1).to_be_bytes())
     }
 
     /// The inner CRC of a hash, which a switch knows a stage earlier. It serves where one argument
     /// alone is used, and packets need not be independent of each other to the last bit.
     #[inline(always)]
-    pub fn middle(&self, packet: u32, argument: Addends) -> u32 {
+    pub fn inner(&self, packet: u32, argument: Addends) -> u32 {
         self.crcs[1].hash(&packet.wrapping_add(argument.0).to_be_bytes())
     }
 }

@@ -254,7 +254,7 @@ fn hashes_of_one_packet_are_independent() {
             [
                 packets.iter().map(|packet| global.join(*packet, a) >> 29).collect::<Vec<_>>(),
                 packets.iter().map(|packet| global.join(*packet, b) >> 29).collect(),
-                packets.iter().map(|packet| global.middle(*packet, a) % SIDE as u32).collect(),
+                packets.iter().map(|packet| global.inner(*packet, a) % SIDE as u32).collect(),
             ]
         };
         let hashes: Vec<_> = (0..4).flat_map(of).collect();

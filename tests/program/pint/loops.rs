@@ -22,8 +22,7 @@ fn config(queries: &str) -> Config {
 fn naive(family: &HashFamily, way: &[u32], identity: u32, bits: u32, threshold: u32) -> Vec<usize> {
     let global = |label: &str| Global::derive(family, label, 0);
     let [g, h] = ["pint/loops/acts", "pint/loops/values"].map(global);
-    let hash =
-        |of: &Global, argument: u32| of.join(identity, of.argument(&argument.to_be_bytes()));
+    let hash = |of: &Global, argument: u32| of.join(identity, of.argument(&argument.to_be_bytes()));
     let (mut digest, mut c, mut reports) = (None, 0, Vec::new());
     for (i, switch) in (1u32..).zip(way) {
         let own = hash(&h, *switch) % (1 << bits);

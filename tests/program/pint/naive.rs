@@ -138,7 +138,7 @@ impl Naive {
         let [from, to, time] = [query.range.from, query.range.to, phv.latency_ns.max(1)].map(f64::from);
         let steps = (time / from).log2() / (to / from).log2() * codes;
         let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
-        let random = rounds.middle(phv.identity, rounds.argument(&[0; 4])) % 16;
+        let random = rounds.inner(phv.identity, rounds.argument(&[0; 4])) % 16;
         ((sixteenths + f64::from(random)) / 16.0) as u32
     }
 

@@ -75,27 +75,23 @@ impl Naive {
 
     /// What a packet carries behind hops with these values.
     fn way(&self, identity: u32, values: &[u32]) -> u32 {
-        let hash = |hash: &Global, argument: u32| {
-            hash.join(identity, hash.argument(&argument.to_be_bytes()))
-        };
+        let hash = |hash: &Global, argument: u32| hash.join(identity, hash.argument(&argument.to_be_bytes()));
         // All hops of a packet round alike, but for sums.
-        let alike = self.rounds.middle(identity, self.rounds.argument(&[0; 4]));
+        let alike = self.rounds.inner(identity, self.rounds.argument(&[0; 4]));
         let code = |value: &u32| round(&self.grid, f64::from(*value), alike).0;
         let hops = (1..).zip(values);
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                let acts = |hop: u32| {
-                    f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < rounded(1.0 / f64::from(hop), 16)
-                };
+                let acts =
+                    |hop: u32| f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < rounded(1.0 / f64::from(hop), 16);
                 let (_, value) = hops.filter(|(hop, _)| acts(*hop)).last().unwrap();
                 code(value)
             }
             Aggregation::Max => values.iter().map(code).max().unwrap(),
             Aggregation::Min => values.iter().map(code).min().unwrap(),
             Aggregation::Sum => {
-                let add = |sum: f64, hop: u32, value: u32| {
-                    round(&self.grid, sum + f64::from(value), hash(&self.rounds, hop))
-                };
+                let add =
+                    |sum: f64, hop: u32, value: u32| round(&self.grid, sum + f64::from(value), hash(&self.rounds, hop));
                 hops.fold((0, 0.0), |(_, sum), (hop, value)| add(sum, hop, *value)).0
             }
         }

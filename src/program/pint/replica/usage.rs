@@ -58,8 +58,8 @@ fn chains(scheme: &Scheme) -> Vec<Vec<StageUse>> {
         let firsts = std::iter::once(0).chain(scheme.sets.iter().map(|set| set.last.saturating_add(1)));
         let entries = firsts.zip(&scheme.sets).map(|(first, set)| range_entries(first, set.last)).sum();
         let of_set = StageUse::matching("set of queries", entries, u32::BITS);
-        let [middle, last] = ["middle CRC of q", "q"].map(|name| StageUse::hashing(vec![hash(name, 32, true)]));
-        chains.push(vec![StageUse::default(), middle, last, of_set]);
+        let [inner, last] = ["inner CRC of q", "q"].map(|name| StageUse::hashing(vec![hash(name, 32, true)]));
+        chains.push(vec![StageUse::default(), inner, last, of_set]);
     }
     chains
 }
@@ -81,9 +81,9 @@ fn path_chain(path: &Code, is_shared: bool) -> Vec<StageUse> {
         let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
         StageUse::hashing(all.collect())
     };
-    let middle = ["middle CRC of layer", "middle CRC of g", "middle CRC of h"].map(|name| hash(name, 32, true));
+    let inner = ["inner CRC of layer", "inner CRC of g", "inner CRC of h"].map(|name| hash(name, 32, true));
     let last = [hash("layer", LAYER_BITS, true), hash("g", HOP_BITS, true), hash("h", path.bits(), true)];
-    let mut chain = vec![StageUse::default(), each(middle), each(last)];
+    let mut chain = vec![StageUse::default(), each(inner), each(last)];
     // The fragment of an identifier is looked up by h.
     chain.extend(path.is_fragmented().then(|| StageUse::matching("fragment", path.fragments() as u64, 5)));
     chain.extend(wait(is_shared && !path.is_fragmented()));
@@ -119,11 +119,11 @@ fn path_entries(limits: &Limits) -> u64 {
 /// `known` has the hashes of chains before: codes of one value choose the same hop, and all codes
 /// round by one hash of the packet, but sums, which round anew at each hop.
 fn value_chain(code: &ValueCode, is_shared: bool, known: &mut BTreeSet<&'static str>) -> Vec<StageUse> {
-    let ([middle, last, acts], aggregation) = (names(code.query.value), code.query.aggregation);
+    let ([inner, last, acts], aggregation) = (names(code.query.value), code.query.aggregation);
     let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
     let bits = if matches!(code.codes(), Codes::Times(_)) { 4 } else { 32 };
     let [second, third] = [
-        [(is_of_hops, middle, 32), (!is_sum, ROUNDING, bits), (is_sum, "middle CRC of rounding of sums", 32)],
+        [(is_of_hops, inner, 32), (!is_sum, ROUNDING, bits), (is_sum, "inner CRC of rounding of sums", 32)],
         [(is_of_hops, last, HOP_BITS), (is_sum, "rounding of sums", 32), (false, "", 0)],
     ];
     let mut hashing = |hashes: [(bool, &'static str, u32); 3]| {
@@ -146,7 +146,7 @@ fn loop_chain(code: &LoopCode, is_shared: bool) -> Vec<StageUse> {
         |hashes: [(&'static str, u32); 2]| StageUse::hashing(hashes.map(|(name, bits)| hash(name, bits, true)).into());
     vec![
         StageUse::default(),
-        each([("middle CRC of g of loops", 32), ("middle CRC of h of loops", 32)]),
+        each([("inner CRC of g of loops", 32), ("inner CRC of h of loops", 32)]),
         each([("g of loops", HOP_BITS), ("h of loops", code.bits())]),
         // The comparison with the digest.
         StageUse::default(),
@@ -157,14 +157,14 @@ fn loop_chain(code: &LoopCode, is_shared: bool) -> Vec<StageUse> {
 /// The hashes that choose the hop whose value a packet carries, and the match that compares.
 fn names(value: Value) -> [&'static str; 3] {
     match value {
-        Value::Latency => ["middle CRC of g of latency", "g of latency", "hop and g of latency"],
-        Value::Queue => ["middle CRC of g of queue", "g of queue", "hop and g of queue"],
-        Value::Congestion => ["middle CRC of g of congestion", "g of congestion", "hop and g of congestion"],
-        Value::IngressPort => ["middle CRC of g of ingress port", "g of ingress port", "hop and g of ingress port"],
-        Value::EgressPort => ["middle CRC of g of egress port", "g of egress port", "hop and g of egress port"],
-        Value::IngressTime => ["middle CRC of g of ingress time", "g of ingress time", "hop and g of ingress time"],
-        Value::Utilisation => ["middle CRC of g of utilisation", "g of utilisation", "hop and g of utilisation"],
+        Value::Latency => ["inner CRC of g of latency", "g of latency", "hop and g of latency"],
+        Value::Queue => ["inner CRC of g of queue", "g of queue", "hop and g of queue"],
+        Value::Congestion => ["inner CRC of g of congestion", "g of congestion", "hop and g of congestion"],
+        Value::IngressPort => ["inner CRC of g of ingress port", "g of ingress port", "hop and g of ingress port"],
+        Value::EgressPort => ["inner CRC of g of egress port", "g of egress port", "hop and g of egress port"],
+        Value::IngressTime => ["inner CRC of g of ingress time", "g of ingress time", "hop and g of ingress time"],
+        Value::Utilisation => ["inner CRC of g of utilisation", "g of utilisation", "hop and g of utilisation"],
         // They have hashes of their own.
-        Value::Path | Value::Loops => ["middle CRC of g", "g", "hop and g"],
+        Value::Path | Value::Loops => ["inner CRC of g", "g", "hop and g"],
     }
 }

@@ -96,7 +96,7 @@ impl Compression {
     /// The hash of a packet by which all switches round its digest.
     #[inline(always)]
     pub fn hash(&self, identity: u32) -> u8 {
-        (self.rounding.middle(identity, self.argument) >> 24) as u8
+        (self.rounding.inner(identity, self.argument) >> 24) as u8
     }
 
     /// The query's bits of a packet behind a hop whose link has this utilisation, in units of 2⁻²⁴.

@@ -99,7 +99,7 @@ impl ValueCode {
     /// The hash by which all hops of a packet round.
     #[inline(always)]
     fn random(&self, identity: u32) -> u32 {
-        self.rounds.middle(identity, self.hops[0][1])
+        self.rounds.inner(identity, self.hops[0][1])
     }
 
     #[inline(always)]
