@@ -14,32 +14,40 @@ const PAYLOAD: usize = 6;
 /// TTL, type of service and checksums are left out. Zeros for other packets than IPv4 and IPv6.
 #[inline]
 pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
-    let mut bytes = [0; LEN];
     if headers.net == Net::Other {
-        return bytes;
+        return [0; LEN];
     }
     let packet = frame.bytes().get(usize::from(headers.l3)..).unwrap_or_default();
     let transport = match headers.l4 {
         0 => &[],
         l4 => frame.bytes().get(usize::from(l4)..).unwrap_or_default(),
     };
-    bytes[..16].copy_from_slice(&(headers.src_ip ^ headers.dst_ip.rotate_left(8)).to_be_bytes());
-    bytes[16] = headers.proto;
-    bytes[17..19].copy_from_slice(&headers.sport.to_be_bytes());
-    bytes[19..21].copy_from_slice(&headers.dport.to_be_bytes());
-    if headers.net == Net::Ipv4 {
-        bytes[21..25].copy_from_slice(&taken::<4>(packet, 2));
-    } else {
-        bytes[21..23].copy_from_slice(&taken::<2>(packet, 4));
-    }
-    let header = match headers.proto {
-        proto::TCP => {
-            bytes[25..33].copy_from_slice(&taken::<8>(transport, 4));
-            usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4
-        }
-        _ => 8,
+    let addresses = headers.src_ip ^ headers.dst_ip.rotate_left(8);
+    let length_and_id = match headers.net {
+        Net::Ipv4 => u32::from_be_bytes(taken(packet, 2)),
+        _ => u32::from(u16::from_be_bytes(taken(packet, 4))) << 16,
     };
-    bytes[33..33 + PAYLOAD].copy_from_slice(&taken::<PAYLOAD>(transport, header));
+    let (numbers, header) = match headers.proto {
+        proto::TCP => {
+            let offset = transport.get(12).copied().unwrap_or_default() >> 4;
+            (u64::from_be_bytes(taken(transport, 4)), usize::from(offset) * 4)
+        }
+        _ => (0, 8),
+    };
+    let [p0, p1, p2, p3, p4, p5] = taken::<PAYLOAD>(transport, header);
+    // In words, because single bytes that are written cannot be read as words without a stall.
+    let words = [
+        (addresses >> 64) as u64,
+        addresses as u64,
+        u64::from(headers.proto) << 56
+            | u64::from(headers.sport) << 40
+            | u64::from(headers.dport) << 24
+            | u64::from(length_and_id >> 8),
+        u64::from(length_and_id) << 56 | numbers >> 8,
+        numbers << 56 | u64::from_be_bytes([0, p0, p1, p2, p3, p4, p5, 0]),
+    ];
+    let mut bytes = [0; LEN];
+    bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
     bytes
 }
 
@@ -88,6 +96,21 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(of(&bytes) == of(&PACKET), changeable(at), "byte {at}");
         }
+    }
+
+    /// The bytes in their places: addresses, protocol, ports, length, identification, sequence and
+    /// acknowledgement numbers, payload. A payload that is cut off is zero behind its end.
+    #[test]
+    fn the_bytes_are_pinned() {
+        let hex = |bytes: &[u8]| of(bytes).map(|byte| format!("{byte:02x}")).concat();
+        let [addresses, payload] = ["00000000000000000000000a0a000201", "010203000000"];
+        let with_payload = [&PACKET[..], &[1, 2, 3]].concat();
+        let tcp = format!("{addresses}06005001bb003412340102030405060708{payload}00");
+        assert_eq!(hex(&with_payload), tcp);
+        let mut udp = with_payload;
+        udp[23] = proto::UDP;
+        // Behind eight bytes of UDP header stand what were TCP's acknowledgement number and window.
+        assert_eq!(hex(&udp), format!("{addresses}11005001bb00341234000000000000000005060708801000"));
     }
 
     #[test]

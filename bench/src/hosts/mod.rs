@@ -1,5 +1,5 @@
-//! Two hosts on one machine, joined by weir, by `dpdk-testpmd` and by the kernel's bridge, in
-//! turns: TCP, round trips, and what the switch costs while nobody sends.
+//! Two hosts on one machine, joined by weir, by `dpdk-testpmd`, by OVS-DPDK and by the kernel's
+//! bridge, in turns: TCP, round trips, and what the switch costs while nobody sends.
 
 mod site;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::throughput::{Spread, machine};
+use crate::throughput::{Spread, machine, ovs};
 use site::{HOSTS, SWITCH, Site, run};
 
 #[derive(Args)]
@@ -39,6 +39,19 @@ enum Link {
     Xdp,
 }
 
+impl Link {
+    /// DPDK's driver of such ports.
+    fn driver(self) -> &'static str {
+        ["net_tap", "net_af_packet", "net_af_xdp"][self as usize]
+    }
+
+    /// Both ports as DPDK's `--vdev` takes them.
+    fn devices(self) -> [String; 2] {
+        let interfaces = if self == Self::Tap { HOSTS } else { SWITCH };
+        [0, 1].map(|port| format!("{}{port},iface={}", self.driver(), interfaces[port]))
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Contender {
     Weir {
@@ -48,11 +61,13 @@ enum Contender {
     /// In forwarding mode io, the fastest. Its drivers lose checksums that are left to a NIC and
     /// cut large frames, so the hosts' offloads have to be off.
     Testpmd(Link),
+    /// One flow entry each way. It has the same drivers.
+    Ovs(Link),
     Bridge,
 }
 
 impl Contender {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Weir { link: Link::Tap, busy: false },
         Self::Weir { link: Link::Veth, busy: false },
         Self::Weir { link: Link::Xdp, busy: false },
@@ -61,6 +76,9 @@ impl Contender {
         Self::Testpmd(Link::Tap),
         Self::Testpmd(Link::Veth),
         Self::Testpmd(Link::Xdp),
+        Self::Ovs(Link::Tap),
+        Self::Ovs(Link::Veth),
+        Self::Ovs(Link::Xdp),
         Self::Bridge,
     ];
 
@@ -70,21 +88,20 @@ impl Contender {
                 let kind = ["tap", "veth", "xdp"][link as usize];
                 format!("weir {kind}{}", if busy { ", busy poll" } else { "" })
             }
-            Self::Testpmd(link) => {
-                format!("testpmd {}, host offloads off", ["net_tap", "net_af_packet", "net_af_xdp"][link as usize])
-            }
+            Self::Testpmd(link) => format!("testpmd {}, host offloads off", link.driver()),
+            Self::Ovs(link) => format!("OVS-DPDK {}, host offloads off", link.driver()),
             Self::Bridge => "Linux bridge".into(),
         }
     }
 
     fn offloads(self) -> bool {
-        !matches!(self, Self::Testpmd(_))
+        !matches!(self, Self::Testpmd(_) | Self::Ovs(_))
     }
 
     /// Joins the hosts.
     fn join(self, site: &mut Site, weir: &str) -> Result<()> {
         let link = match self {
-            Self::Weir { link, .. } | Self::Testpmd(link) => link,
+            Self::Weir { link, .. } | Self::Testpmd(link) | Self::Ovs(link) => link,
             Self::Bridge => Link::Veth,
         };
         if link != Link::Tap {
@@ -106,12 +123,7 @@ impl Contender {
                 site.start(&words)?;
             }
             Self::Testpmd(_) => {
-                let device = |i: usize| match link {
-                    Link::Tap => format!("net_tap{i},iface={}", HOSTS[i]),
-                    Link::Veth => format!("net_af_packet{i},iface={}", SWITCH[i]),
-                    Link::Xdp => format!("net_af_xdp{i},iface={}", SWITCH[i]),
-                };
-                let devices = [device(0), device(1)];
+                let devices = link.devices();
                 let mut words = vec!["dpdk-testpmd", "--lcores", "0,1", "--no-pci", "--no-telemetry", "--no-huge"];
                 words.extend(["-m", "256", "--no-shconf", "--file-prefix", "weir-bench"]);
                 words.extend(devices.iter().flat_map(|device| ["--vdev", device]));
@@ -124,6 +136,7 @@ impl Contender {
                 ]);
                 site.start(&words)?;
             }
+            Self::Ovs(_) => site.start_ovs(&link.devices())?,
             Self::Bridge => {
                 run(&site.in_switch(&["ip", "link", "add", "br0", "type", "bridge"]))?;
                 run(&site.in_switch(&["ip", "link", "set", "br0", "up"]))?;
@@ -156,7 +169,13 @@ impl Hosts {
             None => std::env::current_exe()?.with_file_name("weir"),
         };
         let weir = weir.to_str().context("--weir: a path in UTF-8")?;
-        let contenders = Contender::ALL.into_iter().filter(|contender| contender.name().contains(&self.only));
+        let contenders = Contender::ALL.into_iter().filter(|contender| {
+            let is_missing = matches!(contender, Contender::Ovs(_)) && !ovs::is_installed();
+            contender.name().contains(&self.only) && !is_missing
+        });
+        if !ovs::is_installed() {
+            eprintln!("OVS-DPDK: not installed (apt-get install openvswitch-switch-dpdk)");
+        }
         let mut all: Vec<_> = contenders.map(|contender| (contender, Results::default())).collect();
         for round in 1..=self.rounds {
             for (contender, results) in &mut all {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::throughput::ovs::Ovs;
+
 /// The hosts' interfaces, and the switch's ends of them where these are veth pairs.
 pub const HOSTS: [&str; 2] = ["h1", "h2"];
 pub const SWITCH: [&str; 2] = ["p1", "p2"];
@@ -15,12 +17,14 @@ pub struct Site {
     spaces: [String; 3],
     /// The switch, unless it is the kernel's.
     running: Option<Child>,
+    ovs: Option<Ovs>,
 }
 
 impl Site {
     pub fn new() -> Result<Self> {
         let id = std::process::id();
-        let site = Self { spaces: ["s", "a", "b"].map(|name| format!("weir-bench-{id}-{name}")), running: None };
+        let spaces = ["s", "a", "b"].map(|name| format!("weir-bench-{id}-{name}"));
+        let site = Self { spaces, running: None, ovs: None };
         for space in &site.spaces {
             run(&["ip", "netns", "add", space])?;
             run(&["ip", "-n", space, "link", "set", "lo", "up"])?;
@@ -89,6 +93,12 @@ impl Site {
         Ok(())
     }
 
+    /// Starts OVS-DPDK in the switch's namespace.
+    pub fn start_ovs(&mut self, devices: &[String; 2]) -> Result<()> {
+        self.ovs = Some(Ovs::start(&self.in_switch(&[]), devices, 0)?);
+        Ok(())
+    }
+
     /// Gives the hosts their addresses and waits until they reach each other.
     pub fn connect(&self, offloads: bool) -> Result<()> {
         for (i, host) in HOSTS.into_iter().enumerate() {
@@ -130,12 +140,13 @@ impl Site {
 
     /// Share of a core that the switch takes while nobody sends.
     pub fn idle(&self, time: Duration) -> Result<Option<f64>> {
-        let Some(running) = &self.running else { return Ok(None) };
+        let of_ovs = || self.ovs.as_ref().and_then(Ovs::pid);
+        let Some(pid) = self.running.as_ref().map(Child::id).or_else(of_ovs) else { return Ok(None) };
         sleep(Duration::from_secs(1));
-        let before = cpu_seconds(running.id())?;
+        let before = cpu_seconds(pid)?;
         let started = Instant::now();
         sleep(time);
-        Ok(Some((cpu_seconds(running.id())? - before) / started.elapsed().as_secs_f64()))
+        Ok(Some((cpu_seconds(pid)? - before) / started.elapsed().as_secs_f64()))
     }
 }
 
@@ -150,6 +161,7 @@ impl Drop for Site {
             }
             let _ = running.wait();
         }
+        self.ovs = None;
         for space in &self.spaces {
             let _ = run(&["ip", "netns", "delete", space]);
         }
