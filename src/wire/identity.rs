@@ -14,40 +14,32 @@ const PAYLOAD: usize = 6;
 /// TTL, type of service and checksums are left out. Zeros for other packets than IPv4 and IPv6.
 #[inline]
 pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
     if headers.net == Net::Other {
-        return [0; LEN];
+        return bytes;
     }
     let packet = frame.bytes().get(usize::from(headers.l3)..).unwrap_or_default();
     let transport = match headers.l4 {
         0 => &[],
         l4 => frame.bytes().get(usize::from(l4)..).unwrap_or_default(),
     };
-    let addresses = headers.src_ip ^ headers.dst_ip.rotate_left(8);
-    let length_and_id = match headers.net {
-        Net::Ipv4 => u32::from_be_bytes(taken(packet, 2)),
-        _ => u32::from(u16::from_be_bytes(taken(packet, 4))) << 16,
-    };
-    let (numbers, header) = match headers.proto {
+    bytes[..16].copy_from_slice(&(headers.src_ip ^ headers.dst_ip.rotate_left(8)).to_be_bytes());
+    bytes[16] = headers.proto;
+    bytes[17..19].copy_from_slice(&headers.sport.to_be_bytes());
+    bytes[19..21].copy_from_slice(&headers.dport.to_be_bytes());
+    if headers.net == Net::Ipv4 {
+        bytes[21..25].copy_from_slice(&taken::<4>(packet, 2));
+    } else {
+        bytes[21..23].copy_from_slice(&taken::<2>(packet, 4));
+    }
+    let header = match headers.proto {
         proto::TCP => {
-            let offset = transport.get(12).copied().unwrap_or_default() >> 4;
-            (u64::from_be_bytes(taken(transport, 4)), usize::from(offset) * 4)
+            bytes[25..33].copy_from_slice(&taken::<8>(transport, 4));
+            usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4
         }
-        _ => (0, 8),
+        _ => 8,
     };
-    let [p0, p1, p2, p3, p4, p5] = taken::<PAYLOAD>(transport, header);
-    // In words, because single bytes that are written cannot be read as words without a stall.
-    let words = [
-        (addresses >> 64) as u64,
-        addresses as u64,
-        u64::from(headers.proto) << 56
-            | u64::from(headers.sport) << 40
-            | u64::from(headers.dport) << 24
-            | u64::from(length_and_id >> 8),
-        u64::from(length_and_id) << 56 | numbers >> 8,
-        numbers << 56 | u64::from_be_bytes([0, p0, p1, p2, p3, p4, p5, 0]),
-    ];
-    let mut bytes = [0; LEN];
-    bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
+    bytes[33..33 + PAYLOAD].copy_from_slice(&taken::<PAYLOAD>(transport, header));
     bytes
 }
 
