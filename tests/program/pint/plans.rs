@@ -233,7 +233,7 @@ fn parameters_have_one_byte_form() {
         assert!(PlanParameters::decode(&[&bytes[..], b" "].concat()).is_err());
     }
     let golden: String = parameters(1).encode().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(golden, format!("0110051a{}", hex("path:bits=8+latency:bits=8")));
+    assert_eq!(golden, format!("0210051a{}", hex("path:bits=8+latency:bits=8")));
     // Queries that no plan meets are refused where they come in.
     let wrong = PlanParameters { budget: 4, ..parameters(1) };
     assert!(Schedule::<Pint>::new(config(0), parameters(0)).update(3, wrong).is_err());
