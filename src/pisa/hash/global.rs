@@ -9,7 +9,8 @@ use super::{Crc, HashFamily, Polynomial};
 /// which no CRC does: without them the hashes of one packet at two hops differ by the same word for
 /// every packet, and the hops do not sample independently. One addition is not enough for hops: a
 /// small or lopsided addend carries seldom, and in a few of 60 families hop shares were up to 36
-/// standard deviations off; with two, none was (200 000 packets).
+/// standard deviations off (200 000 packets). With two, the worst of 12 480 shares was 3.9 off, which
+/// is what chance gives.
 #[derive(Debug)]
 pub struct Global {
     crcs: [Crc; 3],
