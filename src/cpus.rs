@@ -1,6 +1,8 @@
 //! The CPUs that a thread may be pinned to.
 
 use core_affinity::CoreId;
+#[cfg(feature = "dpdk")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Size of the kernel's CPU set. Beyond it core_affinity would panic.
 pub const MAX_CPUS: usize = libc::CPU_SETSIZE as usize;
@@ -19,6 +21,20 @@ pub fn pin(id: usize) -> bool {
     id < MAX_CPUS && core_affinity::set_for_current(CoreId { id })
 }
 
+/// Keeps this thread, and those that it starts from now on, off the CPUs of workers: a worker polls
+/// all the time, and the scheduler lets another thread that it puts on the same CPU run for several
+/// milliseconds, in which packets wait. Nothing changes where the thread has no other CPU.
+#[cfg(feature = "dpdk")]
+pub fn keep_off(workers: &[usize]) {
+    let kept = sched_getaffinity(None).and_then(|mut cpus| {
+        workers.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| cpus.unset(cpu));
+        if cpus.count() > 0 { sched_setaffinity(None, &cpus) } else { Ok(()) }
+    });
+    if let Err(error) = kept {
+        tracing::warn!("threads that do not poll may share the CPUs of those that do: {error}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +49,29 @@ mod tests {
         });
         assert_eq!(seen_from_one.join().unwrap(), (there, 1), "and the thread stays where it was");
         assert!(usable_cpus([MAX_CPUS - 1, MAX_CPUS, usize::MAX]).is_empty());
+    }
+
+    /// CPUs that a thread started from this one may run on.
+    #[cfg(feature = "dpdk")]
+    fn inherited() -> Vec<usize> {
+        let there = || core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
+        std::thread::spawn(there).join().unwrap()
+    }
+
+    #[cfg(feature = "dpdk")]
+    #[test]
+    fn threads_leave_the_cpus_of_workers_to_these() {
+        let on_its_own = |workers: Vec<usize>| {
+            std::thread::spawn(move || {
+                keep_off(&workers);
+                inherited()
+            })
+        };
+        let all = inherited();
+        let (last, others) = all.split_last().unwrap();
+        let expected = if others.is_empty() { &all } else { others };
+        assert_eq!(on_its_own(vec![*last, usize::MAX]).join().unwrap(), expected);
+        assert_eq!(on_its_own(all.clone()).join().unwrap(), all, "no other CPU is left");
+        assert_eq!(on_its_own(Vec::new()).join().unwrap(), all);
     }
 }

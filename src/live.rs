@@ -26,6 +26,7 @@ use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::{Config, ConfigError};
+use crate::cpus::keep_off;
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
@@ -122,7 +123,7 @@ pub struct Live {
 impl Live {
     /// Opens the ports and starts the workers. `reread` is what a reload asks; `eal` is passed on
     /// to DPDK as it is. The thread that calls this is the control thread, which must call
-    /// [`Self::round`].
+    /// [`Self::round`], and leaves the CPUs of workers to these.
     pub fn start(
         config: Config,
         reread: Option<Reread>,
@@ -131,6 +132,8 @@ impl Live {
         rights: Rights,
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
+        // Before the first thread starts, those of DPDK among them.
+        keep_off(&cores);
         let mut assembly = assemble(&config, Some(config.switch.epoch.nanos()), cores.len())?;
         let controller = controlled::link(&config, &mut assembly)?;
         let infos = std::mem::take(&mut assembly.ports);

@@ -5,6 +5,8 @@
 //! one there.
 #![cfg(feature = "dpdk")]
 
+#[path = "dpdk_netns/segments.rs"]
+mod segments;
 #[path = "common/skip.rs"]
 mod skip;
 

@@ -88,7 +88,8 @@ impl Frame for Scattered {
 
 /// Bytes of headers of a frame that this test has made.
 fn headers_of(bytes: &[u8]) -> usize {
-    let (l4, proto) = if bytes[12] == 0x08 { (34, bytes[23]) } else { (54, bytes[20]) };
+    let l3 = if bytes[12..14] == [0x81, 0] { 18 } else { 14 };
+    let (l4, proto) = if bytes[l3 - 2] == 0x08 { (l3 + 20, bytes[l3 + 9]) } else { (l3 + 40, bytes[l3 + 6]) };
     l4 + if proto == 6 { usize::from(bytes[l4 + 12] >> 4) * 4 } else { 8 }
 }
 
@@ -101,6 +102,8 @@ struct Large {
     v6: bool,
     tcp: bool,
     broadcast: bool,
+    /// The VLAN that a tag names, if there is one.
+    tag: Option<u16>,
     dport: u16,
     ttl: u8,
     dont_fragment: bool,
@@ -144,28 +147,35 @@ impl Large {
             bytes[20] = if self.dont_fragment { 0x40 } else { 0 };
             mend(&mut bytes);
         }
+        if let Some(vid) = self.tag {
+            bytes.splice(12..12, [0x81, 0, 0x40, vid as u8]);
+        }
         bytes
     }
 }
 
 fn large() -> impl Strategy<Value = Large> {
     let place = (0..PORTS as PortId, 0..4u8, 0..5u8);
-    let kind = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.1), any::<bool>());
+    let tag = prop_oneof![3 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(5)), 1 => Just(Some(6))];
+    let kind = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.1), any::<bool>(), tag);
     let size = (1..=BURST, 1..1500usize, 1..1500usize);
     (place, kind, 1..6u16, prop_oneof![Just(1u8), Just(64)], size).prop_map(
-        |((ingress, from, to), (v6, tcp, broadcast, dont_fragment), dport, ttl, (segments, segment, last))| Large {
-            ingress,
-            from,
-            to,
-            v6,
-            tcp,
-            broadcast,
-            dport,
-            ttl,
-            dont_fragment,
-            segments,
-            segment,
-            last: last.min(segment),
+        |((ingress, from, to), (v6, tcp, broadcast, dont_fragment, tag), dport, ttl, (segments, segment, last))| {
+            Large {
+                ingress,
+                from,
+                to,
+                v6,
+                tcp,
+                broadcast,
+                tag,
+                dport,
+                ttl,
+                dont_fragment,
+                segments,
+                segment,
+                last: last.min(segment),
+            }
         },
     )
 }
@@ -175,6 +185,8 @@ struct Setting {
     forward: &'static str,
     fabric: bool,
     features: bool,
+    /// Access ports, trunks and a port of both; the one that may be a fabric port is a QinQ port.
+    vlans: bool,
     captures: bool,
 }
 
@@ -192,7 +204,15 @@ impl Setting {
                 3 if self.features => "tx_limit = \"1Mbps,burst=20KB\"\n",
                 _ => "",
             };
-            port(&format!("p{n}"), role, mtu, &(addresses + limits))
+            let vlans = match n {
+                _ if !self.vlans => "",
+                0 => "vlan = 5\n",
+                1 => "trunk = [5, 6]\n",
+                2 if self.fabric => "",
+                2 => "qinq = 5\n",
+                _ => "vlan = 6\ntrunk = [5]\n",
+            };
+            port(&format!("p{n}"), role, mtu, &(addresses + limits + vlans))
         });
         let neighbours = (0..PORTS).filter(|_| self.routes()).map(|n| {
             format!("[[neighbour]]\naddress = \"10.0.{n}.10\"\nport = \"p{n}\"\nmac = \"02:01:00:00:00:0{n}\"\n")
@@ -269,11 +289,11 @@ proptest! {
     #[test]
     fn payload_that_lies_elsewhere_changes_nothing(
         forward in prop_oneof![Just("learn"), Just("xconnect"), Just("route")],
-        (fabric, features) in any::<(bool, bool)>(),
+        (fabric, features, vlans) in any::<(bool, bool, bool)>(),
         captures in proptest::bool::weighted(0.2),
         frames in proptest::collection::vec(large(), 1..12),
     ) {
-        let setting = Setting { forward, fabric, features, captures };
+        let setting = Setting { forward, fabric, features, vlans, captures };
         let whole = run(setting, &frames, HeapFrame::new);
         let scattered = run(setting, &frames, Scattered::new);
         prop_assert_eq!(&whole.counts, &scattered.counts);

@@ -4,6 +4,8 @@ mod attack;
 mod attention;
 mod baseline;
 mod breaks;
+#[cfg(feature = "dpdk")]
+mod child;
 mod controller;
 mod edges;
 mod figures;

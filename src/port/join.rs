@@ -161,6 +161,120 @@ mod tests {
         (0..plan.packets()).map(packet).collect()
     }
 
+    /// Bytes of payload beside the headers, of a packet whose payload lies elsewhere.
+    const BESIDE: usize = 8;
+    /// No headers are longer.
+    const LONGEST_HEADERS: usize = 14 + 4 * 4 + 60 + 60;
+
+    fn beside(bytes: &[u8]) -> &[u8] {
+        &bytes[..bytes.len().min(LONGEST_HEADERS + BESIDE)]
+    }
+
+    /// The headers of a large frame.
+    #[derive(Clone, Copy, Debug)]
+    struct Kind {
+        v6: bool,
+        udp: bool,
+        tags: usize,
+        /// Options of IPv4, or a header of IPv6, in units of 4 or 8 bytes.
+        ip_options: usize,
+        /// In units of 4 bytes.
+        tcp_options: usize,
+    }
+
+    impl Kind {
+        fn segmentation(self) -> Segmentation {
+            if self.udp { Segmentation::Udp } else { Segmentation::Tcp }
+        }
+
+        /// Where the transport header begins.
+        fn start(self) -> usize {
+            let options = if self.v6 { 8 } else { 4 } * self.ip_options;
+            start(self.v6, false) + 4 * self.tags + options
+        }
+
+        fn header(self) -> usize {
+            self.start() + if self.udp { 8 } else { 20 + 4 * self.tcp_options }
+        }
+
+        fn frame(self, payload: &[u8]) -> Vec<u8> {
+            let mut bytes = large(self.v6, self.segmentation(), false, false, payload);
+            let l4 = start(self.v6, false);
+            if !self.udp {
+                // A window scale, and then no operation.
+                let options: Vec<u8> = (0..4 * self.tcp_options).map(|at| [3, 3, 7, 1][at.min(3)]).collect();
+                bytes[l4 + 12] += (self.tcp_options as u8) << 4;
+                bytes.splice(l4 + 20..l4 + 20, options);
+            }
+            match self.v6 {
+                // Destination options, padded.
+                true if self.ip_options > 0 => {
+                    let length = 8 * self.ip_options;
+                    let mut header = vec![bytes[20], self.ip_options as u8 - 1, 1, length as u8 - 4];
+                    header.resize(length, 0);
+                    bytes[20] = 60;
+                    bytes.splice(l4..l4, header);
+                }
+                true => {}
+                false => {
+                    bytes[14] += self.ip_options as u8;
+                    bytes.splice(l4..l4, vec![1; 4 * self.ip_options]);
+                }
+            }
+            let length = bytes.len() - if self.v6 { 54 } else { 14 };
+            bytes[if self.v6 { 18 } else { 16 }..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+            if !self.v6 {
+                super::super::checksum::ipv4_header(&mut bytes[14..l4 + 4 * self.ip_options]);
+            }
+            for tag in 0..self.tags {
+                bytes.splice(12..12, [0x81, 0, 0x20, tag as u8 + 7]);
+            }
+            bytes
+        }
+
+        /// The packets of such a frame.
+        fn packets(self, payload: usize, total: usize) -> Vec<(Vec<u8>, bool)> {
+            let bytes: Vec<u8> = (0..total).map(|at| (at % 251) as u8).collect();
+            let packets = cut(&self.frame(&bytes), self.segmentation(), payload, self.start());
+            packets.into_iter().map(|bytes| (bytes, true)).collect()
+        }
+
+        /// Whether such packets leave as one frame.
+        fn is_joined(self) -> bool {
+            self.tags == 0 && !(self.v6 && self.ip_options > 0) && self.header() <= JOINED_HEADERS
+        }
+    }
+
+    fn kind() -> impl Strategy<Value = Kind> {
+        (any::<bool>(), any::<bool>(), 0..3usize, 0..=10usize, 0..=10usize).prop_map(
+            |(v6, udp, tags, ip_options, tcp_options)| Kind {
+                v6,
+                udp,
+                tags: tags.saturating_sub(1),
+                // Of IPv6 mostly none: with them packets are not joined.
+                ip_options: if v6 { ip_options.saturating_sub(8) } else { ip_options },
+                tcp_options,
+            },
+        )
+    }
+
+    /// What the kernel cuts what it is given into.
+    fn cut_again(packets: &[(Vec<u8>, bool)]) -> Vec<Vec<u8>> {
+        let mut again = Vec::new();
+        for (frame, vnet) in sent(packets) {
+            match vnet {
+                Some(vnet) => {
+                    let (start, _) = vnet.checksum().unwrap();
+                    let cut = cut(&frame, segmentation(&vnet), vnet.gso_size.into(), start);
+                    assert!(cut.len() > 1);
+                    again.extend(cut);
+                }
+                None => again.push(frame),
+            }
+        }
+        again
+    }
+
     /// What goes to the kernel for these packets, of which it is known where the checksum is
     /// partial: frames, and how each is to be segmented.
     fn sent(packets: &[(Vec<u8>, bool)]) -> Vec<(Vec<u8>, Option<VnetHeader>)> {
@@ -168,8 +282,7 @@ mod tests {
         while let [(first, _), ..] = rest {
             let partial = rest.iter().take_while(|(_, partial)| *partial);
             // All headers and a bit, as of packets whose payload lies elsewhere.
-            let packets =
-                partial.map(|(bytes, _)| Packet { bytes: &bytes[..bytes.len().min(100)], length: bytes.len() });
+            let packets = partial.map(|(bytes, _)| Packet { bytes: beside(bytes), length: bytes.len() });
             let mut head = [0; JOINED_HEADERS];
             match join(packets, LONGEST_HERE, &mut head) {
                 Some(Joined { packets, header, vnet }) => {
@@ -230,31 +343,28 @@ mod tests {
         /// Whatever became of packets on the way, what is sent is cut into these packets, bit for bit.
         #[test]
         fn what_is_joined_is_cut_into_the_same(
-            v6: bool, udp: bool, payload in 30..600usize, total in 1..8_000usize,
+            kind in kind(), payload in 30..600usize, total in 1..8_000usize,
             lost in proptest::collection::vec(any::<prop::sample::Index>(), 0..4),
             complete in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
-            changed in proptest::collection::vec((any::<prop::sample::Index>(), 0..70usize, 1..=255u8), 0..6),
+            changed in proptest::collection::vec(
+                (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..=255u8), 0..6),
             hops in 0..3u8, twice: bool,
         ) {
-            let kind = if udp { Segmentation::Udp } else { Segmentation::Tcp };
-            let bytes: Vec<u8> = (0..total).map(|at| (at % 251) as u8).collect();
-            let frame = large(v6, kind, false, true, &bytes);
-            let l4 = start(v6, false);
-            let mut packets: Vec<_> = cut(&frame, kind, payload, l4).into_iter().map(|bytes| (bytes, true)).collect();
+            let mut packets = kind.packets(payload, total);
+            let (l3, l4) = (14 + 4 * kind.tags, kind.start());
             for packet in &mut packets {
                 // A router: MACs, time to live, checksum.
                 packet.0[5] = hops;
-                packet.0[if v6 { 21 } else { 22 }] -= hops;
-                if !v6 {
-                    super::super::checksum::ipv4_header(&mut packet.0[14..34]);
+                packet.0[l3 + if kind.v6 { 7 } else { 8 }] -= hops;
+                if !kind.v6 {
+                    super::super::checksum::ipv4_header(&mut packet.0[l3..l4]);
                 }
             }
+            prop_assert!(packets.len() < 2 || !kind.is_joined() || sent(&packets)[0].1.is_some());
             for (at, byte, by) in changed {
-                let packet = &mut at.get(&packets).clone();
-                let byte = byte.min(packet.0.len() - 1);
-                packet.0[byte] ^= by;
-                let at = at.index(packets.len());
-                packets[at] = packet.clone();
+                let packet = &mut packets[at.index(total.div_ceil(payload))].0;
+                let byte = byte.index(packet.len().min(kind.header() + BESIDE));
+                packet[byte] ^= by;
             }
             complete.iter().for_each(|at| {
                 let at = at.index(packets.len());
@@ -265,20 +375,8 @@ mod tests {
             }
             lost.iter().for_each(|at| if packets.len() > 1 { drop(packets.remove(at.index(packets.len()))) });
 
-            let mut again = Vec::new();
-            for (frame, vnet) in sent(&packets) {
-                match vnet {
-                    Some(vnet) => {
-                        let (start, _) = vnet.checksum().unwrap();
-                        let cut = cut(&frame, segmentation(&vnet), vnet.gso_size.into(), start);
-                        prop_assert!(cut.len() > 1);
-                        again.extend(cut);
-                    }
-                    None => again.push(frame),
-                }
-            }
-            let expected: Vec<_> = packets.into_iter().map(|(bytes, _)| bytes).collect();
-            prop_assert_eq!(again, expected);
+            let expected: Vec<_> = packets.iter().map(|(bytes, _)| bytes.clone()).collect();
+            prop_assert_eq!(cut_again(&packets), expected);
         }
 
         #[test]
@@ -296,6 +394,27 @@ mod tests {
             }
             let packet = Packet { bytes: &bytes, length: length.max(bytes.len()) };
             join([packet; 4].into_iter(), 65_535, &mut [0; JOINED_HEADERS]);
+        }
+    }
+
+    /// Each bit of all headers, in each of three packets.
+    #[test]
+    fn a_changed_bit_is_sent_as_it_is() {
+        let (none, some, most) = (0, 3, 10);
+        let lengths = [(none, none), (none, some), (none, most), (1, none), (some, some), (most, none), (most, most)];
+        for (v6, udp, tags) in (0..12).map(|i| (i & 1 == 1, i & 2 == 2, i >> 2)) {
+            for (ip_options, tcp_options) in lengths {
+                let kind = Kind { v6, udp, tags, ip_options, tcp_options };
+                let packets = kind.packets(40, 110);
+                assert_eq!((packets.len(), sent(&packets).len() == 1), (3, kind.is_joined()), "{kind:?}");
+                let places = (0..3).flat_map(|packet| (0..8 * kind.header()).map(move |bit| (packet, bit)));
+                for (packet, bit) in places {
+                    let mut packets = packets.clone();
+                    packets[packet].0[bit / 8] ^= 1 << (bit % 8);
+                    let expected: Vec<_> = packets.iter().map(|(bytes, _)| bytes.clone()).collect();
+                    assert_eq!(cut_again(&packets), expected, "bit {bit} of packet {packet}, {kind:?}");
+                }
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicU16, Ordering},
@@ -277,14 +278,8 @@ impl VethTx {
                     sent.add(&burst[done..done + now]);
                     done += now;
                 }
-                Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
-                    Refused::All => break,
-                    Refused::Again => {}
-                    Refused::One(why) => {
-                        counters.lose(why, 1);
-                        done += 1;
-                    }
-                },
+                Err(error) if refused(&error, &mut done, counters, link).is_break() => break,
+                Err(_) => {}
             }
         }
         ended(burst, done, sent, counters)
@@ -315,14 +310,8 @@ impl VethTx {
                     single = done + self.batch.first_run();
                     self.unjoined = UNJOINED;
                 }
-                Err(error) => match refused(error.raw_os_error().unwrap_or(0), link) {
-                    Refused::All => break,
-                    Refused::Again => {}
-                    Refused::One(why) => {
-                        counters.lose(why, 1);
-                        done += 1;
-                    }
-                },
+                Err(error) if refused(&error, &mut done, counters, link).is_break() => break,
+                Err(_) => {}
             }
         }
         ended(burst, done, sent, counters)
@@ -348,23 +337,23 @@ fn run(rest: &[Mbuf], longest: usize, head: &mut [u8; JOINED_HEADERS]) -> Run {
     }
 }
 
-/// The consequence of a kernel's error for frames that are still to be sent.
-enum Refused {
-    All,
-    Again,
-    One(PortDrop),
-}
-
-fn refused(errno: i32, link: &Link) -> Refused {
-    match errno {
-        libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Refused::All,
+/// Acts on a kernel's error, which is of packet `done`: one that can never be sent is counted as
+/// lost and passed over. Breaks when nothing more can be sent now.
+fn refused(error: &io::Error, done: &mut usize, counters: &QueueCounters, link: &Link) -> ControlFlow<()> {
+    let mut lose = |why| {
+        counters.lose(why, 1);
+        *done += 1;
+        ControlFlow::Continue(())
+    };
+    match error.raw_os_error().unwrap_or(0) {
+        libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => ControlFlow::Break(()),
         libc::ENETDOWN | libc::ENODEV | libc::ENXIO => {
             link.carrier.store(false, Ordering::Relaxed);
-            Refused::All
+            ControlFlow::Break(())
         }
-        libc::EINTR => Refused::Again,
-        libc::EMSGSIZE => Refused::One(PortDrop::TxTooLong),
-        _ => Refused::One(PortDrop::TxError),
+        libc::EINTR => ControlFlow::Continue(()),
+        libc::EMSGSIZE => lose(PortDrop::TxTooLong),
+        _ => lose(PortDrop::TxError),
     }
 }
 

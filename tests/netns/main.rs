@@ -9,6 +9,7 @@ mod common;
 
 mod controller;
 mod counts;
+mod cpus;
 mod devices;
 mod fabric;
 mod faults;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::child;
 use crate::throughput::ovs::Ovs;
 
 /// The hosts' interfaces, and the switch's ends of them where these are veth pairs.
@@ -18,6 +19,11 @@ pub struct Site {
     /// The switch, unless it is the kernel's.
     running: Option<Child>,
     ovs: Option<Ovs>,
+}
+
+/// Words in front of a program that runs in a namespace.
+fn enter(space: &str) -> [&str; 4] {
+    ["ip", "netns", "exec", space]
 }
 
 impl Site {
@@ -38,11 +44,11 @@ impl Site {
 
     /// Words that run in the switch's namespace.
     pub fn in_switch<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
-        [&["ip", "netns", "exec", &self.spaces[0]][..], words].concat()
+        [&enter(&self.spaces[0])[..], words].concat()
     }
 
     fn in_host<'a>(&'a self, i: usize, words: &[&'a str]) -> Vec<&'a str> {
-        [&["ip", "netns", "exec", self.host(i)][..], words].concat()
+        [&enter(self.host(i))[..], words].concat()
     }
 
     /// A veth pair to each host.
@@ -85,8 +91,7 @@ impl Site {
 
     /// Starts the switch in its namespace.
     pub fn start(&mut self, words: &[&str]) -> Result<()> {
-        let words: Vec<String> = self.in_switch(words).into_iter().map(str::to_owned).collect();
-        let mut command = Command::new(&words[0]);
+        let mut command = child::command(&enter(&self.spaces[0]), words[0]);
         // What testpmd prints without a terminal would fill a pipe.
         command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.running = Some(command.spawn().with_context(|| format!("{words:?}"))?);
@@ -114,8 +119,8 @@ impl Site {
 
     /// Bits a second of TCP, one stream.
     pub fn tcp(&self, seconds: f64) -> Result<f64> {
-        let server = self.in_host(1, &["iperf3", "-s", "-1"]);
-        let mut server = Command::new(server[0]).args(&server[1..]).stdout(Stdio::null()).spawn()?;
+        let mut server = child::command(&enter(self.host(1)), "iperf3");
+        let mut server = server.args(["-s", "-1"]).stdout(Stdio::null()).spawn()?;
         let seconds = format!("{seconds:.0}");
         let client = self.in_host(0, &["timeout", "30", "iperf3", "-J", "-c", ADDRESSES[1], "-t", &seconds]);
         sleep(Duration::from_millis(300));

@@ -102,6 +102,8 @@ pub enum Port {
     Pcap,
     Memif,
     Veth,
+    /// AF_XDP at a veth pair.
+    Xdp,
     Tap,
 }
 
@@ -114,13 +116,14 @@ impl Port {
             Self::Pcap => "pcap",
             Self::Memif => "memif",
             Self::Veth => "veth",
+            Self::Xdp => "xdp",
             Self::Tap => "tap",
         }
     }
 
     /// Whether it is between network namespaces, which needs root.
     pub fn is_of_the_kernel(self) -> bool {
-        matches!(self, Self::Veth | Self::Tap)
+        matches!(self, Self::Veth | Self::Xdp | Self::Tap)
     }
 }
 
@@ -291,6 +294,7 @@ fn load(cases: &mut Vec<Case>, base: Setting) {
     for (port, contenders) in [
         (Port::Memif, vec![WeirBusy, weir(), all(), io()]),
         (Port::Veth, vec![WeirBusy, weir(), all(), io(), Ovs, Bridge]),
+        (Port::Xdp, vec![weir(), all(), io()]),
         (Port::Tap, vec![weir(), all(), io()]),
     ] {
         let setting = Setting { port, ..base };

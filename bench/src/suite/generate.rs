@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use weir::port::Dev;
 use weir::trace::Workload;
 
+use super::measure::check_pages;
+
 #[derive(Args)]
 pub struct Generate {
     /// The device to send by
@@ -90,6 +92,7 @@ impl Generate {
         };
         let plan = FlowPlan::in_turn(self.flows, Workload::default(), Protocol::Udp);
         let mut generator = Generator { rig: Rig::open(&setup)?, plan, shape, tag: 0 };
+        check_pages(std::process::id(), !self.no_huge_pages)?;
         let first = generator.first(self.first)?;
         if self.first {
             println!("{}", first.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos());

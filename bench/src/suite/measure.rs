@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use super::generate::{Curve, SENDING};
 use super::native::{Loop, Native};
 use super::place::{GENERATOR, Place, SWITCH};
 use super::switch::{self, Weir};
+use crate::child;
 use crate::throughput::ovs::Ovs;
 use crate::throughput::testpmd::{self, Testpmd};
 
@@ -116,6 +117,7 @@ impl Bench {
             _ => {
                 let mut running = self.forwarder(case, None)?;
                 sleep(SETTLE);
+                running.pid().map_or(Ok(()), |pid| check_pages(pid, setting.huge_pages))?;
                 running.rate(self.time())
             }
         }
@@ -123,7 +125,7 @@ impl Bench {
 
     /// weir in a process of the bench's own.
     fn forward(&self, setting: Setting, words: &[String]) -> Result<f64> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = child::command(&[], std::env::current_exe()?);
         let cores: Vec<_> = self.cores(setting).iter().map(usize::to_string).collect();
         command.args(["forward", "--core", &cores.join(","), "--seconds", &self.seconds.to_string()]).args(words);
         if !setting.huge_pages {
@@ -154,16 +156,17 @@ impl Bench {
         {
             place.veths()?;
         }
-        let _running = self.forwarder(case, place.as_ref())?;
+        let running = self.forwarder(case, place.as_ref())?;
         if let Some(place) = &place {
             let ends = self.generator_ends(setting.port);
             wait_for("an interface", || ends.iter().all(|end| place.is_up(end)))?;
         }
         sleep(SETTLE);
+        running.pid().map_or(Ok(()), |pid| check_pages(pid, setting.huge_pages))?;
         let mut generator = self.generator(setting, place.as_ref(), false)?;
         let output = generator.lines.collect::<std::io::Result<Vec<_>>>()?;
         let status = generator.child.0.wait()?;
-        ensure!(status.success(), "the generator ended with {status}");
+        ensure!(status.success(), "the generator ended with {status}: {}", self.generator_said());
         serde_json::from_str(output.last().context("the generator said nothing")?).context("the generator's answer")
     }
 
@@ -171,7 +174,7 @@ impl Bench {
         let place = Place::new()?;
         place.veths()?;
         let mut generator = self.generator(case.setting, Some(&place), true)?;
-        let sending = generator.lines.next().context("the generator ended")??;
+        let sending = generator.lines.next().with_context(|| self.generator_said())??;
         ensure!(sending == SENDING, "the generator: {sending}");
         let begin = SystemTime::now();
         let running = self.forwarder(case, Some(&place))?;
@@ -179,6 +182,7 @@ impl Bench {
         let first = SystemTime::UNIX_EPOCH + Duration::from_nanos(first.parse()?);
         sleep(SETTLE);
         let memory = running.pid().map(memory).transpose()?;
+        memory.map_or(Ok(()), |(_, huge)| check_huge(huge, case.setting.huge_pages))?;
         Ok(Footprint {
             first_frame_seconds: first.duration_since(begin).context("a frame came before")?.as_secs_f64(),
             resident_bytes: memory.map(|memory| memory.0),
@@ -193,6 +197,16 @@ impl Bench {
         }
     }
 
+    fn generator_log(&self) -> PathBuf {
+        self.dir.path().join("generator.log")
+    }
+
+    /// The last line of its log.
+    fn generator_said(&self) -> String {
+        let log = std::fs::read_to_string(self.generator_log()).unwrap_or_default();
+        log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("the generator said nothing").to_owned()
+    }
+
     /// The generator on the last core.
     fn generator(&self, setting: Setting, place: Option<&Place>, first: bool) -> Result<Generator> {
         let devices: [String; 2] = match setting.port {
@@ -200,19 +214,15 @@ impl Bench {
             port => self.generator_ends(port).map(|end| format!("veth:{end}")),
         };
         let core = self.cores.last().context("no core")?;
-        let (program, flows) = (std::env::current_exe()?, setting.flows.unwrap_or(1));
-        let mut words: Vec<String> = place.iter().flat_map(|place| place.prefix()).map(str::to_owned).collect();
-        words.push(program.display().to_string());
-        words.extend(["generate", "--tx", &devices[0], "--rx", &devices[1]].map(str::to_owned));
-        words.extend([
-            format!("--core={core}"),
-            format!("--flows={flows}"),
-            format!("--seconds={}", self.seconds / 3.0),
-        ]);
-        words.extend(first.then(|| "--first".to_owned()));
-        words.extend((!setting.huge_pages).then(|| "--no-huge-pages".to_owned()));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let prefix = place.map(Place::prefix);
+        let prefix = prefix.as_ref().map_or(&[][..], |words| &words[..]);
+        let mut command = child::command(prefix, std::env::current_exe()?);
+        command.args(["generate", "--tx", &devices[0], "--rx", &devices[1]]);
+        command.arg(format!("--core={core}")).arg(format!("--flows={}", setting.flows.unwrap_or(1)));
+        command.arg(format!("--seconds={}", self.seconds / 3.0)).args(first.then_some("--first"));
+        command.args((!setting.huge_pages).then_some("--no-huge-pages"));
+        let log = File::create(self.generator_log())?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().context("the generator does not start")?;
         let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
         Ok(Generator { lines, child: Killed(child) })
@@ -267,7 +277,7 @@ impl Bench {
         match setting.port {
             Port::Pcap => [format!("pcap:{},,infinite", self.capture(setting.size).display()), "null:rx=0".into()],
             Port::Memif => both(&|i| format!("memif:{i},role=server,socket={}", self.socket(i))),
-            Port::Veth | Port::Tap => both(&|i| format!("{}:{}", setting.port.name(), SWITCH[i])),
+            Port::Veth | Port::Xdp | Port::Tap => both(&|i| format!("{}:{}", setting.port.name(), SWITCH[i])),
             port => both(&|_| port.name().into()),
         }
     }
@@ -287,6 +297,7 @@ impl Bench {
                 format!("net_memif{i},role=server,id={i},socket={},socket-abstract=no,bsize=2048", self.socket(i))
             }),
             Port::Veth => both(&|i| format!("net_af_packet{i},iface={}", SWITCH[i])),
+            Port::Xdp => both(&|i| format!("net_af_xdp{i},iface={}", SWITCH[i])),
             Port::Tap => both(&|i| format!("net_tap{i},iface={}", SWITCH[i])),
         })
     }
@@ -344,6 +355,18 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a process that has no huge pages where the case says that it has, or has some where the
+/// case says that it has none.
+pub fn check_pages(pid: u32, wanted: bool) -> Result<()> {
+    check_huge(memory(pid)?.1, wanted)
+}
+
+fn check_huge(bytes: u64, wanted: bool) -> Result<()> {
+    ensure!(bytes > 0 || !wanted, "a process that was to have huge pages got none");
+    ensure!(bytes == 0 || wanted, "a process that was to have no huge pages has {bytes} bytes in them");
+    Ok(())
+}
+
 /// Bytes that a process has in pages of the usual size, and in huge pages.
 fn memory(pid: u32) -> Result<(u64, u64)> {
     let path = Path::new("/proc").join(pid.to_string()).join("status");
@@ -371,6 +394,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_must_have_the_pages_that_its_case_says() {
+        assert!(check_huge(2 << 20, true).is_ok() && check_huge(0, false).is_ok());
+        assert!(check_huge(0, true).unwrap_err().to_string().contains("got none"));
+        assert!(check_huge(2 << 20, false).unwrap_err().to_string().contains("2097152 bytes"));
+        let this = std::process::id();
+        assert!(check_pages(this, false).is_ok() && check_pages(this, true).is_err(), "a test has none");
+        assert!(check_pages(u32::MAX, false).is_err(), "there is no such process");
+    }
+
+    #[test]
     fn both_sides_get_the_same_devices() {
         let weir = std::env::current_exe().unwrap();
         let bench = Bench::new(weir, 0.1, vec![1, 0]).unwrap();
@@ -386,5 +419,8 @@ mod tests {
         let veth = Setting { port: Port::Veth, ..setting };
         assert_eq!(bench.weir_devices(veth), ["veth:p1", "veth:p2"]);
         assert_eq!(bench.dpdk_devices(veth).unwrap()[1], "net_af_packet1,iface=p2");
+        let xdp = Setting { port: Port::Xdp, ..setting };
+        assert!(bench.weir_devices(xdp).iter().all(|device| device.parse::<weir::port::Dev>().is_ok()));
+        assert_eq!(bench.dpdk_devices(xdp).unwrap()[0], "net_af_xdp0,iface=p1");
     }
 }

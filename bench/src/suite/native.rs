@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::peers::has;
+use crate::child;
 
 const SOURCE: &str = include_str!("native.c");
 /// librte_member has the sketch from this version on.
@@ -61,7 +62,7 @@ impl Native {
     /// # Errors
     /// If it fails, with what it says.
     pub fn rate(&self, which: Loop, devices: &[String; 2], core: usize, huge_pages: bool, seconds: f64) -> Result<f64> {
-        let mut command = Command::new(self.path());
+        let mut command = child::command(&[], self.path());
         command.args(["--lcores", &format!("0@{core}"), "--no-pci", "--no-telemetry", "--file-prefix", "weir-bench"]);
         command.args(if huge_pages { &["--in-memory"][..] } else { &["--no-huge", "--no-shconf", "-m", "384"] });
         for device in devices {

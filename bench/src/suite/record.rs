@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::case::{Group, Setting, Size};
+use super::case::{Contender, Group, Setting, Size};
 use super::generate::LOADS;
 use super::measure::{Footprint, Outcome};
 use super::results::{Measured, latency, lost, packets_per_second};
@@ -42,7 +42,8 @@ pub fn record(head: &Head, all: &[Measured]) -> String {
     text += &format!(
         "\nMedian (least–most) of {rounds}; in each, all cases run in turns. Ratios are to the peer named\n\
          beside them, in the same round. Frame lengths are without FCS; one core and huge pages unless the\n\
-         table says otherwise. Higher is better, but for times and memory.\n"
+         table says otherwise, and each process was seen to have the pages that it says. Higher is\n\
+         better, but for times and memory.\n"
     );
     for group in Group::ALL {
         let rows: Vec<_> = all.iter().filter(|measured| measured.case.group == group).collect();
@@ -89,8 +90,8 @@ fn explanation(group: Group) -> &'static str {
             "pktgen on a core of its own sends frames of 10 000 flows by one port and takes them back by the\n\
              other. *Throughput* is what comes back when it sends as fast as its port takes them; the generator\n\
              may be the limit. Then it sends at parts of that. Latency includes the generator's ports and its\n\
-             bursts. testpmd has DPDK's af_packet and tap drivers. The switch has one core but for what\n\
-             the kernel does for it."
+             bursts. testpmd has DPDK's drivers: af_packet for `veth`, af_xdp for `xdp`, which is AF_XDP at\n\
+             the same veth pairs, and tap. The switch has one core but for what the kernel does for it."
         }
         Group::Start => {
             "From the start of the program to the first frame from veth to veth, with frames arriving 2000 times a\n\
@@ -246,9 +247,14 @@ fn start(measured: &Measured, _: &[Measured]) -> Vec<String> {
         Some(failure) if measured.outcomes.iter().all(Result::is_err) => format!("failed: {failure}"),
         _ => of(|footprint| Some(footprint.first_frame_seconds * 1e3)),
     };
+    // The kernel's bridge has no pages of its own.
+    let huge_pages = match measured.case.contender {
+        Contender::Bridge => "–".into(),
+        _ => yes(measured.case.setting.huge_pages),
+    };
     vec![
         measured.case.contender.to_string(),
-        yes(measured.case.setting.huge_pages),
+        huge_pages,
         first,
         of(|footprint| Some(footprint.resident_bytes? as f64 / 1e6)),
         of(|footprint| Some(footprint.huge_bytes? as f64 / 1e6)),

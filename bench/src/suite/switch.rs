@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 use weir::api::client::Client;
 
+use crate::child;
+
 /// How it is started.
 pub struct Plan<'a> {
     pub binary: &'a Path,
@@ -42,13 +44,11 @@ impl Weir {
     pub fn spawn(plan: &Plan) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let (socket, log) = (dir.path().join("weir.sock"), dir.path().join("log"));
-        let mut words: Vec<String> = plan.prefix.iter().map(|word| (*word).to_owned()).collect();
-        words.push(plan.binary.display().to_string());
-        words.extend(arguments(plan));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg("--socket").arg(&socket);
+        let words = arguments(plan);
+        let mut command = child::command(plan.prefix, plan.binary);
+        command.args(&words).arg("--socket").arg(&socket);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = command.spawn().with_context(|| words.join(" "))?;
+        let child = command.spawn().with_context(|| format!("{} {}", plan.binary.display(), words.join(" ")))?;
         Ok(Self { child, client: Client::connect(socket)?, log, _dir: dir })
     }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use crate::child;
+
 /// Debian's name of the daemon that is linked with DPDK. The plain `ovs-vswitchd` may be without.
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -101,9 +103,9 @@ impl Ovs {
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let words: Vec<&str> = self.prefix.iter().map(String::as_str).chain([program]).collect();
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(arguments).stdin(Stdio::null());
+        let prefix: Vec<&str> = self.prefix.iter().map(String::as_str).collect();
+        let mut command = child::command(&prefix, program);
+        command.args(arguments).stdin(Stdio::null());
         for directory in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
             command.env(directory, self.dir.path());
         }

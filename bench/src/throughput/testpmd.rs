@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::child;
+
 /// How testpmd is started.
 pub struct Plan<'a> {
     /// Words before the program's name, such as those that enter a network namespace.
@@ -46,7 +48,7 @@ impl Testpmd {
     /// If it is not installed, or does not get as far as its prompt.
     pub fn start(plan: &Plan) -> Result<Self> {
         let words = words(plan);
-        let mut command = Command::new(&words[0]);
+        let mut command = child::command(plan.prefix, &words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().context("dpdk-testpmd does not start (apt-get install dpdk-dev)")?;
         let prompt = child.stdin.take().context("no stdin")?;
@@ -106,12 +108,13 @@ impl Drop for Testpmd {
     }
 }
 
+/// The program and its arguments.
 fn words(plan: &Plan) -> Vec<String> {
     // The main thread waits at the prompt. It gets a core that does not forward, if there is one.
     let main = (0..=plan.cores.len()).find(|core| !plan.cores.contains(core)).unwrap_or(0);
     let main = if main < cpus() { main } else { plan.cores[0] };
     let lcores: Vec<_> = plan.cores.iter().zip(1..).map(|(core, lcore)| format!("{lcore}@{core}")).collect();
-    let mut words: Vec<String> = plan.prefix.iter().map(|word| (*word).to_owned()).collect();
+    let mut words: Vec<String> = Vec::new();
     let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
     // To a pipe it would print when its buffer is full, and not when it is asked.
     add(&["stdbuf", "--output=L"]);
