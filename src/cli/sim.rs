@@ -335,7 +335,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
         row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
-        row.extend((0..values.len()).flat_map(|place| value_row(report, place)));
+        row.extend(values.iter().flat_map(|of| value_row(report, of)));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
         row
     };
@@ -379,20 +379,27 @@ fn utilisation_row(report: &ProgramReport) -> [String; 2] {
     [output::grouped(packets), max_utilisation.map_or_else(|| "-".into(), output::percent)]
 }
 
-/// The headings of one of these values.
+/// The headings of one of these values, by the shortest name that no other one has.
 fn value_headings(of: &ValueCounts, all: &[&ValueCounts]) -> [String; 3] {
-    let ValueCounts { value, aggregation, flow_definition, .. } = of;
-    let mut name = (*value).to_owned();
-    if all.iter().filter(|other| other.value == *value).count() > 1 {
-        let flow = flow_definition.map(|flow| format!(", flow={flow}"));
-        name += &format!(", {aggregation}{}", flow.unwrap_or_default());
-    }
+    let by_value = |of: &ValueCounts| of.value.to_owned();
+    let by_aggregation = |of: &ValueCounts| {
+        let flow = of.flow_definition.map(|flow| format!(", flow={flow}"));
+        format!("{}, {}{}", of.value, of.aggregation, flow.unwrap_or_default())
+    };
+    let is_alone =
+        |name: &dyn Fn(&ValueCounts) -> String| all.iter().filter(|other| name(other) == name(of)).count() == 1;
+    let name = match (is_alone(&by_value), is_alone(&by_aggregation)) {
+        (true, _) => by_value(of),
+        (false, true) => by_aggregation(of),
+        (false, false) => of.query.clone(),
+    };
     [format!(">packets of {name}"), ">largest p99".into(), "at".into()]
 }
 
-/// The cells of an epoch for the value at this place.
-fn value_row(report: &ProgramReport, place: usize) -> [String; 3] {
-    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = report.values.get(place) else {
+/// The cells of an epoch for the query of these counts.
+fn value_row(report: &ProgramReport, of: &ValueCounts) -> [String; 3] {
+    let of_epoch = report.values.iter().find(|counts| counts.query == of.query);
+    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = of_epoch else {
         return ["0", "-", "-"].map(Into::into);
     };
     let largest = largest_p99.map_or_else(|| "-".into(), |number| values::number_text(unit, number));

@@ -4,9 +4,15 @@ use super::{latency, output};
 use crate::api::view::{FlowValues, Told, Value};
 use crate::program::answers::ValueUnit;
 
-/// All values, each with its title.
+/// All values, each with its title, and with its query where another one has the same title.
 pub fn values_tables(values: &[Value]) -> String {
-    values.iter().map(value_table).collect::<Vec<_>>().join("\n\n")
+    let titles: Vec<_> = values.iter().map(title).collect();
+    let table = |(value, title): (&Value, &String)| {
+        let is_alone = titles.iter().filter(|other| *other == title).count() == 1;
+        let query = if is_alone { String::new() } else { format!(" ({})", value.query) };
+        value_table(value, title.clone() + &query)
+    };
+    values.iter().zip(&titles).map(table).collect::<Vec<_>>().join("\n\n")
 }
 
 /// What a table is of: `queue, quantiles of each hop, flow=dst`.
@@ -41,8 +47,8 @@ fn largest_text(value: &Value) -> String {
     }
 }
 
-fn value_table(value: &Value) -> String {
-    let heading = title(value) + &error_text(value) + &largest_text(value);
+fn value_table(value: &Value, title: String) -> String {
+    let heading = title + &error_text(value) + &largest_text(value);
     if value.told.is_empty() {
         return format!("{heading}\nno packet told of it");
     }
@@ -138,8 +144,25 @@ mod tests {
             let largest = Some(7.0);
             Value { unit: "port".into(), error_factor: 1.0, largest, told: vec![flow], ..Value::default() }
         };
-        assert!(value_table(&value(7.0)).contains("; 7 means that or more\n"));
-        assert!(!value_table(&value(6.0)).contains("or more"));
+        assert!(values_tables(&[value(7.0)]).contains("; 7 means that or more\n"));
+        assert!(!values_tables(&[value(6.0)]).contains("or more"));
+    }
+
+    /// A table has its query in its title where nothing else tells it from another one.
+    #[test]
+    fn titles_tell_tables_apart() {
+        let value = |query: &str, window_ns| {
+            let [value, aggregation] = ["queue", "max"].map(Into::into);
+            Value { query: query.into(), value, aggregation, window_ns, error_factor: 1.0, ..Value::default() }
+        };
+        let titles = |values: &[Value]| {
+            let tables = values_tables(values);
+            tables.split("\n\n").map(|table| table.lines().next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let (short, window) = ("queue, max of each packet's way", Some(1_000_000_000));
+        assert_eq!(titles(&[value("a", None)]), [short]);
+        let expected = [format!("{short} (a)"), format!("{short}, over the last 1.00 s"), format!("{short} (c)")];
+        assert_eq!(titles(&[value("a", None), value("b", window), value("c", None)]), expected);
     }
 
     #[test]

@@ -139,6 +139,8 @@ pub struct UtilisationCounts {
 /// largest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ValueCounts {
+    /// The query in words, without its frequency.
+    pub query: String,
     pub value: &'static str,
     pub aggregation: &'static str,
     /// Which packets are one flow, as queries name it; null are those of one five-tuple.
@@ -381,6 +383,7 @@ impl ValueCounts {
         let p99 = known.filter_map(|told| Some((told.quantiles?.p99, told.switch.as_deref())));
         let largest = p99.max_by(|a, b| a.0.total_cmp(&b.0));
         Self {
+            query: answers.query.to_string(),
             value: answers.value,
             aggregation: answers.aggregation,
             flow_definition: answers.flow_definition,

@@ -184,6 +184,23 @@ fn several_queries_ask_for_one_value() {
                  --program pint:queries=queue:bits=5:to=60+queue:bits=5:to=60:aggregation=max:flow=dst";
     let text = weir(words).stdout;
     assert!(text.contains("packets of queue, quantiles") && text.contains("packets of queue, max, flow=dst"), "{text}");
+    // Queries that nothing else tells apart have their words in titles.
+    let queries = "queue:bits=5:to=60+queue:bits=6:to=60:frequency=1/2+path:bits=5";
+    let document = files.weir(&format!("replay t.pcap --program pint:queries={queries} --json")).json();
+    let words = |values: &serde_json::Value| {
+        values.as_array().unwrap().iter().map(|of| of["query"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let of_capture = words(&document["programs"]["pint"]["values"]);
+    assert_eq!(of_capture, ["queue:bits=5:to=60", "queue:bits=6:to=60"], "{document}");
+    let sim = "sim --topology line:3 --workload isp/uniform,flows=10,packets=4k,seed=4 --epochs 1";
+    let document = weir(&format!("{sim} --program pint:queries={queries} --json")).json();
+    assert_eq!(words(&document["epochs"][0]["programs"]["pint"]["values"]), of_capture, "{document}");
+    let replayed = files.weir(&format!("replay t.pcap --program pint:queries={queries}")).stdout;
+    let simulated = weir(&format!("{sim} --program pint:queries={queries}")).stdout;
+    for query in of_capture {
+        assert!(replayed.contains(&format!("queue, quantiles of each hop ({query})")), "{replayed}");
+        assert!(simulated.contains(&format!("packets of {query}")), "{simulated}");
+    }
 }
 
 /// The paper counts eight stages for the utilisation; they stand beside those of the path and of the

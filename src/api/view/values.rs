@@ -14,13 +14,15 @@ use crate::telemetry::Selected;
 pub struct Values {
     #[serde(flatten)]
     pub covered: Covered,
-    /// In the order of the queries.
+    /// In the order of the queries. Those that are not asked for any more are behind the others.
     pub values: Vec<Value>,
 }
 
 /// One value, and how its numbers come together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Value {
+    /// The query in words, without its frequency: what tells these answers apart from others.
+    pub query: String,
     /// Both as queries name them.
     pub value: String,
     pub aggregation: String,
@@ -134,6 +136,7 @@ impl Value {
             FlowValues { name, sink, checksum: of.checksum, told: told.collect() }
         };
         Self {
+            query: answers.query.to_string(),
             value: answers.value.into(),
             aggregation: answers.aggregation.into(),
             flow_definition: answers.flow_definition.map(str::to_owned),
@@ -214,7 +217,7 @@ mod tests {
             value,
             aggregation: "quantiles",
             flow_definition: None,
-            number: 0,
+            query: value.into(),
             unit: ValueUnit::Packets,
             of_hops: true,
             flows: flows.iter().map(flow).collect(),
@@ -249,30 +252,23 @@ mod tests {
         ];
         assert_eq!(found.values.iter().map(told).collect::<Vec<_>>(), expected);
         assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
-        // So are the queries for one value, by aggregation, by what is one flow, and by their order.
-        let of = |aggregation, flow_definition, number, port| ValueAnswers {
-            aggregation,
-            flow_definition,
-            number,
-            ..answers("queue", &[(port, 9, 1.0)])
-        };
-        let all = |port: u16| {
-            vec![of("max", None, 0, port), of("max", Some("dst"), 0, port + 1), of("max", Some("dst"), 1, port + 2)]
-        };
-        let mut others = all(3);
-        others.insert(1, of("sum", None, 0, 9));
-        let several = Selected { epochs: vec![epoch(1, all(1)), epoch(2, others)], first: 1, ..Selected::default() };
+        // So are the queries for one value, whichever there are and in whatever order.
+        let of =
+            |&(query, port): &(&str, u16)| ValueAnswers { query: query.into(), ..answers("queue", &[(port, 9, 1.0)]) };
+        let epochs = [
+            &[("a", 1), ("b", 2), ("c", 3), ("d", 4)][..],
+            &[("b", 12), ("a", 11), ("c", 13)],
+            &[("e", 25), ("c", 23), ("b", 22)],
+        ];
+        let epochs = (1..).zip(epochs).map(|(number, of_epoch)| epoch(number, of_epoch.iter().map(of).collect()));
+        let several = Selected { epochs: epochs.collect(), first: 1, ..Selected::default() };
         let ports = |value: &Value| {
             let ports: Vec<_> = value.told.iter().map(|flow| flow.name.flow.sport.unwrap()).collect();
-            (value.aggregation.clone(), value.flow_definition.clone(), ports)
+            (value.query.clone(), ports)
         };
-        let dst = || Some("dst".to_owned());
-        let expected = [
-            ("max".to_owned(), None, vec![1, 3]),
-            ("sum".to_owned(), None, vec![9]),
-            ("max".to_owned(), dst(), vec![2, 4]),
-            ("max".to_owned(), dst(), vec![3, 5]),
-        ];
+        let expected =
+            [("e", vec![25]), ("c", vec![3, 13, 23]), ("b", vec![2, 12, 22]), ("a", vec![1, 11]), ("d", vec![4])];
+        let expected = expected.map(|(query, ports)| (query.to_owned(), ports));
         assert_eq!(Values::new(&several, 9, 0).values.iter().map(ports).collect::<Vec<_>>(), expected);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Values::new(&Selected { epochs, ..selected }, 2, 2);

@@ -85,8 +85,8 @@ pub struct ValueAnswers {
     pub aggregation: &'static str,
     /// Which packets are one flow, as queries name it; `None` are those of one five-tuple.
     pub flow_definition: Option<&'static str>,
-    /// How many answers before it, of other queries, are [alike](Self::is_alike).
-    pub number: usize,
+    /// The query in words, whose answers are these in each epoch that has some.
+    pub query: Arc<str>,
     pub unit: ValueUnit,
     /// A packet tells of one hop; else of its whole way.
     pub of_hops: bool,
@@ -109,15 +109,9 @@ pub struct ValueAnswers {
 }
 
 impl ValueAnswers {
-    /// Whether both are of one value, one aggregation and one definition of flows.
-    pub fn is_alike(&self, other: &Self) -> bool {
-        let of = |answers: &Self| (answers.value, answers.aggregation, answers.flow_definition);
-        of(self) == of(other)
-    }
-
-    /// Whether both are of one query, whose bits, space, window and frequency may have changed.
+    /// Whether both are of one query.
     pub fn is_of_same_query(&self, other: &Self) -> bool {
-        self.is_alike(other) && self.number == other.number
+        self.query == other.query
     }
 
     /// Keeps at most so many flows, and no memory for more.

@@ -174,6 +174,12 @@ impl Query {
         }
     }
 
+    /// What tells it apart from others: all but its frequency.
+    #[must_use]
+    pub fn identity(&self) -> Self {
+        Self { frequency: Share::ALL, ..*self }
+    }
+
     /// What it takes of packets.
     pub fn demand(&self) -> Demand {
         Demand { bits: self.bits * self.instances + self.checksum, share: self.frequency }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use weir::api::view::Values;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::answers::{Certainty, Gap, Limits, SwitchGap};
@@ -11,6 +12,7 @@ use weir::program::pint::encoding::switch_id;
 use weir::program::pint::record::PlanUse;
 use weir::program::pint::{Config, Digests, Pint, PlanParameters};
 use weir::program::{Analysis, Before, Dataplane, Parameters, Program, Reported, Schedule};
+use weir::telemetry::Selected;
 use weir::wire::{Headers, Net, Shim};
 
 const FAMILY: u64 = 5;
@@ -221,6 +223,55 @@ proptest! {
             }
         }
     }
+}
+
+/// Two queries that differ in bits alone change places, and one goes away: each table has the answers
+/// of one of them.
+#[test]
+fn answers_stay_with_their_query() {
+    const WAITING: u16 = 41;
+    let (exact, rough) = ("queue:bits=8:to=60", "queue:bits=4:to=60");
+    let plans = [format!("{exact}+{rough}"), format!("{rough}+{exact}"), rough.to_owned()]
+        .map(|queries| Config { queries: queries.parse().unwrap(), ..Config::default() });
+    let schedule = Schedule::<Pint>::new(plans[0].clone(), plans[0].parameters());
+    let mut switch = Pint::dataplane(&plans[0], &HashFamily::reproducible(FAMILY), &schedule).unwrap();
+    switch.name_switch("a");
+    switch.allocate();
+    switch.enter(0, true);
+    let mut analysis = Pint::analysis(&plans[0], 0);
+    let mut epochs = Vec::new();
+    for (epoch, plan) in (0..).zip(&plans) {
+        // One flow an epoch.
+        let mut phvs: Vec<_> = (0..64)
+            .map(|identity| {
+                let packet = packet(epoch, identity * 77, 1);
+                let headers = Headers { src_ip: epoch as u128, ..packet.headers };
+                Phv { headers, disposition: Disposition::ToHost, queue_depth: WAITING, ..packet }
+            })
+            .collect();
+        switch.egress(&mut phvs, BatchOrder::PacketMajor);
+        let next = plans.get(epoch as usize + 1).unwrap_or(plan);
+        schedule.update(epoch + 1, next.parameters()).unwrap();
+        switch.prepare(epoch + 1);
+        let mut bank = switch.spare();
+        switch.exchange(bank.as_mut());
+        switch.enter(epoch + 1, true);
+        let record = Ok(Box::new(record(switch.as_mut())));
+        let reported = vec![Reported { switch: "a".into(), record, before: Before::Nothing }];
+        let network = analysis.epoch(epoch, &plan.parameters(), reported, true);
+        let limits = Limits { flows: 10, switch_flows: 0, losses: 0 };
+        epochs.push(Arc::new(analysis.answers(&network, None, limits)));
+    }
+    let values = Values::new(&Selected { epochs, ..Selected::default() }, 9, 0).values;
+    let tables: Vec<_> = values
+        .iter()
+        .map(|of| {
+            let numbers = of.told.iter().map(|flow| flow.told[0].p50 == Some(WAITING.into()));
+            numbers.collect::<Vec<_>>()
+        })
+        .collect();
+    // Eight bits tell the number exactly, and four do not have it.
+    assert_eq!(tables, [vec![false; 3], vec![true; 2]]);
 }
 
 /// Parameters have one byte form, and wrong bytes are refused.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Query, Value};
-use crate::program::pint::plan::{MAX_QUERIES, Share};
+use crate::program::pint::plan::MAX_QUERIES;
 use crate::text::serde_as_text;
 
 /// The queries of a network, at most [`MAX_QUERIES`]. None stands for the path query of the other
@@ -37,14 +37,14 @@ impl Queries {
     pub fn name(&self, query: &Query) -> Cow<'static, str> {
         match self.0.iter().filter(|other| other.value == query.value).count() {
             0 | 1 => query.value.name().into(),
-            _ => Query { frequency: Share::ALL, ..*query }.to_string().into(),
+            _ => query.identity().to_string().into(),
         }
     }
 
     /// Checks that a query goes together with those before it.
     fn check(&self, query: &Query) -> Result<(), String> {
         let name = query.value.name();
-        let is_same = |other: &&Query| Query { frequency: query.frequency, ..**other } == *query;
+        let is_same = |other: &Query| other.identity() == query.identity();
         let mut others = self.0.iter().filter(|other| other.value == query.value);
         match (query.value, others.clone().next()) {
             (Value::Path, Some(_)) => {
@@ -53,9 +53,7 @@ impl Queries {
             (Value::Loops, Some(_)) => {
                 Err("loops is asked for twice: the shim has one counter for its threshold".into())
             }
-            (_, Some(_)) if others.clone().any(|other| is_same(&other)) => {
-                Err(format!("{} is asked for twice", self.name(query)))
-            }
+            (_, Some(_)) if others.clone().any(is_same) => Err(format!("{} is asked for twice", self.name(query))),
             (Value::Utilisation, _) if others.any(|other| other.links != query.links) => {
                 Err(format!("{name} has one rate and one period: a switch keeps one utilisation of a link"))
             }

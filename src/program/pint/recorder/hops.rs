@@ -17,7 +17,6 @@ use super::values::Meaning;
 use super::{Key, Recorder, by_checksum};
 use crate::program::answers::{FlowName, FlowValues, Reasons, Told, ValueAnswers};
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::plan::Share;
 use crate::program::pint::query::{Query, Value};
 use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
@@ -82,8 +81,7 @@ impl HopRecorder {
     /// plan has its share of packets, and a window has packets of one plan.
     #[must_use]
     pub fn change(mut self, meaning: Meaning) -> Self {
-        let rest = |query: &Query| Query { frequency: Share::ALL, ..*query };
-        if rest(self.query()) == rest(&meaning.query) && meaning.query.window_ns.is_none() {
+        if self.query().identity() == meaning.query.identity() && meaning.query.window_ns.is_none() {
             self.meaning = meaning;
             return self;
         }

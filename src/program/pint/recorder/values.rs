@@ -10,7 +10,6 @@ use crate::program::answers::{
     UtilisationAnswers, ValueAnswers, ValueUnit,
 };
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::plan::Share;
 use crate::program::pint::query::{FlowDefinition, Queries, Query, Value};
 use crate::program::pint::record::Digests;
 use crate::program::pint::samples::Samples;
@@ -22,12 +21,15 @@ pub struct Meaning {
     pub query: Query,
     pub codes: Codes,
     unit: ValueUnit,
+    /// The query's [identity](Query::identity).
+    text: Arc<str>,
 }
 
 impl Meaning {
     /// Of a query whose value has codes.
     pub fn new(query: Query) -> Option<Self> {
-        Some(Self { query, codes: Codes::new(&query)?, unit: query.value.unit()? })
+        let text = query.identity().to_string().into();
+        Some(Self { query, codes: Codes::new(&query)?, unit: query.value.unit()?, text })
     }
 
     /// What samples tell.
@@ -64,7 +66,7 @@ impl Meaning {
             value: value.name(),
             aggregation: aggregation.name(),
             flow_definition: (flow != FlowDefinition::default()).then(|| flow.name()),
-            number: 0,
+            query: self.text.clone(),
             unit: self.unit,
             of_hops: aggregation.is_of_hops(),
             found: flows.len(),
@@ -138,8 +140,8 @@ pub fn change(before: Vec<ValueRecorder>, queries: &Queries, room: usize) -> Vec
     let mut take = |is_like: &dyn Fn(&Query) -> bool| {
         before.iter_mut().find(|known| known.as_ref().is_some_and(|known| is_like(known.query())))?.take()
     };
-    let rest = |query: &Query| Query { frequency: Share::ALL, ..*query };
-    let same: Vec<_> = queries.0.iter().map(|query| take(&|known| rest(known) == rest(query))).collect();
+    let same = |query: &Query| take(&|known| known.identity() == query.identity());
+    let same: Vec<_> = queries.0.iter().map(same).collect();
     let recorder = |(query, same): (&Query, Option<ValueRecorder>)| match same
         .or_else(|| take(&|known| known.value == query.value))
     {
@@ -165,10 +167,7 @@ impl OfQueries {
             (Value::Utilisation, Aggregation::Max) if self.utilisation.is_none() => {
                 self.utilisation = Some(utilisation(answers));
             }
-            _ => {
-                let number = self.others.iter().filter(|other| other.is_alike(&answers)).count();
-                self.others.push(ValueAnswers { number, ..answers });
-            }
+            _ => self.others.push(answers),
         }
     }
 }
