@@ -47,7 +47,8 @@ struct Contender {
     collector: Collector,
     run: Run,
     /// Packets per TSC cycle, of all cores together.
-    rates: Vec<f64>,
+    /// By round, of each core.
+    rates: Vec<Vec<f64>>,
 }
 
 impl Contender {
@@ -61,16 +62,28 @@ impl Contender {
     /// Each switch works on its own packets, all at the same time.
     fn round(&mut self, eal: &Eal, cores: &[usize], traffics: &mut [Traffic]) -> Result<()> {
         let begin = Barrier::new(cores.len());
-        let rate: Result<f64> = thread::scope(|scope| {
+        let rates: Result<Vec<f64>> = thread::scope(|scope| {
             let work = |((&core, traffic), switch)| {
                 let begin = &begin;
                 scope.spawn(move || core_rate(eal, core, begin, traffic, switch))
             };
             let running: Vec<_> = cores.iter().zip(traffics).zip(&mut self.switches).map(work).collect();
-            running.into_iter().map(|core| core.join().ok().context("a core's thread died")?).sum()
+            running.into_iter().map(|core| core.join().ok().context("a core's thread died")?).collect()
         });
-        self.rates.push(rate?);
+        self.rates.push(rates?);
         Ok(())
+    }
+
+    /// Packets per TSC cycle of all cores together, by round.
+    fn sums(&self) -> impl Iterator<Item = f64> {
+        self.rates.iter().map(|cores| cores.iter().sum())
+    }
+
+    /// The sum of what each core had in its median round. A core that another machine slows down for
+    /// less than half of the rounds does not show in it, whatever the others do in these rounds.
+    fn sum_of_medians(&self) -> f64 {
+        let cores = self.rates.first().map_or(0, Vec::len);
+        (0..cores).map(|core| Spread::of(self.rates.iter().map(|round| round[core]).collect()).median).sum()
     }
 
     /// The answers of each program, by its name.
@@ -132,12 +145,14 @@ impl Cores {
             "{}, {FRAME}-byte frames, null ports; median (least–most) of {} rounds in turns\n",
             self.workload, self.rounds
         );
-        println!("| programs | one core, M packets/s | {number} cores | ÷ one core |\n| --- | --- | --- | --- |");
+        println!("| programs | one core, M packets/s | {number} cores | ÷ one core | each core's median ÷ one core |");
+        println!("| --- | --- | --- | --- | --- |");
         for (set, (one, all)) in sets.iter().zip(&contenders) {
             let name = if set.is_empty() { "none".into() } else { set.join(" and ") };
-            let rates = |of: &Contender| Spread::of(of.rates.iter().map(|rate| rate * hz / 1e6).collect());
-            let ratio = Spread::of(all.rates.iter().zip(&one.rates).map(|(all, one)| all / one).collect());
-            println!("| {name} | {:.1} | {:.1} | {ratio:.2} |", rates(one), rates(all));
+            let rates = |of: &Contender| Spread::of(of.sums().map(|rate| rate * hz / 1e6).collect());
+            let ratio = Spread::of(all.sums().zip(one.sums()).map(|(all, one)| all / one).collect());
+            let medians = all.sum_of_medians() / one.sum_of_medians();
+            println!("| {name} | {:.1} | {:.1} | {ratio:.2} | {medians:.2} |", rates(one), rates(all));
         }
 
         // The registers of the rounds hold the packets several times. New ones hold them once.
