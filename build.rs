@@ -31,7 +31,7 @@ mod dpdk {
         "rte_log_cur_msg_loglevel",
         "rte_mempool_(free|avail_count)",
         "rte_openlog_stream",
-        "rte_pktmbuf_(copy|free_bulk)",
+        "rte_pktmbuf_copy",
         "rte_strerror",
         "rte_thread_(register|unregister)",
         "rte_version",

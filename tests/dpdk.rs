@@ -72,6 +72,36 @@ fn a_pool_gives_all_its_buffers_then_none_and_gets_them_back() {
     assert_eq!(pool.available(), BUFFERS);
 }
 
+/// Whatever a burst holds, each buffer is back in its own pool, and as good as new.
+#[test]
+fn bursts_of_any_kind_go_back_to_their_pools() {
+    let (one, other) = (pool(), pool());
+    let headroom = one.alloc().unwrap().headroom();
+    for others in [0..0, 0..1, 30..33, 0..64] {
+        let mut burst = Burst::new();
+        while burst.len() < 64 {
+            let pool = if others.contains(&burst.len()) { &other } else { &one };
+            assert!(pool.alloc_bulk(&mut burst, 1));
+        }
+        for mbuf in &mut burst {
+            assert!(mbuf.bytes().is_empty() && mbuf.fill(&[7; 60]) && mbuf.grow_front(4));
+            mbuf.set_needs_checksum(true);
+        }
+        free_burst(&mut burst);
+        assert!(burst.is_empty());
+        assert_eq!([one.available(), other.available()], [BUFFERS; 2], "{others:?}");
+        for pool in [&one, &other] {
+            assert!(pool.alloc_bulk(&mut burst, 64));
+            let new = |mbuf: &Mbuf| (mbuf.wire_len(), mbuf.headroom(), mbuf.flags(), mbuf.segments());
+            assert!(burst.iter().all(|mbuf| new(mbuf) == (0, headroom, 0, 1)), "{burst:?}");
+            free_burst(&mut burst);
+        }
+    }
+    let mut none = Burst::new();
+    free_burst(&mut none);
+    assert!(!one.alloc_bulk(&mut none, 65) && none.is_empty());
+}
+
 #[test]
 fn an_mbuf_keeps_the_contract_of_a_frame() {
     let pool = pool();

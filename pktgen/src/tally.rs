@@ -45,15 +45,16 @@ pub enum Verdict {
     Foreign,
 }
 
-/// A flow's part that each frame in order changes, in 32 bytes.
+/// What frames of a flow that did not come in order leave.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
-struct Seen {
-    /// One more than the highest sequence number that came.
-    next: u64,
-    received: u64,
-    /// The word of its window with the bit of `next` - 1, or the first.
-    newest: u64,
+struct Gaps {
+    /// Frames before the next one that did not come.
+    missing: u64,
+    /// Number of the newest word, which has the bits of the sequence numbers that are this times 64
+    /// and the next 63. All frames behind these and before the next one came.
+    word: u64,
+    /// The newest word: frames before the next one that did not come.
+    absent: u64,
 }
 
 /// The frames that came in by the queues of one core.
@@ -62,11 +63,13 @@ struct Seen {
 /// flow, 64 for eight million, 32 MiB to 64 MiB in all for more than 2000.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    flows: Box<[Seen]>,
-    /// Of each flow `words` words; bit n of them is for the sequence numbers that are n modulo the
-    /// window. The newest word of a flow stands in `flows` instead, so that most frames touch one
-    /// cache line.
-    came: Box<[u64]>,
+    /// Of each flow one more than the highest sequence number that came: all that a frame in order
+    /// touches.
+    next: Box<[u64]>,
+    gaps: Box<[Gaps]>,
+    /// Of each flow the `words` words before its newest one, at their numbers modulo `words`: frames
+    /// that did not come.
+    older: Box<[u64]>,
     words: usize,
     counts: Counts,
 }
@@ -77,34 +80,32 @@ impl Tally {
         let words = (WINDOWS / 8 / flows.max(1)).clamp(1, MAX_WORDS);
         let words = 1 << words.ilog2();
         Self {
-            flows: vec![Seen::default(); flows].into(),
-            came: vec![0; flows * words].into(),
+            next: vec![0; flows].into(),
+            gaps: vec![Gaps::default(); flows].into(),
+            older: vec![0; flows * words].into(),
             words,
             counts: Counts::default(),
         }
     }
 
-    /// Takes a received frame of this length.
+    /// Takes a received frame of this length if it is the next one of its flow, as most are: it
+    /// leaves no gap. False, and nothing counted, when it is not.
     #[inline(always)]
-    pub fn take(&mut self, signature: Option<&Signature>, bytes: usize) -> Verdict {
-        self.counts.bytes += bytes as u64;
-        // Most frames: the next one of its flow, whose bit is in the newest word.
-        if let Some(Signature { flow, sequence, .. }) = signature
-            && let Some(seen) = self.flows.get_mut(*flow as usize)
-            && *sequence == seen.next
-            && sequence & 63 != 0
-        {
-            seen.newest |= 1 << (sequence & 63);
-            seen.next += 1;
-            seen.received += 1;
-            self.counts.received += 1;
-            return Verdict::InOrder;
+    pub fn take_next(&mut self, signature: &Signature, bytes: usize) -> bool {
+        match self.next.get_mut(signature.flow as usize) {
+            Some(next) if *next == signature.sequence => {
+                *next += 1;
+                self.counts.received += 1;
+                self.counts.bytes += bytes as u64;
+                true
+            }
+            _ => false,
         }
-        self.take_any(signature)
     }
 
-    #[inline(never)]
-    fn take_any(&mut self, signature: Option<&Signature>) -> Verdict {
+    /// Takes any received frame of this length.
+    pub fn take(&mut self, signature: Option<&Signature>, bytes: usize) -> Verdict {
+        self.counts.bytes += bytes as u64;
         let verdict = signature.map_or(Verdict::Foreign, |signature| self.judge(signature));
         match verdict {
             Verdict::InOrder => self.counts.received += 1,
@@ -120,26 +121,24 @@ impl Tally {
     }
 
     fn judge(&mut self, signature: &Signature) -> Verdict {
-        let flow = signature.flow as usize;
-        let Some(seen) = self.flows.get_mut(flow) else { return Verdict::Foreign };
-        let (sequence, bit) = (signature.sequence, 1 << (signature.sequence & 63));
-        if sequence >> 6 != seen.word() {
-            let Some(came) = self.came.get_mut(flow * self.words..(flow + 1) * self.words) else {
-                return Verdict::Foreign;
-            };
-            return seen.judge_elsewhere(came, sequence);
+        let (flow, sequence) = (signature.flow as usize, signature.sequence);
+        let (Some(next), Some(gaps)) = (self.next.get_mut(flow), self.gaps.get_mut(flow)) else {
+            return Verdict::Foreign;
+        };
+        let Some(older) = self.older.get_mut(flow * self.words..(flow + 1) * self.words) else {
+            return Verdict::Foreign;
+        };
+        if sequence + 64 * (older.len() as u64) < *next {
+            return Verdict::Uncertain;
         }
-        if sequence >= seen.next {
-            seen.newest = seen.newest & !bits(seen.next, sequence) | bit;
-            (seen.next, seen.received) = (sequence + 1, seen.received + 1);
+        // Frames in order have left no gap since.
+        gaps.go_on(older, *next >> 6, 0);
+        if sequence >= *next {
+            gaps.skip(older, *next, sequence);
+            *next = sequence + 1;
             return Verdict::InOrder;
         }
-        if seen.newest & bit != 0 {
-            return Verdict::Duplicate;
-        }
-        seen.newest |= bit;
-        seen.received += 1;
-        Verdict::Reordered
+        if gaps.fill(older, sequence) { Verdict::Reordered } else { Verdict::Duplicate }
     }
 
     pub fn counts(&self) -> &Counts {
@@ -148,61 +147,52 @@ impl Tally {
 
     /// First copies of each flow.
     pub fn received(&self) -> impl Iterator<Item = u64> {
-        self.flows.iter().map(|seen| seen.received)
+        self.next.iter().zip(&self.gaps).map(|(next, gaps)| next - gaps.missing)
     }
 }
 
-impl Seen {
-    /// Number of the newest word: of the sequence numbers that are this times 64 and the next 63.
-    #[inline(always)]
-    fn word(&self) -> u64 {
-        self.next.saturating_sub(1) >> 6
-    }
-
-    /// What a frame is whose bit is in another word of the window, or beyond it.
-    fn judge_elsewhere(&mut self, came: &mut [u64], sequence: u64) -> Verdict {
-        let (mask, window) = (came.len() - 1, 64 * came.len() as u64);
-        if sequence + window < self.next {
-            return Verdict::Uncertain;
+impl Gaps {
+    /// Goes on to a later word. Of the words between, `absent` says which frames did not come.
+    fn go_on(&mut self, older: &mut [u64], word: u64, absent: u64) {
+        if word <= self.word {
+            return;
         }
-        let (word, bit) = ((sequence >> 6) as usize & mask, 1 << (sequence & 63));
-        came[self.word() as usize & mask] = self.newest;
-        let verdict = if sequence >= self.next {
-            forget(came, self.next, sequence);
-            self.next = sequence + 1;
-            Verdict::InOrder
-        } else if came[word] & bit != 0 {
-            return Verdict::Duplicate;
-        } else {
-            Verdict::Reordered
-        };
-        came[word] |= bit;
-        self.received += 1;
-        self.newest = came[self.word() as usize & mask];
-        verdict
+        let mask = older.len() - 1;
+        older[self.word as usize & mask] = self.absent;
+        let first = (self.word + 1).max(word.saturating_sub(older.len() as u64));
+        (first..word).for_each(|word| older[word as usize & mask] = absent);
+        (self.word, self.absent) = (word, 0);
+    }
+
+    /// The frames from `next`, which is of the newest word, to the one before `sequence` did not
+    /// come.
+    fn skip(&mut self, older: &mut [u64], next: u64, sequence: u64) {
+        self.missing += sequence - next;
+        if sequence >> 6 == self.word {
+            self.absent |= below(sequence) & !below(next);
+            return;
+        }
+        self.absent |= !below(next);
+        self.go_on(older, sequence >> 6, !0);
+        self.absent = below(sequence);
+    }
+
+    /// A frame of the window came late. False when it had come before.
+    fn fill(&mut self, older: &mut [u64], sequence: u64) -> bool {
+        let (word, bit) = (sequence >> 6, 1 << (sequence & 63));
+        let mask = older.len() - 1;
+        let absent = if word == self.word { &mut self.absent } else { &mut older[word as usize & mask] };
+        let is_first = *absent & bit != 0;
+        *absent &= !bit;
+        self.missing -= u64::from(is_first);
+        is_first
     }
 }
 
-/// The bits of the sequence numbers from `from` to `to`, which are of one word.
+/// The bits of the sequence numbers of its word that are lower.
 #[inline(always)]
-fn bits(from: u64, to: u64) -> u64 {
-    (!0 >> (63 - (to - from))) << (from & 63)
-}
-
-/// Forgets the frames that had the bits of those from `from` to `to` before.
-fn forget(came: &mut [u64], from: u64, to: u64) {
-    let mask = came.len() - 1;
-    if to - from >= 64 * came.len() as u64 {
-        came.fill(0);
-        return;
-    }
-    let mut at = from;
-    while at <= to {
-        // As far as the word goes.
-        let last = (at | 63).min(to);
-        came[(at >> 6) as usize & mask] &= !bits(at, last);
-        at = last + 1;
-    }
+fn below(sequence: u64) -> u64 {
+    (1 << (sequence & 63)) - 1
 }
 
 #[cfg(test)]
@@ -242,14 +232,22 @@ mod tests {
         #[test]
         fn equals_the_oracle(words in 0u32..4, steps in proptest::collection::vec((0u32..5, -300i64..400), 1..400)) {
             let mut tally = Tally::new(4);
-            (tally.words, tally.came) = (1 << words, vec![0; 4 << words].into());
+            (tally.words, tally.older) = (1 << words, vec![0; 4 << words].into());
+            let mut slow = tally.clone();
             let window = 64 << words;
             let (mut oracle, mut at) = (Oracle::default(), [0i64; 5]);
             for (flow, step) in steps {
                 let sequence = (at[flow as usize] + step).max(0) as u64;
                 at[flow as usize] = sequence as i64;
                 let expected = if flow == 4 { Verdict::Foreign } else { oracle.judge(flow, sequence, window) };
-                prop_assert_eq!(tally.take(Some(&signature(flow, sequence)), 60), expected);
+                let signature = signature(flow, sequence);
+                let verdict = match tally.take_next(&signature, 60) {
+                    true => Verdict::InOrder,
+                    false => tally.take(Some(&signature), 60),
+                };
+                prop_assert_eq!(verdict, expected);
+                prop_assert_eq!(slow.take(Some(&signature), 60), expected);
+                prop_assert_eq!(tally.counts(), slow.counts());
             }
             let received: Vec<u64> = tally.received().collect();
             for (flow, (_, came)) in oracle.came {
@@ -262,7 +260,7 @@ mod tests {
     fn memory_is_bounded() {
         for flows in [1, 1000, 100_000, 1 << 23] {
             let tally = Tally::new(flows);
-            assert!(tally.came.len() * 8 <= WINDOWS.max(flows as usize * 8), "{flows}");
+            assert!(tally.older.len() * 8 <= WINDOWS.max(flows as usize * 8), "{flows}");
         }
         assert_eq!(Tally::new(1).words * 64, 262_144);
         assert_eq!(Tally::new(1 << 23).words * 64, 64);

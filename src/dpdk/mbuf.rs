@@ -345,6 +345,6 @@ pub fn free_burst(burst: &mut Burst) {
     // mbuf.
     unsafe {
         burst.set_len(0);
-        sys::rte_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), count as u32);
+        sys::weir_pktmbuf_free_bulk(burst.as_mut_ptr().cast(), count as u32);
     }
 }

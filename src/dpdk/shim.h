@@ -78,9 +78,27 @@ static inline struct rte_mbuf *weir_pktmbuf_alloc(struct rte_mempool *pool)
 	return rte_pktmbuf_alloc(pool);
 }
 
+/* As DPDK does it, for pools that weir made: their mbufs have buffers of their own with room for the headroom, and as they
+ * lie in the pool one reference and one segment. */
 static inline int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
-	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+	int err = rte_mempool_get_bulk(pool, (void **)mbufs, n);
+	unsigned int i;
+
+	for (i = 0; err == 0 && i < n; i++) {
+		struct rte_mbuf *mbuf = mbufs[i];
+
+		mbuf->data_off = RTE_PKTMBUF_HEADROOM;
+		mbuf->port = RTE_MBUF_PORT_INVALID;
+		mbuf->ol_flags = 0;
+		mbuf->packet_type = 0;
+		mbuf->pkt_len = 0;
+		mbuf->data_len = 0;
+		mbuf->vlan_tci = 0;
+		mbuf->vlan_tci_outer = 0;
+		mbuf->tx_offload = 0;
+	}
+	return err;
 }
 
 /* A field of 32 bits of each mbuf, and a flag that says whether it is set: for how long weir held the packet back.
@@ -104,6 +122,27 @@ static inline int weir_held_flag(void)
 static inline void weir_pktmbuf_free(struct rte_mbuf *mbuf)
 {
 	rte_pktmbuf_free(mbuf);
+}
+
+/* Returns packets to their pools. Those of one buffer each, of one pool, that nothing else refers to go back as they are:
+ * their fields are those that a pool's mbufs have. */
+static inline void weir_pktmbuf_free_bulk(struct rte_mbuf **mbufs, unsigned int n)
+{
+	struct rte_mempool *pool;
+	unsigned int i;
+
+	if (n == 0)
+		return;
+	pool = mbufs[0]->pool;
+	for (i = 0; i < n; i++) {
+		const struct rte_mbuf *mbuf = mbufs[i];
+
+		if (mbuf->pool != pool || mbuf->nb_segs != 1 || !RTE_MBUF_DIRECT(mbuf) || rte_mbuf_refcnt_read(mbuf) != 1) {
+			rte_pktmbuf_free_bulk(mbufs, n);
+			return;
+		}
+	}
+	rte_mempool_put_bulk(pool, (void **)mbufs, n);
 }
 
 static inline int weir_pktmbuf_linearize(struct rte_mbuf *mbuf)

@@ -8,7 +8,7 @@ use weir::{
     dpdk::{
         Direction, Eal, EalOptions, HugePages, Interface, Mbuf, Mempool, PacketSocket, PoolOptions, TxBatch, VnetHeader,
     },
-    port::{Burst, RxQueue, free_burst},
+    port::{Burst, Port, PortOptions, RxQueue, free_burst},
     wire::Frame,
 };
 
@@ -46,10 +46,13 @@ fn inside_a_namespace_of_their_own() {
     let eal = Eal::start(&options).unwrap();
     let pool = Arc::new(Mempool::new(&eal, PoolOptions::for_mtu(BUFFERS, 1500)).unwrap());
     sh("sysctl -qw net.ipv6.conf.default.disable_ipv6=1");
-    sh("ip link add s0 type veth peer name s1; ip link set s0 up; ip link set s1 up");
+    for (a, b) in [("s0", "s1"), ("t0", "t1")] {
+        sh(&format!("ip link add {a} type veth peer name {b}; ip link set {a} up; ip link set {b} up"));
+    }
     let sender = Sender::new(&eal);
-    // Both get every frame.
-    let ports = [open("veth:s1", &pool), open("veth:s1,segments=cut", &pool)];
+    let options = PortOptions { whole_segments: true, ..PortOptions::default() };
+    let whole = Port::open("whole", &"veth:s1".parse().unwrap(), &options, &pool).unwrap();
+    let ports = [whole, open("veth:t1", &pool)];
     let mut queues = ports.each_ref().map(|port| port.rx_queue(0).unwrap());
     let mut held: Option<(Burst, Burst)> = None;
     for i in 0..FRAMES {
@@ -73,16 +76,16 @@ fn inside_a_namespace_of_their_own() {
     assert_eq!(pool.available(), BUFFERS);
 }
 
-/// Gives the interface large frames, as a host's kernel does.
+/// Gives both interfaces large frames, as a host's kernel does.
 struct Sender {
-    socket: PacketSocket,
+    sockets: [PacketSocket; 2],
     large: Mempool,
 }
 
 impl Sender {
     fn new(eal: &Eal) -> Self {
-        let socket = PacketSocket::open(&Interface::open("s0").unwrap(), Direction::Transmit).unwrap();
-        Self { socket, large: Mempool::new(eal, PoolOptions::for_mtu(63, 32_000)).unwrap() }
+        let socket = |name| PacketSocket::open(&Interface::open(name).unwrap(), Direction::Transmit).unwrap();
+        Self { sockets: ["s0", "t0"].map(socket), large: Mempool::new(eal, PoolOptions::for_mtu(63, 32_000)).unwrap() }
     }
 
     /// The packets of a frame, whose payload lies elsewhere, and the same in one buffer each.
@@ -92,8 +95,10 @@ impl Sender {
         let link = PacketBuilder::ethernet2([2; 6], [4; 6]);
         link.ipv4([1; 4], [2; 4], 9).tcp(5, 6, number, 8).psh().write(&mut bytes, &payload).unwrap();
         let header = VnetHeader::segmented(VnetHeader::TCP4, false, HEADERS, SEGMENT, (34, 16));
-        let sent = TxBatch::default().send(&self.socket, &[mbuf(&self.large, &bytes, true)], |_| header);
-        assert_eq!(sent.unwrap(), 1);
+        for socket in &self.sockets {
+            let sent = TxBatch::default().send(socket, &[mbuf(&self.large, &bytes, true)], |_| header);
+            assert_eq!(sent.unwrap(), 1);
+        }
         let mut bursts = (Burst::new(), Burst::new());
         receive(whole, &mut bursts.0, PACKETS);
         receive(cut, &mut bursts.1, PACKETS);

@@ -11,7 +11,7 @@ use weir::wire::{BURST, Frame};
 use super::live::Live;
 use super::result::{CoreResult, Sent};
 use crate::pace::Schedule;
-use crate::signature;
+use crate::signature::{self, Signature};
 use crate::tally::{Tally, Verdict};
 use crate::traffic::{Source, Stamp};
 use crate::truth::CoreTruth;
@@ -304,20 +304,20 @@ impl<'a, S: Source> Core<'a, S> {
         let now_ns = self.ns(now);
         // Frames that were sent together are as old as each other.
         let mut alike = Alike::default();
+        let tag = self.job.tag;
         for frame in &self.came {
-            let signature = signature::find(frame.bytes(), self.job.tag);
-            let verdict = self.job.tally.take(signature.as_ref(), frame.wire_len());
-            if let (Some(signature), Verdict::InOrder | Verdict::Reordered) = (signature, verdict) {
-                let age_ns = signature.age_ns(now_ns).max(1);
-                if let Some(truth) = &mut self.job.truth {
-                    truth.received(&signature, age_ns);
-                }
-                if let Some(older) = alike.add(age_ns) {
-                    record(&mut self.latency, &self.job, older);
-                }
+            let (bytes, length) = (frame.bytes(), frame.wire_len());
+            let tally = &mut self.job.tally;
+            let next = signature::find_plain(bytes, tag).filter(|signature| tally.take_next(signature, length));
+            let Some(signature) = next.or_else(|| take_other(tally, bytes, length, tag)) else { continue };
+            if let Some(truth) = &mut self.job.truth {
+                truth.received(&signature, age_ns(signature.at_ns, now_ns));
+            }
+            if let Some(before) = alike.add(signature.at_ns) {
+                record(&mut self.latency, &self.job, before, now_ns);
             }
         }
-        record(&mut self.latency, &self.job, alike);
+        record(&mut self.latency, &self.job, alike, now_ns);
         let counts = self.job.tally.counts();
         let live = self.job.live;
         live.received.store(counts.received, Relaxed);
@@ -367,32 +367,47 @@ impl<'a, S: Source> Core<'a, S> {
     }
 }
 
-/// Frames in a row of one latency.
+/// Takes a frame that may be any. Its signature, if it came first and in time.
+#[inline(never)]
+fn take_other(tally: &mut Tally, frame: &[u8], length: usize, tag: u8) -> Option<Signature> {
+    let signature = signature::find(frame, tag);
+    let verdict = tally.take(signature.as_ref(), length);
+    signature.filter(|_| matches!(verdict, Verdict::InOrder | Verdict::Reordered))
+}
+
+/// Frames in a row that were sent at one time.
 #[derive(Clone, Copy, Default)]
 struct Alike {
-    age_ns: u64,
+    at_ns: u64,
     frames: u64,
 }
 
 impl Alike {
-    /// Counts a frame; those before it when their latency was another.
+    /// Counts a frame that was sent at this time; gives those before it where theirs was another.
     #[inline(always)]
-    fn add(&mut self, age_ns: u64) -> Option<Self> {
-        if self.age_ns == age_ns {
+    fn add(&mut self, at_ns: u64) -> Option<Self> {
+        if self.at_ns == at_ns {
             self.frames += 1;
             return None;
         }
-        let before = std::mem::replace(self, Self { age_ns, frames: 1 });
+        let before = std::mem::replace(self, Self { at_ns, frames: 1 });
         (before.frames > 0).then_some(before)
     }
 }
 
 #[inline(always)]
-fn record<S: Source>(latency: &mut Histogram<u64>, job: &Job<'_, S>, alike: Alike) {
+fn record<S: Source>(latency: &mut Histogram<u64>, job: &Job<'_, S>, alike: Alike, now_ns: u64) {
     if alike.frames > 0 {
-        latency.saturating_record_n(alike.age_ns, alike.frames);
+        let age_ns = age_ns(alike.at_ns, now_ns);
+        latency.saturating_record_n(age_ns, alike.frames);
         if job.is_watched {
-            job.live.latency.record_n(alike.age_ns, alike.frames);
+            job.live.latency.record_n(age_ns, alike.frames);
         }
     }
+}
+
+/// How long a frame was under way, at least a nanosecond.
+#[inline(always)]
+fn age_ns(at_ns: u64, now_ns: u64) -> u64 {
+    signature::age_ns(at_ns, now_ns).max(1)
 }

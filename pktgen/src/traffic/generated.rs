@@ -163,7 +163,7 @@ impl Source for Generated {
     fn fill(&self, pick: &Pick, stamp: Stamp, out: &mut [u8]) {
         match (self.flows.get(pick.flow as usize), pick.malformed) {
             (Some(flow), None) => self.templates.write(flow, pick.sequence, stamp, out),
-            (_, malformed) => self.fill_malformed(malformed, pick, stamp, out),
+            (_, malformed) => self.fill_malformed(malformed, pick.sequence, (stamp.tag, stamp.epoch, stamp.at_ns), out),
         }
     }
 
@@ -201,11 +201,18 @@ impl Source for Generated {
 }
 
 impl Generated {
+    /// The stamp is in parts, so that frames that are not malformed have it in registers.
     #[cold]
-    fn fill_malformed(&self, malformed: Option<Malformed>, pick: &Pick, stamp: Stamp, out: &mut [u8]) {
+    fn fill_malformed(
+        &self,
+        malformed: Option<Malformed>,
+        sequence: u64,
+        (tag, epoch, at_ns): (u8, u8, u64),
+        out: &mut [u8],
+    ) {
         // Of no flow that a receiver would know, by its tag.
-        let stamp = Stamp { tag: !stamp.tag, ..stamp };
-        self.templates.write(&self.strange, pick.sequence, stamp, out);
+        let stamp = Stamp { tag: !tag, epoch, at_ns };
+        self.templates.write(&self.strange, sequence, stamp, out);
         if let Some(malformed) = malformed {
             malformed.apply(self.templates.network(&self.strange, out));
         }

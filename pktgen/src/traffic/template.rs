@@ -259,11 +259,9 @@ impl Templates {
         } else {
             transport[4..6].copy_from_slice(&segment);
             // All zeros would say that there is none.
-            let check = match inverted(plus(sum, segment)) {
-                [0, 0] => [0xff, 0xff],
-                check => check,
-            };
-            transport[6..8].copy_from_slice(&check);
+            let check = u16::from_ne_bytes(inverted(plus(sum, segment)));
+            let check = if check == 0 { u16::MAX } else { check };
+            transport[6..8].copy_from_slice(&check.to_ne_bytes());
         }
         let Some(signature) = head[L::PAYLOAD..].first_chunk_mut::<LEN>() else { return };
         let Stamp { tag, epoch, at_ns } = stamp;
