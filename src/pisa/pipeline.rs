@@ -40,7 +40,9 @@ impl Members {
     #[inline(always)]
     pub(super) fn each<V>(self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
         if self.0 == Self::all(phvs.len()).0 {
-            for (i, phv) in phvs.iter_mut().take(BATCH).enumerate() {
+            // One bound, and not one more for each packet.
+            let len = phvs.len().min(BATCH);
+            for (i, phv) in phvs[..len].iter_mut().enumerate() {
                 does(i, phv);
             }
             return;

@@ -43,7 +43,7 @@ pub use family::{Derived, HashFamily};
 pub use global::{Addends, Global};
 pub use index::{IndexHashes, IndexKey, IndexSlots, MAX_HASHES, index_hash};
 pub use poly::Polynomial;
-pub use range::{HighRange, Range};
+pub use range::{HighRange, HighRanges, Range};
 pub use slot::SlotHash;
 
 pub const INIT: u32 = 0xffff_ffff;

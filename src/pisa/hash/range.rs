@@ -83,6 +83,47 @@ impl HighRange {
     }
 }
 
+/// Four [`HighRange`]s side by side, which take four hashes in a few vector instructions. Each is of
+/// at most 2³¹ values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(16))]
+pub struct HighRanges {
+    shift: [u32; 4],
+    slots: [u32; 4],
+    /// ⌈2^`after` / slots⌉, or 0 for a power of two.
+    reciprocal: [u32; 4],
+    after: [u32; 4],
+}
+
+impl HighRanges {
+    /// The slot of a hash without a range is unspecified.
+    pub fn new(ranges: [Option<HighRange>; 4]) -> Self {
+        let mut all = Self::default();
+        for (i, range) in ranges.into_iter().enumerate() {
+            let Some(HighRange { shift, slots, reciprocal }) = range else { continue };
+            debug_assert!(shift > 0, "more than 2^31 values");
+            (all.shift[i], all.slots[i]) = (shift, slots);
+            if reciprocal > 0 {
+                all.after[i] = 2 * u32::BITS - 1 - (slots - 1).leading_zeros();
+                all.reciprocal[i] = ((1u128 << all.after[i]).div_ceil(u128::from(slots))) as u32;
+            }
+        }
+        all
+    }
+
+    /// As [`HighRange::slot`], one by one. The reciprocal has 32 bits, and value · reciprocal exceeds
+    /// the fraction's 2^`after` by less than value · slots < 2^`after`, so that the quotient is exact
+    /// for every value of up to 31 bits.
+    #[inline(always)]
+    pub fn slots(&self, hashes: &[u32; 4]) -> [u32; 4] {
+        std::array::from_fn(|i| {
+            let value = u64::from(hashes[i]) >> (self.shift[i] & 63);
+            let quotient = (value * u64::from(self.reciprocal[i])) >> (self.after[i] & 63);
+            (value as u32).wrapping_sub((quotient as u32).wrapping_mul(self.slots[i]))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +152,19 @@ mod tests {
                 let value = (u64::from(h) * values) >> 32;
                 prop_assert_eq!(u64::from(high.slot(h)), value % u64::from(n), "{} of {}", h, n);
                 prop_assert!(n == 1 || 1 << high.bits() == values);
+            }
+        }
+
+        #[test]
+        fn four_side_by_side_are_the_same(hashes: [u32; 4], n in 1u32..=1 << 24, spare in 0u32..7) {
+            let range = |n| Some(HighRange::new(NonZeroU32::new(n).unwrap(), spare));
+            for n in [n, n >> 12 | 1, n >> 20 | 1, (1 << 24) - 1] {
+                let ranges = [range(n), range(n.next_power_of_two()), range(1), range((n / 2).max(1))];
+                let four = HighRanges::new(ranges);
+                for hashes in [hashes, [u32::MAX; 4], [0; 4], hashes.map(|hash| hash / n * n)] {
+                    let one_by_one = [0, 1, 2, 3].map(|i| ranges[i].unwrap().slot(hashes[i]));
+                    prop_assert_eq!(four.slots(&hashes), one_by_one);
+                }
             }
         }
     }

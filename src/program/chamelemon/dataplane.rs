@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 
 use super::field::P;
 use super::id::{FRAGMENTS, FlowId, fingerprint};
-use crate::pisa::hash::{HashLanes, HighRange, LANES};
+use crate::pisa::hash::{HashLanes, HighRange, HighRanges, LANES};
 use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
@@ -208,6 +208,50 @@ impl Place {
 /// The rows of one part of an encoder; none when it has no memory.
 pub type Part = ArrayVec<Place, MAX_ROWS>;
 
+/// Rows of a part that are looked up together.
+const TOGETHER: usize = 4;
+
+/// A match-action entry: a part as the dataplane looks it up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    rows: u8,
+    ranges: HighRanges,
+    offsets: [u32; TOGETHER],
+    /// The last of [`MAX_ROWS`].
+    last: Option<Place>,
+}
+
+const _: () = assert!(MAX_ROWS == TOGETHER + 1);
+
+impl Entry {
+    pub fn new(part: &Part) -> Self {
+        let row = |row: usize| part.get(row);
+        Self {
+            rows: part.len() as u8,
+            ranges: HighRanges::new(std::array::from_fn(|i| row(i).map(|place| place.range))),
+            offsets: std::array::from_fn(|i| row(i).map_or(0, |place| place.offset)),
+            last: row(TOGETHER).copied(),
+        }
+    }
+
+    /// Finds the packet's bucket in each row. The hash of the first row has this lane.
+    #[inline(always)]
+    pub fn locate(&self, meta: &mut Meta, row_lane: u8) {
+        meta.encoded = self.rows > 0;
+        let Some((bases, rest)) = meta.bases.get(usize::from(row_lane)..).and_then(|bases| bases.split_first_chunk())
+        else {
+            return;
+        };
+        let slots = self.ranges.slots(bases);
+        if let (Some(last), Some(&base)) = (&self.last, rest.first()) {
+            meta.buckets[TOGETHER] = last.bucket(base);
+        }
+        for (bucket, (slot, offset)) in meta.buckets.iter_mut().zip(slots.into_iter().zip(self.offsets)) {
+            *bucket = slot.wrapping_add(offset);
+        }
+    }
+}
+
 /// Whether a light-loss candidate is sampled: its hash's upper 16 bits against the threshold.
 #[inline(always)]
 pub fn samples(hash: u32, threshold: u32, seed: u16) -> bool {
@@ -215,7 +259,7 @@ pub fn samples(hash: u32, threshold: u32, seed: u16) -> bool {
 }
 
 /// The tables behind the classifier.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ClassTable {
     pub hh_threshold: u32,
     pub hl_threshold: u32,
@@ -226,7 +270,7 @@ pub struct ClassTable {
     /// The hash lane of the first row; the others follow.
     pub row_lane: u8,
     /// The parts by class.
-    pub parts: [Part; 4],
+    pub parts: [Entry; 4],
     /// What a packet of each class carries on: none where no part counts it when it leaves.
     pub carried: [u8; 4],
 }
@@ -251,18 +295,8 @@ impl ClassTable {
         let light = select_unpredictable(sampled, class::LL, class::NONE);
         let below = select_unpredictable(meta.estimate >= self.hl_threshold, class::HL, light);
         let candidate = select_unpredictable(meta.estimate >= self.hh_threshold, class::HH, below);
-        locate(meta, &self.parts[usize::from(candidate & 3)], self.row_lane);
+        self.parts[usize::from(candidate & 3)].locate(meta, self.row_lane);
         self.carried[usize::from(candidate & 3)]
-    }
-}
-
-/// Finds the packet's bucket in each row of a part.
-#[inline(always)]
-pub fn locate(meta: &mut Meta, part: &Part, row_lane: u8) {
-    meta.encoded = !part.is_empty();
-    let bases = meta.bases.get(usize::from(row_lane)..).unwrap_or_default();
-    for ((bucket, &base), place) in meta.buckets.iter_mut().zip(bases).zip(part) {
-        *bucket = place.bucket(base);
     }
 }
 

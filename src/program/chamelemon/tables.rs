@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::bank::{ChameleMonBank, Counters, of_width};
-use super::dataplane::{COUNTERS, ClassTable, Counter, Meta, Part, Row, Tower, class, locate};
+use super::dataplane::{COUNTERS, ClassTable, Counter, Entry, Meta, Row, Tower, class};
 use super::hashes::{Hashes, Lanes};
 use super::id::{FlowId, KEY};
 use super::runtime::{Runtime, Shape, counter_range};
@@ -117,8 +117,13 @@ fn class_table(runtime: &Runtime, shape: &Shape, lanes: Lanes) -> ClassTable {
         sample_lane: lanes.sample,
         row_lane: lanes.row,
         carried: ClassTable::carried(&parts),
-        parts,
+        parts: parts.each_ref().map(Entry::new),
     }
+}
+
+/// What packets that leave with this epoch bit match, by class.
+fn entries(runtime: &Runtime, shape: &Shape, bit: bool) -> [Entry; 4] {
+    runtime.downstream(shape, bit).each_ref().map(Entry::new)
 }
 
 /// The packets of a batch that are measured, and what is known of each; `len` of all are valid.
@@ -206,6 +211,33 @@ impl Hashing {
             next += 1;
         }
     }
+
+    /// Whether the packets for which `wanted` holds are those of the last batch, each where it was
+    /// then.
+    #[inline(always)]
+    fn are_in_place(&self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) -> bool {
+        let Batch { len, ids, places, .. } = &*self.batch;
+        let naming = self.hashes.naming();
+        let len = (*len).min(BATCH);
+        if phvs.len() != len {
+            return false;
+        }
+        let mut same = true;
+        for ((phv, id), (&place, i)) in phvs.iter().zip(&ids[..len]).zip(places[..len].iter().zip(0u8..)) {
+            same &= (place == i) & wanted(phv) & naming.is_id(id, &phv.headers);
+        }
+        same
+    }
+}
+
+/// Classifies a packet. A function, because a closure that is called twice is not compiled into the
+/// loops, and so not for this CPU.
+#[inline(always)]
+fn mark(gate: &ClassTable, meta: &mut Meta, phv: Option<&mut Phv>) {
+    let class = gate.classify(meta);
+    if let Some(phv) = phv {
+        phv.shim = phv.shim.with_class(class);
+    }
 }
 
 /// ChameleMon in one switch.
@@ -218,7 +250,7 @@ pub struct ChameleMonDataplane {
     gate: ClassTable,
     /// What packets that leave match, by epoch bit and class, and the epoch that is counted there,
     /// as packets carry it.
-    downstream_parts: [[Part; 4]; 2],
+    downstream_parts: [[Entry; 4]; 2],
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
     /// with.
@@ -254,7 +286,7 @@ impl ChameleMonDataplane {
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
             gate: class_table(&runtime, &shape, lanes),
-            downstream_parts: [false, true].map(|bit| runtime.downstream(&shape, bit)),
+            downstream_parts: [false, true].map(|bit| entries(&runtime, &shape, bit)),
             runtimes: [runtime; 2],
             bit: false,
             epoch: None,
@@ -281,7 +313,7 @@ impl ChameleMonDataplane {
         let bit = epoch & 1 == 1;
         self.open[usize::from(bit)] = shim::epoch_of(epoch);
         self.runtimes[usize::from(bit)] = runtime;
-        self.downstream_parts[usize::from(bit)] = runtime.downstream(&self.shape, bit);
+        self.downstream_parts[usize::from(bit)] = entries(&runtime, &self.shape, bit);
     }
 
     fn close_downstream_parts(&mut self, bit: bool) {
@@ -295,24 +327,20 @@ impl ChameleMonDataplane {
         let Self { tower, upstream, gate, hashing, .. } = self;
         let Batch { len, metas, places, .. } = &mut *hashing.batch;
         let metas = &mut metas[..*len];
-        let mut classify = |meta: &mut Meta, place: u8| {
-            let class = gate.classify(meta);
-            if let Some(phv) = phvs.get_mut(usize::from(place)) {
-                phv.shim = phv.shim.with_class(class);
-            }
-        };
+        // A copy, whose fields a loop keeps in CPU registers.
+        let gate = *gate;
         match order {
             BatchOrder::PacketMajor => {
                 for (meta, &mut place) in metas.iter_mut().zip(places) {
                     tower.packet(meta);
-                    classify(meta, place);
+                    mark(&gate, meta, phvs.get_mut(usize::from(place)));
                     upstream.packet(meta);
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => {
                 tower.run(metas, order);
-                for (meta, &mut place) in metas.iter_mut().zip(places) {
-                    classify(meta, place);
+                for (meta, &place) in metas.iter_mut().zip(&places[..]) {
+                    mark(&gate, meta, phvs.get_mut(usize::from(place)));
                 }
                 upstream.run(metas, order);
             }
@@ -341,28 +369,45 @@ impl ChameleMonDataplane {
         if phvs.iter().any(uncertain) {
             self.count_uncertain(phvs);
         }
-        self.hashing.take_again(phvs, |phv| {
+        let wanted = |phv: &Phv| {
             (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
-        });
+        };
+        if !self.hashing.are_in_place(phvs, wanted) {
+            self.hashing.take_again(phvs, wanted);
+        }
         let row_lane = self.hashing.lanes.row;
+        let (parts, open) = (&self.downstream_parts, self.open);
         let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
-        for (meta, &mut place) in metas.iter_mut().take(*len).zip(places) {
+        let len = (*len).min(BATCH);
+        let mut counted = true;
+        for (meta, &place) in metas[..len].iter_mut().zip(&places[..len]) {
             let Some(phv) = phvs.get(usize::from(place)) else {
                 meta.encoded = false;
                 continue;
             };
-            let (class, epoch) = (phv.shim.class(), phv.shim.epoch());
+            let epoch = phv.shim.epoch();
             let half = (epoch & 1) as usize;
-            locate(meta, &self.downstream_parts[half][usize::from(class & 3)], row_lane);
-            let open = self.open[half] == epoch;
-            meta.encoded &= open;
-            if !meta.encoded {
-                // One of several has no part.
-                if open && class == class::SEVERAL {
-                    self.unfollowed += 1;
-                } else {
-                    self.strays.count(epoch, 1);
-                }
+            parts[half][usize::from(phv.shim.class() & 3)].locate(meta, row_lane);
+            meta.encoded &= open[half] == epoch;
+            counted &= meta.encoded;
+        }
+        if !counted {
+            self.count_strays(phvs);
+        }
+    }
+
+    /// Counts the packets of the batch that leave and are not encoded.
+    #[cold]
+    fn count_strays(&mut self, phvs: &[Phv]) {
+        let Batch { len, metas, places, .. } = &*self.hashing.batch;
+        for (meta, &place) in metas.iter().take(*len).zip(places) {
+            let Some(phv) = phvs.get(usize::from(place)).filter(|_| !meta.encoded) else { continue };
+            let epoch = phv.shim.epoch();
+            // One of several has no part.
+            if self.open[(epoch & 1) as usize] == epoch && phv.shim.class() == class::SEVERAL {
+                self.unfollowed += 1;
+            } else {
+                self.strays.count(epoch, 1);
             }
         }
     }
