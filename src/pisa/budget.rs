@@ -572,7 +572,7 @@ mod tests {
         for first in 0..32u32 {
             let mut fewest = vec![0u64];
             for end in first + 1..=32 {
-                let fits = |length: &u32| end - first >= *length && (end - length) % length == 0;
+                let fits = |length: &u32| end - first >= *length && (end - length).is_multiple_of(*length);
                 let lengths = (0..6).map(|bits| 1 << bits).filter(fits);
                 let by_last = lengths.map(|length: u32| fewest[(end - length - first) as usize] + 1);
                 fewest.push(by_last.min().unwrap());

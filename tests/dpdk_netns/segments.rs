@@ -186,7 +186,7 @@ fn by_a_port_that_takes_packets(sender: &Sender, queues: &mut [RxQueue; 2], pool
             }
             let mut back = Burst::new();
             receive(&mut rx, &mut back, PACKETS);
-            let bytes = back.iter().map(|mbuf| all(mbuf)).collect();
+            let bytes = back.iter().map(all).collect();
             free_burst(&mut back);
             bytes
         };
