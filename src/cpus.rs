@@ -23,7 +23,8 @@ pub fn pin(id: usize) -> bool {
 
 /// Keeps this thread, and those that it starts from now on, off the CPUs of workers: a worker polls
 /// all the time, and the scheduler lets another thread that it puts on the same CPU run for several
-/// milliseconds, in which packets wait. Nothing changes where the thread has no other CPU.
+/// milliseconds, in which packets wait. Nothing changes where the thread's affinity mask has no other
+/// CPU; DPDK pins the thread anew where its own arguments name cores.
 #[cfg(feature = "dpdk")]
 pub fn keep_off(workers: &[usize]) {
     let kept = sched_getaffinity(None).and_then(|mut cpus| {

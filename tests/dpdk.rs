@@ -72,9 +72,9 @@ fn a_pool_gives_all_its_buffers_then_none_and_gets_them_back() {
     assert_eq!(pool.available(), BUFFERS);
 }
 
-/// Whatever a burst holds, each buffer is back in its own pool, and as good as new.
+/// Of whatever pools a burst holds buffers, each is back in its own, and as good as new.
 #[test]
-fn bursts_of_any_kind_go_back_to_their_pools() {
+fn bursts_of_several_pools_go_back_to_them() {
     let (one, other) = (pool(), pool());
     let headroom = one.alloc().unwrap().headroom();
     for others in [0..0, 0..1, 30..33, 0..64] {

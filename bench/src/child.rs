@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 /// A command that runs `program` behind the words of `prefix`, such as those that enter a network
 /// namespace. The kernel kills the process when the thread that starts it ends, also when this
 /// process is killed: setpriv(1) asks for that (PR_SET_PDEATHSIG) and becomes the program, under the
-/// same process number. Without setpriv a process may stay behind.
+/// same process number. A process may stay behind without setpriv, and where the program has file
+/// capabilities. Network namespaces stay.
 pub fn command(prefix: &[&str], program: impl AsRef<OsStr>) -> Command {
     let with_setpriv = ["setpriv", "--pdeathsig", "KILL", "--"];
     let words: Vec<&str> = prefix.iter().copied().chain(with_setpriv.into_iter().filter(|_| has_setpriv())).collect();
@@ -32,7 +33,12 @@ fn has_setpriv() -> bool {
 }
 
 #[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;
+
+#[cfg(test)]
 mod tests {
+    use super::skip::{Lack, skip};
     use super::*;
     use std::fs;
     use std::io::{BufRead, BufReader};
@@ -54,7 +60,7 @@ mod tests {
     #[test]
     fn nothing_stays_behind_a_process_that_is_killed() {
         if !has_setpriv() {
-            return eprintln!("skipped: no setpriv that knows --pdeathsig");
+            return skip("bench child", Lack::Machine, "no setpriv(1) that knows --pdeathsig");
         }
         let mut parent = Command::new(std::env::current_exe().unwrap());
         parent.args(["child::tests::starts_a_child", "--exact", "--ignored", "--nocapture"]);

@@ -60,7 +60,7 @@ struct Gaps {
 /// The frames that came in by the queues of one core.
 ///
 /// Of each flow it knows which of the last frames came, as many as a window holds: 262 144 for one
-/// flow, 64 for eight million, 32 MiB to 64 MiB in all for more than 2000.
+/// flow, 64 for eight million: 32 MiB to 64 MiB in all for more than 2000, and 32 bytes a flow.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Of each flow one more than the highest sequence number that came: all that a frame in order
@@ -258,9 +258,10 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        for flows in [1, 1000, 100_000, 1 << 23] {
+        for flows in [1, 1000, 100_000, 1 << 23, 1 << 24] {
             let tally = Tally::new(flows);
-            assert!(tally.older.len() * 8 <= WINDOWS.max(flows as usize * 8), "{flows}");
+            let words = tally.older.len() + tally.next.len() + 3 * tally.gaps.len();
+            assert!(words * 8 <= WINDOWS.max(flows as usize * 8) + 32 * flows as usize, "{flows}");
         }
         assert_eq!(Tally::new(1).words * 64, 262_144);
         assert_eq!(Tally::new(1 << 23).words * 64, 64);

@@ -109,18 +109,23 @@ fn text(placement: &Placement) -> String {
                 format!("{} bits", usage.bits),
             ])
         });
-        let tables = stage.tables.iter().map(|table| {
+        let tables = stage.tables.chunk_by(PartialEq::eq).filter_map(|equals| {
+            let table = equals.first()?;
+            let sram_bits = table.sram_bits * equals.len() as u64;
             let tcam = match table.tcam_blocks {
                 0 => "exact".into(),
-                blocks => format!("{blocks} TCAM blocks of {}", target.tcam_blocks),
+                blocks => format!("{}{blocks} TCAM blocks of {}", times(equals.len()), target.tcam_blocks),
             };
-            [
-                table.table.to_string(),
-                format!("{} entries", output::grouped(table.entries)),
-                output::grouped(table.sram_bits),
-                output::percent(table.sram_bits as f64 / target.sram_bits as f64),
+            Some([
+                match (table.program, table.logical) {
+                    (Some(program), Some(logical)) => name(program, table.table, logical),
+                    _ => table.table.into(),
+                },
+                format!("{}{} entries", times(equals.len()), output::grouped(table.entries)),
+                output::grouped(sram_bits),
+                output::percent(sram_bits as f64 / target.sram_bits as f64),
                 tcam,
-            ]
+            ])
         });
         let mut number = number.to_string();
         for [name, size, bits, share, matching] in arrays.chain(hashes).chain(tables) {

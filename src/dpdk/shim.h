@@ -78,8 +78,8 @@ static inline struct rte_mbuf *weir_pktmbuf_alloc(struct rte_mempool *pool)
 	return rte_pktmbuf_alloc(pool);
 }
 
-/* As DPDK does it, for pools that weir made: their mbufs have buffers of their own with room for the headroom, and as they
- * lie in the pool one reference and one segment. */
+/* As DPDK does it, for pools that weir made: their mbufs have buffers of their own with room for the
+ * headroom, and as they lie in the pool one reference and one segment. */
 static inline int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
 	int err = rte_mempool_get_bulk(pool, (void **)mbufs, n);
@@ -124,8 +124,9 @@ static inline void weir_pktmbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
-/* Returns packets to their pools. Those of one buffer each, of one pool, that nothing else refers to go back as they are:
- * their fields are those that a pool's mbufs have. */
+/* Returns packets to their pools. Those of one buffer each, of one pool, that nothing else refers to
+ * go back as they are. A packet of one segment has no next one, so its references, segments and next
+ * are as a pool wants them; next lies in the second cache line and is not read. */
 static inline void weir_pktmbuf_free_bulk(struct rte_mbuf **mbufs, unsigned int n)
 {
 	struct rte_mempool *pool;

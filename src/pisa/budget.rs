@@ -5,8 +5,6 @@
 //! stages; within a chain a stage stands behind the one before it. Each array goes to the first
 //! physical stage that has room.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
 /// What one register array uses.
@@ -65,6 +63,10 @@ pub struct StageUse {
     pub arrays: Vec<ArrayUse>,
     pub hashes: Vec<HashUse>,
     pub matches: Vec<MatchUse>,
+    /// Names of hashes and matches of the same program, in this chain or chains before it, that stand
+    /// in stages before this one.
+    #[serde(skip)]
+    pub needs: Vec<&'static str>,
 }
 
 impl StageUse {
@@ -81,6 +83,12 @@ impl StageUse {
     /// A match alone.
     pub fn matching(name: &'static str, entries: u64, key_bits: u32) -> Self {
         Self { matches: vec![MatchUse { name, entries, key_bits }], ..Self::default() }
+    }
+
+    /// The same behind these hashes and matches.
+    #[must_use]
+    pub fn behind(self, needs: &[&'static str]) -> Self {
+        Self { needs: needs.to_vec(), ..self }
     }
 
     fn is_empty(&self) -> bool {
@@ -250,10 +258,21 @@ impl<U> Placed<U> {
 /// A match table, or the part of it that stands in one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlacedTable {
-    pub table: Cow<'static, str>,
+    /// Of a program's match: the program, and the logical stage within it, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logical: Option<u32>,
+    pub table: &'static str,
     pub entries: u64,
     pub sram_bits: u64,
     pub tcam_blocks: u32,
+}
+
+impl PlacedTable {
+    fn of_switch(table: &'static str, entries: u64, sram_bits: u64, tcam_blocks: u32) -> Self {
+        Self { program: None, logical: None, table, entries, sram_bits, tcam_blocks }
+    }
 }
 
 /// One physical stage and what stands in it.
@@ -286,13 +305,13 @@ impl PhysicalStage {
         if !need.ternary {
             let entries = left.min(by_sram);
             let sram_bits = entries * u64::from(entry);
-            return PlacedTable { table: need.table.into(), entries, sram_bits, tcam_blocks: 0 };
+            return PlacedTable::of_switch(need.table, entries, sram_bits, 0);
         }
         let width = need.key_bits.div_ceil(target.tcam_bits).max(1);
         let deep = (target.tcam_blocks - self.tcam_blocks()) / width;
         let entries = left.min(u64::from(deep * target.tcam_rows)).min(by_sram);
         let tcam_blocks = entries.div_ceil(target.tcam_rows.into()) as u32 * width;
-        PlacedTable { table: need.table.into(), entries, sram_bits: entries * u64::from(entry), tcam_blocks }
+        PlacedTable::of_switch(need.table, entries, entries * u64::from(entry), tcam_blocks)
     }
 
     /// Index hashes of arrays, and hashes that are computed into the PHV.
@@ -376,6 +395,7 @@ impl Placement {
 
     fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
         for (logical, stage) in (1..).zip(chain) {
+            from = from.max(self.behind(program, &stage.needs));
             let mut next = from;
             if stage.is_empty() {
                 // Actions alone take a stage, too.
@@ -415,6 +435,16 @@ impl Placement {
         Err(self.full(array, from, Excess::Stages, last_full))
     }
 
+    /// The first physical stage, from 0, behind all hashes and matches of these names.
+    fn behind(&self, program: &'static str, names: &[&'static str]) -> u32 {
+        let has = |stage: &PhysicalStage| {
+            let hash = |placed: &Placed<HashUse>| placed.program == program && names.contains(&placed.usage.name);
+            let table = |placed: &PlacedTable| placed.program == Some(program) && names.contains(&placed.table);
+            stage.hashes.iter().any(hash) || stage.tables.iter().any(table)
+        };
+        self.stages.iter().rposition(has).map_or(0, |last| last as u32 + 1)
+    }
+
     /// The physical stage, from 0, that takes the match.
     fn place_match(
         &mut self,
@@ -426,17 +456,17 @@ impl Placement {
         let MatchUse { name, entries, key_bits } = *usage;
         let need = TableNeed { table: name, entries, key_bits, action_bits: 0, ternary: true, before_programs: false };
         let target = self.target;
-        self.begins(&format!("{program}.{name} of stage {logical}"), from)?;
+        let named = format!("{program}.{name} of stage {logical}");
+        self.begins(&named, from)?;
         for (index, stage) in (from..).zip(self.stages.iter_mut().skip(from as usize)) {
             let whole = stage.share(&need, entries, &target);
             if whole.entries == entries {
-                let table = format!("{program} {name} stage {logical}").into();
-                stage.tables.push(PlacedTable { table, ..whole });
+                stage.tables.push(PlacedTable { program: Some(program), logical: Some(logical), ..whole });
                 return Ok(index);
             }
         }
-        let (left, what) = (entries, "TCAM of one stage");
-        Err(BudgetError::Table { table: name, left, entries, what, stages: target.stages, target: target.name })
+        let last_full = format!("none of these has TCAM for its {entries} entries of {key_bits} bits");
+        Err(self.full(named, from, Excess::Memory, last_full))
     }
 
     /// Refuses what would stand behind the last stage.
@@ -561,9 +591,31 @@ mod tests {
         let placement = with(513, 45).unwrap();
         let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
         assert_eq!((&blocks[..3], placement.stages[2].arrays.len()), (&[0, 4, 0][..], 1));
-        assert_eq!(placement.stages[1].tables[0].table, "p m stage 2");
+        let placed = &placement.stages[1].tables[0];
+        assert_eq!((placed.program, placed.table, placed.logical), (Some("p"), "m", Some(2)));
         let error = with(513 * 24, 44).unwrap_err().to_string();
-        assert_eq!(error, "m: 12312 of 12312 entries find no TCAM of one stage in the 12 stages of tofino");
+        assert!(error.starts_with("p.m of stage 2 does not fit: it may stand in stages 2 to 12"), "{error}");
+        assert!(error.contains("none of these has TCAM for its 12312 entries of 44 bits"), "{error}");
+    }
+
+    /// What a stage needs of another chain stands before it, also where that had to go further back.
+    #[test]
+    fn stages_stand_behind_what_they_need() {
+        let hash = |name| HashUse { name, bits: 32, added: false };
+        let chain = |name, hashes| vec![StageUse::hashing([vec![hash("other"); hashes], vec![hash(name)]].concat())];
+        let place = |hashes| {
+            let of_match = vec![StageUse::matching("set", 1, 8).behind(&["h"])];
+            let last = vec![StageUse::default().behind(&["set", "unknown"]), StageUse::matching("m", 1, 8)];
+            let chains = vec![chain("h", hashes), of_match, last];
+            Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains, reports: Vec::new() }]).unwrap()
+        };
+        let stages = |placement: &Placement, name| {
+            placement.stages.iter().position(|stage| stage.tables.iter().any(|table| table.table == name))
+        };
+        for (hashes, set) in [(0, 1), (5, 1), (6, 2), (12, 3)] {
+            let placement = place(hashes);
+            assert_eq!((stages(&placement, "set"), stages(&placement, "m")), (Some(set), Some(set + 2)), "{hashes}");
+        }
     }
 
     /// The entries of a range are as few as can be: of all ranges of 5 bits, by dynamic programming.

@@ -163,8 +163,8 @@ mod tests {
 
     /// Bytes of payload beside the headers, of a packet whose payload lies elsewhere.
     const BESIDE: usize = 8;
-    /// No headers are longer.
-    const LONGEST_HEADERS: usize = 14 + 4 * 4 + 60 + 60;
+    /// Longest headers of any [`Kind`].
+    const LONGEST_HEADERS: usize = 14 + 4 * 4 + 40 + 80 + 60;
 
     fn beside(bytes: &[u8]) -> &[u8] {
         &bytes[..bytes.len().min(LONGEST_HEADERS + BESIDE)]

@@ -379,7 +379,8 @@ fn pages(status: &str) -> Option<(u64, u64)> {
         let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
     };
-    Some((bytes("VmRSS")?, bytes("HugetlbPages")?))
+    // A kernel without huge pages has no line for them.
+    Some((bytes("VmRSS")?, bytes("HugetlbPages").unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -390,6 +391,7 @@ mod tests {
     fn memory_is_read_as_the_kernel_writes_it() {
         let status = "Name:\tweir\nVmPeak:\t  999 kB\nVmRSS:\t   60416 kB\nHugetlbPages:\t  204800 kB\n";
         assert_eq!(pages(status), Some((60_416 << 10, 200 << 20)));
+        assert_eq!(pages("VmRSS:\t   8 kB\n"), Some((8 << 10, 0)));
         assert_eq!(pages("Name:\tkthreadd\n"), None);
     }
 

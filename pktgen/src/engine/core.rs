@@ -371,6 +371,9 @@ impl<'a, S: Source> Core<'a, S> {
 #[inline(never)]
 fn take_other(tally: &mut Tally, frame: &[u8], length: usize, tag: u8) -> Option<Signature> {
     let signature = signature::find(frame, tag);
+    if let Some(next) = signature.filter(|signature| tally.take_next(signature, length)) {
+        return Some(next);
+    }
     let verdict = tally.take(signature.as_ref(), length);
     signature.filter(|_| matches!(verdict, Verdict::InOrder | Verdict::Reordered))
 }

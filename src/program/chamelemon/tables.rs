@@ -230,8 +230,8 @@ impl Hashing {
     }
 }
 
-/// Classifies a packet. A function, because a closure that is called twice is not compiled into the
-/// loops, and so not for this CPU.
+/// Classifies a packet. A function: the compiler does not inline a closure that has two callers, and
+/// the loops would call code without AVX2.
 #[inline(always)]
 fn mark(gate: &ClassTable, meta: &mut Meta, phv: Option<&mut Phv>) {
     let class = gate.classify(meta);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::pisa::{HashUse, ProgramUse, StageUse, range_entries};
 use crate::program::pint::Pint;
-use crate::program::pint::dataplane::{Code, Limits, MAX_HOPS, Scheme};
+use crate::program::pint::dataplane::{Code, Limits, MAX_HOPS, Part, Scheme};
 use crate::program::pint::encoding::{HOP_BITS, LAYER_BITS};
 use crate::program::pint::loops::dataplane::LoopCode;
 use crate::program::pint::loops::record::Looped;
@@ -15,87 +15,182 @@ use crate::program::pint::values::Aggregation;
 use crate::program::pint::values::dataplane::{Codes, ValueCode};
 use crate::program::{Program, ReportBuffer};
 
-/// Bits of the number of a hop, and of that of a set of queries.
+/// The hash that rounds the codes of values, alike at all hops.
+pub const ROUNDING: &str = "rounding";
+
+/// The match that finds which queries a packet carries.
+const SET: &str = "set of queries";
+
+/// Bits of the number of a hop, of a set of queries, of a fragment and of the loop counter.
 const NUMBER_BITS: u32 = 6;
 const SET_BITS: u32 = 3;
+const FRAGMENT_BITS: u32 = 5;
+const COUNTER_BITS: u32 = 2;
 
 /// Of a plan, with the stages that utilisations take.
 pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, room: Room) -> ProgramUse {
     let reports = vec![Sampled::usage(limit), ReportBuffer::<Looped>::usage(room.loops as u32)];
-    let mut chains = scheme.map_or_else(Vec::new, chains);
-    if let Some(mut ports) = ports {
-        // One hash rounds all codes but sums.
-        if chains.iter().flatten().flat_map(|stage| &stage.hashes).any(|hash| hash.name == ROUNDING) {
-            ports.iter_mut().for_each(|stage| stage.hashes.clear());
-        }
-        chains.push(ports);
-    }
-    // One identity serves all chains.
+    let mut chains = scheme.map_or_else(Vec::new, |scheme| Chains::new(scheme, ports).all);
+    // One identity serves all chains; a constant is added to it for each hash.
     if let Some([first, ..]) = chains.first_mut().map(Vec::as_mut_slice) {
-        first.hashes.insert(0, hash("identity", 32, false));
+        first.hashes.insert(0, hash("identity", 32, true));
     }
     ProgramUse { program: Pint::NAME, chains, reports }
 }
-
-/// The hash that rounds the codes of values, alike at all hops.
-pub const ROUNDING: &str = "rounding";
 
 fn hash(name: &'static str, bits: u32, added: bool) -> HashUse {
     HashUse { name, bits, added }
 }
 
-/// All chains but the registers of links. Each begins with the stage of the identity.
-fn chains(scheme: &Scheme) -> Vec<Vec<StageUse>> {
-    let is_shared = scheme.sets() > 1;
-    let mut chains = Vec::new();
-    chains.extend(scheme.path().map(|path| path_chain(path, is_shared)));
-    let mut known = BTreeSet::new();
-    chains.extend(
-        scheme.values().iter().filter(|code| is_apart(code)).map(|code| value_chain(code, is_shared, &mut known)),
-    );
-    chains.extend(scheme.loops().map(|code| loop_chain(code, is_shared)));
-    if is_shared {
-        let firsts = std::iter::once(0).chain(scheme.sets.iter().map(|set| set.last.saturating_add(1)));
-        let entries = firsts.zip(&scheme.sets).map(|(first, set)| range_entries(first, set.last)).sum();
-        let of_set = StageUse::matching("set of queries", entries, u32::BITS);
-        let [inner, last] = ["inner CRC of q", "q"].map(|name| StageUse::hashing(vec![hash(name, 32, true)]));
-        chains.push(vec![StageUse::default(), inner, last, of_set]);
+/// All chains, each of which begins with the stage of the identity, and the hashes that they have:
+/// codes of one value choose the same hop, and all codes but sums round by one hash of the packet.
+struct Chains<'a> {
+    scheme: &'a Scheme,
+    all: Vec<Vec<StageUse>>,
+    known: BTreeSet<&'static str>,
+    rounding_bits: u32,
+}
+
+impl<'a> Chains<'a> {
+    fn new(scheme: &'a Scheme, ports: Option<Vec<StageUse>>) -> Self {
+        let are_times = |code: &ValueCode| matches!(code.codes(), Codes::Times(_));
+        let rounding_bits = if ports.is_none() && scheme.values().iter().all(are_times) { 4 } else { 32 };
+        let mut chains = Self { scheme, all: Vec::new(), known: BTreeSet::new(), rounding_bits };
+        // Which queries a packet carries is a part of what all of them match.
+        if scheme.sets() > 1 {
+            chains.all.push(set_chain(scheme));
+        }
+        chains.all.extend(scheme.path().map(|path| chains.path(path)));
+        for code in scheme.values() {
+            chains.value(code);
+        }
+        chains.all.extend(scheme.loops().map(|code| chains.loops(code)));
+        if let Some(ports) = ports {
+            chains.ports(ports);
+        }
+        chains
     }
-    chains
+
+    /// A match on the number of a hop, its hash, the set of queries, and `more` bits: with these
+    /// entries for each set that has the query.
+    fn matching(&self, name: &'static str, more: u32, entries: u64, is_its: impl Fn(&Part) -> bool) -> StageUse {
+        let sets = self.scheme.sets.iter().filter(|set| set.parts.iter().any(&is_its)).count() as u64;
+        let set_bits = if self.scheme.sets() > 1 { SET_BITS } else { 0 };
+        StageUse::matching(name, entries * sets, NUMBER_BITS + HOP_BITS + set_bits + more).behind(&[SET])
+    }
+
+    fn path(&self, path: &Code) -> Vec<StageUse> {
+        let each = |hashes: [HashUse; 3]| {
+            let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
+            StageUse::hashing(all.collect())
+        };
+        let of_each = |of_one: StageUse| {
+            let matches = of_one.matches.iter().cycle().take(path.instances()).cloned().collect();
+            StageUse { matches, ..of_one }
+        };
+        let inner = ["inner CRC of layer", "inner CRC of g", "inner CRC of h"].map(|name| hash(name, 32, true));
+        let h = if path.is_fragmented() { FRAGMENT_BITS } else { path.bits() };
+        let outer = [("layer", LAYER_BITS), ("g", HOP_BITS), ("h", h)].map(|(name, bits)| hash(name, bits, false));
+        let mut chain = vec![StageUse::default(), each(inner), each(outer)];
+        // The fragment of an identifier is looked up by h.
+        let fragment = || of_each(StageUse::matching("fragment", path.fragments() as u64, FRAGMENT_BITS));
+        chain.extend(path.is_fragmented().then(fragment));
+        let is_its = |part: &Part| part.value == Value::Path;
+        chain.push(of_each(self.matching("layer, hop and g", LAYER_BITS, path_entries(&path.limits), is_its)));
+        chain
+    }
+
+    /// A utilisation's code, and what writes it, are in the stages of its registers.
+    fn value(&mut self, code: &ValueCode) {
+        let ([inner, outer, _], aggregation) = (names(code.query.value), code.query.aggregation);
+        let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
+        let mut chain = vec![
+            StageUse::default(),
+            self.hashing([
+                (is_of_hops, inner, 32, true),
+                (!is_sum, ROUNDING, self.rounding_bits, false),
+                (is_sum, "inner CRC of rounding of sums", 32, true),
+            ]),
+            self.hashing([
+                (is_of_hops, outer, HOP_BITS, false),
+                (is_sum, "rounding of sums", 32, false),
+                (false, "", 0, false),
+            ]),
+        ];
+        if code.query.value != Value::Utilisation {
+            // The code is looked up, of all but sums beside the third stage's hashes.
+            if is_sum {
+                chain.push(StageUse::default().behind(&["rounding of sums"]));
+            } else {
+                chain[2].needs.push(ROUNDING);
+            }
+            chain.push(self.write(code));
+        }
+        self.all.push(chain);
+    }
+
+    /// These hashes, as far as no chain before has them.
+    fn hashing(&mut self, hashes: [(bool, &'static str, u32, bool); 3]) -> StageUse {
+        let new = hashes.into_iter().filter(|(is_there, name, ..)| *is_there && self.known.insert(name));
+        StageUse::hashing(new.map(|(_, name, bits, added)| hash(name, bits, added)).collect())
+    }
+
+    /// The stage that writes a code into the digest.
+    fn write(&self, code: &ValueCode) -> StageUse {
+        let [_, outer, acts] = names(code.query.value);
+        let place = self.scheme.values().iter().position(|of| of.query == code.query);
+        let is_its = |part: &Part| part.value == code.query.value && Some(part.code) == place;
+        match code.query.aggregation.is_of_hops() {
+            true => self.matching(acts, 0, reservoir_entries(&code.limits), is_its).behind(&[SET, outer]),
+            false => StageUse::default().behind(&[SET]),
+        }
+    }
+
+    fn loops(&self, code: &LoopCode) -> Vec<StageUse> {
+        let each = |hashes: [(&'static str, u32, bool); 2]| {
+            StageUse::hashing(hashes.map(|(name, bits, added)| hash(name, bits, added)).into())
+        };
+        // Each count that goes on, and the report.
+        let counted = u64::from(code.threshold()) + 1;
+        let is_its = |part: &Part| part.value == Value::Loops;
+        vec![
+            StageUse::default(),
+            each([("inner CRC of g of loops", 32, true), ("inner CRC of h of loops", 32, true)]),
+            each([("g of loops", HOP_BITS, false), ("h of loops", code.bits(), false)]),
+            // The comparison with the digest.
+            StageUse::default(),
+            self.matching("hop and g of loops", 1 + COUNTER_BITS, reservoir_entries(&code.limits) + counted, is_its),
+        ]
+    }
+
+    /// The registers of links, whose last stage writes.
+    fn ports(&mut self, mut ports: Vec<StageUse>) {
+        let rounding =
+            self.hashing([(true, ROUNDING, self.rounding_bits, false), (false, "", 0, false), (false, "", 0, false)]);
+        if !rounding.hashes.is_empty() {
+            self.all.push(vec![StageUse::default(), rounding]);
+        }
+        let codes = self.scheme.values().iter().filter(|code| code.query.value == Value::Utilisation);
+        if let Some(last) = ports.last_mut() {
+            for write in codes.map(|code| self.write(code)) {
+                last.matches.extend(write.matches);
+                last.needs.extend(write.needs);
+            }
+        }
+        self.all.push(ports);
+    }
 }
 
-/// The utilisation counts its own stages, which end with the digest; to be of hops it takes the hashes
-/// that choose one beside these.
-fn is_apart(code: &ValueCode) -> bool {
-    code.query.value != Value::Utilisation || code.query.aggregation.is_of_hops()
-}
-
-/// Where packets carry several sets of queries, the set is found in the stage in which queries would
-/// write at the earliest.
-fn wait(is_shared: bool) -> impl Iterator<Item = StageUse> {
-    is_shared.then(StageUse::default).into_iter()
-}
-
-fn path_chain(path: &Code, is_shared: bool) -> Vec<StageUse> {
-    let each = |hashes: [HashUse; 3]| {
-        let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
-        StageUse::hashing(all.collect())
-    };
-    let inner = ["inner CRC of layer", "inner CRC of g", "inner CRC of h"].map(|name| hash(name, 32, true));
-    let last = [hash("layer", LAYER_BITS, true), hash("g", HOP_BITS, true), hash("h", path.bits(), true)];
-    let mut chain = vec![StageUse::default(), each(inner), each(last)];
-    // The fragment of an identifier is looked up by h.
-    chain.extend(path.is_fragmented().then(|| StageUse::matching("fragment", path.fragments() as u64, 5)));
-    chain.extend(wait(is_shared && !path.is_fragmented()));
-    let acts = StageUse::matching("layer, hop and g", path_entries(&path.limits), match_bits(LAYER_BITS, is_shared));
-    let matches = acts.matches.iter().cycle().take(path.instances()).cloned().collect();
-    chain.push(StageUse { matches, ..acts });
-    chain
-}
-
-/// Bits of a match on `more` bits, the number of a hop, its hash, and the set of queries.
-fn match_bits(more: u32, is_shared: bool) -> u32 {
-    more + NUMBER_BITS + HOP_BITS + if is_shared { SET_BITS } else { 0 }
+/// Finds the set of queries that a packet carries.
+fn set_chain(scheme: &Scheme) -> Vec<StageUse> {
+    let firsts = std::iter::once(0).chain(scheme.sets.iter().map(|set| set.last.saturating_add(1)));
+    let entries = firsts.zip(&scheme.sets).map(|(first, set)| range_entries(first, set.last)).sum();
+    vec![
+        StageUse::default(),
+        StageUse::hashing(vec![hash("inner CRC of q", 32, true)]),
+        StageUse::hashing(vec![hash("q", 32, false)]),
+        StageUse::matching(SET, entries, u32::BITS),
+    ]
 }
 
 /// Entries that find the hops that act in a baseline layer.
@@ -114,44 +209,6 @@ fn path_entries(limits: &Limits) -> u64 {
         layer * (2 * range_entries(0, *limit) + 1)
     });
     range_entries(0, *baseline) * reservoir_entries(&limits.hops) + of_xor.sum::<u64>()
-}
-
-/// `known` has the hashes of chains before: codes of one value choose the same hop, and all codes
-/// round by one hash of the packet, but sums, which round anew at each hop.
-fn value_chain(code: &ValueCode, is_shared: bool, known: &mut BTreeSet<&'static str>) -> Vec<StageUse> {
-    let ([inner, last, acts], aggregation) = (names(code.query.value), code.query.aggregation);
-    let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
-    let bits = if matches!(code.codes(), Codes::Times(_)) { 4 } else { 32 };
-    let [second, third] = [
-        [(is_of_hops, inner, 32), (!is_sum, ROUNDING, bits), (is_sum, "inner CRC of rounding of sums", 32)],
-        [(is_of_hops, last, HOP_BITS), (is_sum, "rounding of sums", 32), (false, "", 0)],
-    ];
-    let mut hashing = |hashes: [(bool, &'static str, u32); 3]| {
-        let new = hashes.into_iter().filter(|(is_there, name, _)| *is_there && known.insert(name));
-        StageUse::hashing(new.map(|(_, name, bits)| hash(name, bits, true)).collect())
-    };
-    // The code is looked up beside the third stage's hashes; that of a sum behind them.
-    let mut chain = vec![StageUse::default(), hashing(second), hashing(third)];
-    chain.extend(is_sum.then(StageUse::default));
-    chain.extend(wait(is_shared && !is_sum));
-    chain.push(match is_of_hops {
-        true => StageUse::matching(acts, reservoir_entries(&code.limits), match_bits(0, is_shared)),
-        false => StageUse::default(),
-    });
-    chain
-}
-
-fn loop_chain(code: &LoopCode, is_shared: bool) -> Vec<StageUse> {
-    let each =
-        |hashes: [(&'static str, u32); 2]| StageUse::hashing(hashes.map(|(name, bits)| hash(name, bits, true)).into());
-    vec![
-        StageUse::default(),
-        each([("inner CRC of g of loops", 32), ("inner CRC of h of loops", 32)]),
-        each([("g of loops", HOP_BITS), ("h of loops", code.bits())]),
-        // The comparison with the digest.
-        StageUse::default(),
-        StageUse::matching("hop and g of loops", reservoir_entries(&code.limits), match_bits(1, is_shared)),
-    ]
 }
 
 /// The hashes that choose the hop whose value a packet carries, and the match that compares.

@@ -37,7 +37,7 @@ pub use code::{Compression, SMALLEST, Scale};
 
 use dataplane::{Average, FRACTION, LastSent, Link, Meta, UNIT_BITS, terms};
 
-use crate::pisa::{Array, Banked, HashUse, Pipeline, Probe, Stage, StageUse};
+use crate::pisa::{Array, Banked, Pipeline, Probe, Stage, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
 
 impl Link {
@@ -102,17 +102,17 @@ impl Utilisation {
         self.average.trace(phv, probe);
     }
 
-    /// What the eight stages use. The hash that rounds is computed beside them, from the packet's
-    /// identity, which is known behind the first.
+    /// What the eight stages use. The hash that rounds is computed beside them, and needed by the
+    /// seventh.
     pub fn usage(&self) -> Vec<StageUse> {
         vec![
             StageUse::of(vec![self.last.0.usage()]),
-            StageUse::hashing(vec![HashUse { name: ROUNDING, bits: 32, added: true }]),
+            StageUse::default(),
             StageUse::default(),
             StageUse::default(),
             StageUse::default(),
             StageUse::of(vec![self.average.0.usage()]),
-            StageUse::default(),
+            StageUse::default().behind(&[ROUNDING]),
             StageUse::default(),
         ]
     }
