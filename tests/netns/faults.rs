@@ -204,7 +204,7 @@ fn xdp_counts_what_a_vanished_interface_loses() {
     let (weir, hosts) = lab.start(Link::Xdp, 2, "--forward xconnect");
     let (a, b) = pair(&hosts);
     a.reaches(b);
-    let mut sent = 0;
+    let (mut sent, mut dropped) = (0, 0);
     // Where the switch finds the interface gone before it sends, nothing is lost in it.
     for _ in 0..5 {
         let link = b.space.run(&format!("ip -br link show {b}"));
@@ -225,14 +225,17 @@ fn xdp_counts_what_a_vanished_interface_loses() {
         a.space.run(&format!("ip neigh del {} dev {a}", b.address()));
         b.reaches(a);
         sent += count(&all, 1, "tx_packets") - count(&before, 1, "tx_packets");
+        let drops = |ports: &serde_json::Value| ports["packets"]["dropped_packets"].as_u64().unwrap();
+        dropped = drops(&all) - drops(&before);
         if sent > 0 {
             break;
         }
     }
     assert!(sent > 0, "the switch sent nothing");
     let totals = weir.stop();
-    let lost = &totals.port("port2")["device"]["tx_lost"];
-    assert_eq!(lost.as_u64(), Some(sent), "nobody received any of them: {:#}", totals.0);
+    let lost = totals.port("port2")["device"]["tx_lost"].as_u64().unwrap();
+    // Nobody received any of the pings. Another packet of the host may have come before them, and gone.
+    assert!((200 - dropped..=sent).contains(&lost), "{lost} of {sent} lost, {dropped} dropped: {:#}", totals.0);
 }
 
 #[test]
