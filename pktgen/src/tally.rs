@@ -45,7 +45,7 @@ pub enum Verdict {
     Foreign,
 }
 
-/// What frames of a flow that did not come in order leave.
+/// The frames of a flow that are missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gaps {
     /// Frames before the next one that did not come.

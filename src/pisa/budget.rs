@@ -5,6 +5,9 @@
 //! stages; within a chain a stage stands behind the one before it. Each array goes to the first
 //! physical stage that has room.
 
+#[cfg(test)]
+mod tests;
+
 use serde::Serialize;
 
 /// What one register array uses.
@@ -258,7 +261,7 @@ impl<U> Placed<U> {
 /// A match table, or the part of it that stands in one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlacedTable {
-    /// Of a program's match: the program, and the logical stage within it, from 1.
+    /// The program and its logical stage, from 1, of a program's match; none of a switch's table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -540,128 +543,5 @@ impl Placement {
 
     pub fn tcam_blocks_used(&self) -> u32 {
         self.stages.iter().map(PhysicalStage::tcam_blocks).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(entries: u64, key_bits: u32, ternary: bool) -> TableNeed {
-        TableNeed { table: "t", entries, key_bits, action_bits: 16, ternary, before_programs: ternary }
-    }
-
-    fn program() -> ProgramUse {
-        let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
-        ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: Vec::new() }
-    }
-
-    #[test]
-    fn tables_are_spread_over_stages_and_programs_stand_behind() {
-        let wide = [table(512, 44 * 20, true), table(512, 44 * 5, true), table(100_000, 64, false)];
-        let placement = Placement::with_tables(Target::TOFINO, &[program()], &wide).unwrap();
-        let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
-        assert_eq!(blocks[..3], [20, 5, 0]);
-        assert_eq!(placement.stages[2].arrays.len(), 1, "behind both");
-        assert_eq!(placement.tcam_blocks_used(), 25);
-        let hashed: u64 =
-            placement.stages.iter().flat_map(|s| &s.tables).filter(|t| t.tcam_blocks == 0).map(|t| t.entries).sum();
-        assert_eq!(hashed, 100_000);
-        assert_eq!(placement.register_bits_used(), 1024 * 32);
-        assert_eq!(placement.sram_bits_used(), 1024 * 32 + 1024 * 16 + 100_000 * 80);
-    }
-
-    #[test]
-    fn a_table_that_does_not_fit_is_refused() {
-        let error = Placement::with_tables(Target::TOFINO, &[], &[table(512 * 13, 44 * 24, true)]).unwrap_err();
-        assert_eq!(error.to_string(), "t: 512 of 6656 entries find no TCAM in the 12 stages of tofino");
-        let error = Placement::with_tables(Target::RMT, &[], &[table(1 << 24, 64, false)]).unwrap_err();
-        assert!(error.to_string().contains("entries find no SRAM in the 16 stages of rmt"), "{error}");
-        assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
-    }
-
-    /// A program's match stands in one stage, behind what it matches, and takes TCAM there.
-    #[test]
-    fn matches_have_their_stages() {
-        let with = |entries, key_bits| {
-            let hashes = StageUse::hashing(vec![HashUse { name: "h", bits: 32, added: false }]);
-            let chain = vec![hashes, StageUse::matching("m", entries, key_bits), program().chains[0][0].clone()];
-            Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains: vec![chain], reports: Vec::new() }])
-        };
-        let placement = with(513, 45).unwrap();
-        let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
-        assert_eq!((&blocks[..3], placement.stages[2].arrays.len()), (&[0, 4, 0][..], 1));
-        let placed = &placement.stages[1].tables[0];
-        assert_eq!((placed.program, placed.table, placed.logical), (Some("p"), "m", Some(2)));
-        let error = with(513 * 24, 44).unwrap_err().to_string();
-        assert!(error.starts_with("p.m of stage 2 does not fit: it may stand in stages 2 to 12"), "{error}");
-        assert!(error.contains("none of these has TCAM for its 12312 entries of 44 bits"), "{error}");
-    }
-
-    /// What a stage needs of another chain stands before it, also where that had to go further back.
-    #[test]
-    fn stages_stand_behind_what_they_need() {
-        let hash = |name| HashUse { name, bits: 32, added: false };
-        let chain = |name, hashes| vec![StageUse::hashing([vec![hash("other"); hashes], vec![hash(name)]].concat())];
-        let place = |hashes| {
-            let of_match = vec![StageUse::matching("set", 1, 8).behind(&["h"])];
-            let last = vec![StageUse::default().behind(&["set", "unknown"]), StageUse::matching("m", 1, 8)];
-            let chains = vec![chain("h", hashes), of_match, last];
-            Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains, reports: Vec::new() }]).unwrap()
-        };
-        let stages = |placement: &Placement, name| {
-            placement.stages.iter().position(|stage| stage.tables.iter().any(|table| table.table == name))
-        };
-        for (hashes, set) in [(0, 1), (5, 1), (6, 2), (12, 3)] {
-            let placement = place(hashes);
-            assert_eq!((stages(&placement, "set"), stages(&placement, "m")), (Some(set), Some(set + 2)), "{hashes}");
-        }
-    }
-
-    /// The entries of a range are as few as can be: of all ranges of 5 bits, by dynamic programming.
-    #[test]
-    fn ranges_take_the_fewest_entries() {
-        for first in 0..32u32 {
-            let mut fewest = vec![0u64];
-            for end in first + 1..=32 {
-                let fits = |length: &u32| end - first >= *length && (end - length).is_multiple_of(*length);
-                let lengths = (0..6).map(|bits| 1 << bits).filter(fits);
-                let by_last = lengths.map(|length: u32| fewest[(end - length - first) as usize] + 1);
-                fewest.push(by_last.min().unwrap());
-                let [from, last] = [first << 27, ((u64::from(end) << 27) - 1) as u32];
-                assert_eq!(range_entries(from, last), fewest[(end - first) as usize], "{first} to {end}");
-            }
-        }
-    }
-
-    /// Hashes of the PHV take units beside those of arrays, and what needs them stands in a later
-    /// stage.
-    #[test]
-    fn hashes_have_their_stages() {
-        let hash = |name| HashUse { name, bits: 32, added: false };
-        let with = |hashes: u32| {
-            let stages =
-                vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0][0].clone()];
-            ProgramUse { program: "p", chains: vec![stages], reports: Vec::new() }
-        };
-        let placement = Placement::new(Target::TOFINO, &[with(7)]).unwrap();
-        let units: Vec<_> = placement.stages.iter().map(PhysicalStage::hash_units).collect();
-        assert_eq!((&units[..4], placement.stages[2].arrays.len()), (&[6, 1, 1, 0][..], 1));
-        assert_eq!((placement.hash_units_used(), placement.stages_used()), (8, 3));
-        let error = Placement::new(Target::TOFINO, &[with(73)]).unwrap_err().to_string();
-        assert!(error.contains("p.h of stage 1 does not fit") && error.contains("hash units"), "{error}");
-        assert!(Placement::new(Target::TOFINO, &[with(72)]).is_err(), "no stage is left for the array");
-        let mut behind_actions = program();
-        behind_actions.chains[0].insert(0, StageUse::default());
-        let placement = Placement::new(Target::TOFINO, &[behind_actions]).unwrap();
-        assert_eq!((placement.stages[0].arrays.len(), placement.stages[1].arrays.len()), (0, 1));
-        let with_actions = |stages| {
-            let mut before_actions = program();
-            before_actions.chains[0].extend(vec![StageUse::default(); stages]);
-            Placement::new(Target::TOFINO, &[before_actions])
-        };
-        let [alone, more] = [0, 2].map(|stages| with_actions(stages).unwrap().stages_used());
-        assert_eq!(more, alone + 2);
-        assert!(with_actions(12).unwrap_err().to_string().contains("p.actions of stage"));
     }
 }

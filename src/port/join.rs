@@ -258,7 +258,7 @@ mod tests {
         )
     }
 
-    /// What the kernel cuts what it is given into.
+    /// The packets into which the kernel cuts the frames that it is given.
     fn cut_again(packets: &[(Vec<u8>, bool)]) -> Vec<Vec<u8>> {
         let mut again = Vec::new();
         for (frame, vnet) in sent(packets) {

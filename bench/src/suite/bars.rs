@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(scales(&[group("alone", &[0.2])]), [(0.2, false)]);
     }
 
-    /// What is drawn at one scale has lengths that can be compared, and what is not says so.
+    /// Bars on one scale can be compared by their lengths; a group on another scale says so.
     #[test]
     fn a_scale_of_its_own_is_named_in_the_picture() {
         let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 pub const GENERATOR: [&str; 2] = ["h1", "h2"];
 pub const SWITCH: [&str; 2] = ["p1", "p2"];
 
-/// What a namespace's name begins with, in front of the process that made it.
+/// Prefix of a namespace's name; the number of the process that made it follows.
 const PREFIX: &str = "weir-suite-";
 
 /// Gone when it is dropped.

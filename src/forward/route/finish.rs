@@ -131,7 +131,7 @@ impl Route {
             self.suppressed += 1;
             return None;
         }
-        // What is quoted may be more than headers.
+        // The quotation may hold more than headers.
         frame.gather();
         let made = bare(frame, &mut phv.headers)
             && match phv.headers.net {
