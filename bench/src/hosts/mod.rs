@@ -176,6 +176,7 @@ impl Hosts {
             eprintln!("OVS-DPDK: not installed (apt-get install openvswitch-switch-dpdk)");
         }
         let mut all: Vec<_> = contenders.map(|contender| (contender, Results::default())).collect();
+        ensure!(!all.is_empty(), "--only {}: no contender's name contains this", self.only);
         for round in 1..=self.rounds {
             for (contender, results) in &mut all {
                 if let Err(error) = self.measure(*contender, weir, results) {
