@@ -327,6 +327,7 @@ mod tests {
             rate: None,
             queue_timeout: 0,
             faults: Vec::new(),
+            transport: None,
             wait: None,
             fabric: Fabric::default(),
         }

@@ -192,6 +192,7 @@ impl Demo {
             rate: None,
             queue_timeout: MILLISECOND,
             faults: Vec::new(),
+            transport: None,
             wait: None,
             fabric: Fabric { telemetry_header: TelemetryHeader::default(), ..Fabric::default() },
         })
@@ -240,7 +241,7 @@ impl Demo {
     ) -> HeavyFlows {
         let mut exact = program.exact();
         for flow in &truth.flows {
-            exact.flow(&flow.tuple.flow(), flow.sent.into(), u64::from(flow.sent) * u64::from(truth.packet_bytes));
+            exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
         }
         let unit = last.network.unit;
         let row = |heavy: HeavyFlow| {

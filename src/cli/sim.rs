@@ -1,5 +1,7 @@
 //! `weir sim`: a network of switches in memory, and what they measure beside what is true.
 
+mod transport;
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,10 @@ use crate::program::ProgramConfig;
 use crate::sim::report::{
     LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts, ValueCounts,
 };
-use crate::sim::{Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation};
+use crate::sim::{
+    Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation, Transport,
+    TransportReport,
+};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::score::Score;
@@ -47,6 +52,11 @@ pub struct Sim {
     /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
+    /// Hosts that answer, with congestion control: hpcc[,feedback=int|digest|none][,load=50%]; needs
+    /// --rate, and a workload with sizes in bytes. Flows come in at random, so flows= has no
+    /// meaning
+    #[arg(long, value_name = "TRANSPORT")]
+    transport: Option<Transport>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -101,6 +111,9 @@ struct Document {
     /// Packets that came to a host with a telemetry shim: none.
     shims_at_hosts: u64,
     epochs: Vec<EpochReport>,
+    /// How the flows of hosts with congestion control went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<TransportReport>,
     /// With faults: whether answers that are called complete are right.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<Audit>,
@@ -165,6 +178,7 @@ impl Sim {
             rate,
             queue_timeout: check("queue-timeout", self.queue_timeout, 0, SECOND)?,
             faults: self.faults.clone(),
+            transport: self.transport.clone(),
             wait: None,
             fabric: Fabric { telemetry_header: self.telemetry_header, ..Fabric::default() },
         })
@@ -227,6 +241,7 @@ fn document(
         switched_packets_per_second: network.hops() as f64 / took.as_secs_f64(),
         shims_at_hosts: network.shims_at_hosts(),
         epochs,
+        transport: network.transport(),
         audit: simulation.audit(),
     }
 }
@@ -244,6 +259,7 @@ fn text(document: &Document) -> String {
         document.seconds,
         document.switched_packets_per_second / 1e6,
     );
+    text += &document.transport.as_ref().map_or_else(String::new, transport::text);
     text += &tables(&document.epochs);
     text += &document.audit.as_ref().map_or_else(String::new, audit_text);
     text.trim_end().to_string()

@@ -150,11 +150,21 @@ pub trait Program: Sized + Send + Sync + 'static {
         RunAnswers { heavy, losses, paths, latency, loops, utilisation, values, distribution_wmre: None }
     }
 
+    /// What reads the utilisation of the busiest link on a packet's way from its digest, as the
+    /// switches write it with the parameters of the first epoch; `None` where no digest holds one.
+    fn utilisation_reader(_config: &Self::Config, _hashes: &HashFamily) -> Option<UtilisationReader> {
+        None
+    }
+
     /// Exact counts of what the program measures, by default the packets of five-tuples.
     fn exact(_config: &Self::Config) -> impl Exact + 'static {
         FlowCounts::new(Unit::Packets)
     }
 }
+
+/// Reads the utilisation of the busiest link on a packet's way from the packet's identity and its
+/// digest; 1 is a full link. `None` of a packet that does not carry it.
+pub type UtilisationReader = Box<dyn Fn(u32, u16) -> Option<f64> + Send + Sync>;
 
 /// What reads the byte form of a program's records: all of the bytes, and no others.
 pub trait ReadRecord<R>: Fn(&[u8]) -> Result<R, DecodeError> + Send + Sync + 'static {}

@@ -16,7 +16,7 @@ use super::answers::Task;
 use super::schedule::own;
 use super::{
     Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact,
-    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, chamelemon, hashpipe, pint,
+    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, UtilisationReader, chamelemon, hashpipe, pint,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
@@ -105,6 +105,8 @@ pub trait Configured: Any + Send + Sync {
     fn reader(&self, hashes: &HashFamily) -> RecordReader;
     /// [`Program::exact`].
     fn exact(&self) -> Box<dyn Exact>;
+    /// [`Program::utilisation_reader`].
+    fn utilisation_reader(&self, hashes: &HashFamily) -> Option<UtilisationReader>;
     /// [`Program::local_only`].
     fn local_only(&self) -> Option<&'static str>;
     /// Place of a task among those that the program answers, the main one first; `None` if not
@@ -178,6 +180,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn exact(&self) -> Box<dyn Exact> {
         Box::new(P::exact(&self.0))
+    }
+
+    fn utilisation_reader(&self, hashes: &HashFamily) -> Option<UtilisationReader> {
+        P::utilisation_reader(&self.0, hashes)
     }
 
     fn local_only(&self) -> Option<&'static str> {

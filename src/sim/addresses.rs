@@ -90,6 +90,11 @@ impl Addresses {
         self.first[switch as usize] + links as Place
     }
 
+    /// The number among the switches with hosts of the one that a host is at.
+    pub fn edge_of(&self, topology: &Topology, host: usize) -> usize {
+        self.edge_numbers[topology.hosts()[host] as usize].unwrap_or_default() as usize
+    }
+
     /// A host's own address.
     pub fn host(&self, topology: &Topology, host: usize) -> Ipv4Addr {
         let switch = topology.hosts()[host];

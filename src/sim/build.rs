@@ -47,6 +47,8 @@ pub struct Wire {
     pub crossed: u64,
     pub lost: u64,
     pub busy: u64,
+    /// Bytes of all packets that it took, FCS, preamble and gap among them.
+    pub bytes: u64,
     /// Of 2^64: how likely a packet is doubled, and is delivered later, by up to `late_by`.
     pub double: u64,
     pub late: u64,
@@ -105,7 +107,8 @@ pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Resul
     let mut wire = |peer| {
         let random = SplitMix64::new(seeds.next_u64());
         let queued = VecDeque::new();
-        Wire { peer, loss: 0, random, free: 0, queued, crossed: 0, lost: 0, busy: 0, double: 0, late: 0, late_by: 0 }
+        let [loss, free, crossed, lost, busy, bytes, double, late, late_by] = [0; 9];
+        Wire { peer, loss, random, free, queued, crossed, lost, busy, bytes, double, late, late_by }
     };
     let mut wires: Vec<_> = (0..addresses.ports()).map(|_| wire(Peer::Host(0))).collect();
     for host in 0..topology.hosts().len() {

@@ -167,7 +167,7 @@ mod tests {
             let mut calendar = Calendar::new(4, width, epoch, furthest);
             let mut waiting: Vec<_> = packets.into_iter().map(|(at, port)| (at.min(furthest), port)).collect();
             for &(at, port) in &waiting {
-                calendar.push(port, Packet { frame: HeapFrame::new(&[]), tag: Tag { at, ..Tag::default() } });
+                calendar.push(port, Packet::new(HeapFrame::new(&[]), Tag { at, ..Tag::default() }));
             }
             let mut last = 0;
             while calendar.under_way() > 0 {
@@ -201,7 +201,7 @@ mod tests {
         for round in 0..2000 {
             for port in [round * 64, round * 128] {
                 let at = calendar.now() + Nanos::from(round) * 400_000;
-                calendar.push(port, Packet { frame: HeapFrame::new(&[]), tag: Tag { at, ..Tag::default() } });
+                calendar.push(port, Packet::new(HeapFrame::new(&[]), Tag { at, ..Tag::default() }));
                 sent += 1;
             }
             let pending = calendar.arrivals();

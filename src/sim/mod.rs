@@ -31,6 +31,7 @@ mod simulation;
 mod source;
 pub mod topology;
 mod traffic;
+pub mod transport;
 
 use self::calendar::MAX_WINDOWS;
 use self::fault::SwitchName;
@@ -44,6 +45,7 @@ pub use report::{EpochReport, ProgramReport};
 pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};
 pub use traffic::{Generation, SimFlow, Sums, Traffic, Where};
+pub use transport::{Transport, TransportReport};
 
 use crate::assemble::AssembleError;
 use crate::config::ConfigError;
@@ -82,6 +84,8 @@ pub struct Setup {
     pub rate: Option<u64>,
     /// For so long a packet waits for a busy link; after that it is lost.
     pub queue_timeout: Nanos,
+    /// Hosts that answer, in place of flows that are sent evenly over their epoch.
+    pub transport: Option<Transport>,
     /// What goes wrong beside losses.
     pub faults: Vec<Fault>,
     /// How long after the transit time the controller waits for a record; by default an epoch.
@@ -197,6 +201,18 @@ pub enum SimError {
     NoSwitch { name: String },
     #[error("--fault clock: by at most {max} ns with epochs as short as these")]
     ClockTooSlow { max: Nanos },
+    #[error("--transport: links need a rate, such as --rate 10Gbps")]
+    TransportNeedsRate,
+    #[error("--transport: the workload's law must have sizes in bytes: dctcp, hadoop, vl2, keyvalue or cache")]
+    TransportNeedsSizes,
+    #[error("--transport: the topology has one host")]
+    TransportNeedsHosts,
+    #[error("--transport: hosts answer, so flows lose packets on links alone: --loss link=all,rate=0.1%")]
+    TransportWithVictims,
+    #[error(
+        "--transport feedback=digest: no program writes the utilisation of a packet's way into its digest; feedback=int needs none"
+    )]
+    NoUtilisation,
     #[error("workload: ipv6={0} is not simulated; hosts have IPv4 addresses")]
     Ipv6(f64),
 }

@@ -1,5 +1,7 @@
 //! The network: switches, the wires between them, and a virtual clock.
 
+mod hosts;
+
 use arrayvec::ArrayVec;
 
 use super::addresses::Place;
@@ -13,6 +15,7 @@ use super::queue::LinkQueue;
 use super::source::Source;
 use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
+use super::transport::{Hosts, TransportReport};
 use super::{Setup, SimError, Victims};
 use crate::api::view::Counts;
 use crate::pisa::PortId;
@@ -46,6 +49,12 @@ pub struct Network {
     queue: Option<LinkQueue>,
     epoch: Nanos,
     source: Source,
+    /// Where hosts answer.
+    pub(super) hosts: Option<Hosts>,
+    /// Frames that hosts have sent.
+    frames: u64,
+    /// The longest that a packet waited for a link.
+    longest_wait: Nanos,
     /// Those of the last epochs, each at its number modulo theirs.
     generations: Vec<Generation>,
     /// What is wrong with each switch, where anything is.
@@ -72,12 +81,17 @@ impl Network {
         let names = topology.switches().iter();
         let faults = names.map(|name| SwitchFaults::new(&setup.faults, name)).collect();
         let is_faulty = !setup.faults.is_empty();
-        let generations = 3 + furthest / epoch.max(1);
+        let hosts_answer = setup.transport.is_some();
+        let generations = 3 + furthest / epoch.max(1) + u64::from(hosts_answer);
+        // Places of hosts come behind those of ports.
+        let places = owners.len() + if hosts_answer { topology.hosts().len() } else { 0 };
+        let of = traffic.clone();
         let mut network = Self {
             nodes: nodes(setup, &traffic)?,
             wires: wires(setup, topology, addresses)?,
             source: Source::new(setup, hosts(topology, addresses, &owners)),
-            calendar: Calendar::new(owners.len(), delay, epoch, furthest),
+            hosts: Hosts::new(setup, move |src, dst| of.links([src, dst]))?,
+            calendar: Calendar::new(places, delay, epoch, furthest),
             tx_bursts: TxBursts::without_queues(max.unwrap_or(0)),
             burst: Burst::new(),
             pool: Vec::new(),
@@ -85,6 +99,8 @@ impl Network {
             faults: if is_faulty { faults } else { Vec::new() },
             offset: setup.first_epoch() * epoch,
             ledger: is_faulty.then(Ledger::default),
+            frames: 0,
+            longest_wait: 0,
             hops: 0,
             shims_at_hosts: 0,
             queue: LinkQueue::of(setup),
@@ -102,7 +118,11 @@ impl Network {
     }
 
     /// Begins epoch number `epoch`, in which the clock must stand, with new flows, or without any.
+    /// Where hosts answer, their flows go on, or nothing is sent any more.
     pub fn begin(&mut self, epoch: u64, workload: Option<&Workload>, victims: Option<Victims>) {
+        if self.hosts.is_some() {
+            return self.begin_with_hosts(epoch, workload.is_some());
+        }
         let generation = workload.map(|workload| self.traffic.draw(epoch, workload, victims)).unwrap_or_default();
         self.source.begin(epoch * self.epoch, generation.sequence.len());
         *self.generation_mut(epoch as u32) = generation;
@@ -122,10 +142,15 @@ impl Network {
                 self.tick();
             }
             self.send();
+            self.start_flows();
             let pending = self.calendar.arrivals();
-            for &port in &pending {
-                self.arrive(port);
+            for &place in &pending {
+                match self.host_at(place) {
+                    Some(host) => self.run_host(host),
+                    None => self.arrive(place),
+                }
             }
+            self.run_due_hosts();
             self.calendar.put_back(pending);
             self.calendar.advance();
         }
@@ -188,7 +213,7 @@ impl Network {
             let packet = self.source.write(flow, &self.traffic.workload, &mut frame);
             let at = self.source.at;
             let tag = Tag { at, epoch: epoch as u32, flow: number, doomed, number: packet as u16, ..Tag::default() };
-            self.calendar.push(self.traffic.host_port(flow.src), Packet { frame, tag });
+            self.calendar.push(self.traffic.host_port(flow.src), Packet::new(frame, tag));
             self.source.advance(self.epoch);
         }
     }
@@ -328,6 +353,10 @@ impl Network {
                 wire.busy += 1;
                 return self.end(packet, Where::Busy(port));
             }
+            self.longest_wait = self.longest_wait.max(waits);
+            if let Some(hosts) = &self.hosts {
+                hosts::measure(hosts, wire, waits, &mut packet);
+            }
             wire.free = packet.tag.at + waits + queue.time(packet.wire_len() as u64);
             packet.tag.at = wire.free;
             wire.queued.push_back(wire.free);
@@ -347,12 +376,12 @@ impl Network {
                 }
                 self.calendar.push(next, packet);
             }
-            Peer::Host(_) => {
+            Peer::Host(host) => {
                 self.shims_at_hosts +=
                     u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
                 let Sent { epoch, flow } = packet.tag.of();
                 self.generation_mut(epoch).delivered(flow, port);
-                self.pool.push(packet.frame);
+                self.deliver(host, packet);
             }
         }
     }
@@ -388,7 +417,13 @@ impl Network {
 
     /// Epochs whose flows are known at a time.
     pub fn generations(&self) -> u64 {
-        self.generations.len() as u64
+        // Packets of hosts that answer may be of the next epoch already.
+        self.generations.len() as u64 - u64::from(self.hosts.is_some())
+    }
+
+    /// How the flows of hosts went, where these answer.
+    pub fn transport(&self) -> Option<TransportReport> {
+        Some(TransportReport::new(self.hosts.as_ref()?, self.longest_wait))
     }
 
     /// Packets that are on a link.

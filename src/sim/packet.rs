@@ -1,5 +1,6 @@
 //! A packet under way: a frame, and what only the simulation knows of it.
 
+use super::transport::Segment;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Frame, HeapFrame};
 
@@ -46,6 +47,16 @@ pub struct Sent {
 pub struct Packet {
     pub frame: HeapFrame,
     pub tag: Tag,
+    /// The identity and the digest of a packet that its last switch has taken the digest off.
+    pub digest: Option<(u32, u16)>,
+    /// What hosts know of it, where they answer.
+    pub segment: Option<Box<Segment>>,
+}
+
+impl Packet {
+    pub fn new(frame: HeapFrame, tag: Tag) -> Self {
+        Self { frame, tag, digest: None, segment: None }
+    }
 }
 
 impl Frame for Packet {
@@ -90,5 +101,10 @@ impl Frame for Packet {
     #[inline(always)]
     fn held_ns(&self) -> u32 {
         self.tag.held.try_into().unwrap_or(u32::MAX)
+    }
+
+    #[inline(always)]
+    fn take_digest(&mut self, identity: u32, digest: u16) {
+        self.digest = Some((identity, digest));
     }
 }

@@ -24,6 +24,16 @@ impl LinkQueue {
         Some(Self { rate: setup.rate.and_then(NonZeroU64::new)?, timeout: setup.queue_timeout })
     }
 
+    /// Bits a second.
+    pub fn rate(self) -> u64 {
+        self.rate.get()
+    }
+
+    /// Picoseconds that the link takes for a byte.
+    pub fn byte_picos(self) -> u64 {
+        8_000_000_000_000 / self.rate
+    }
+
     /// Bytes for which there is room.
     pub fn room(self) -> u64 {
         let bytes = u128::from(self.timeout) * u128::from(self.rate.get()) / 8_000_000_000;

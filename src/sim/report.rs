@@ -262,8 +262,7 @@ impl ProgramReport {
     ) -> Self {
         let mut exact = program.exact();
         for flow in &truth.flows {
-            // Every packet of the simulation has the same length.
-            exact.flow(&flow.tuple.flow(), flow.sent.into(), u64::from(flow.sent) * u64::from(truth.packet_bytes));
+            exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
         }
         let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count });
         let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();

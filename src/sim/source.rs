@@ -4,7 +4,7 @@ use super::Setup;
 use super::traffic::SimFlow;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::{Frames, SplitMix64, Tuple, Workload};
-use crate::wire::{Frame, HeapFrame, ipv4};
+use crate::wire::{Frame, HeapFrame, Tuple4, ipv4};
 
 /// Bytes of a packet that is too long for a narrow link.
 const LONG: usize = 1000;
@@ -53,6 +53,13 @@ impl Source {
             allow_fragments(frame.bytes_mut());
         }
         packet
+    }
+
+    /// Writes the packet of this number, so many bytes long, that a host sends.
+    pub fn fill(&self, host: u32, tuple: Tuple4, number: u64, length: usize, frame: &mut HeapFrame) {
+        frame.refill(&[]);
+        frame.resize(length);
+        self.frames[host as usize].fill(Tuple::V4(tuple), number, frame.bytes_mut());
     }
 
     /// Goes on to the next packet. They are spread evenly over the epoch.

@@ -24,6 +24,7 @@ pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
         rate: None,
         queue_timeout: 0,
         faults: Vec::new(),
+        transport: None,
         wait: None,
         fabric: Fabric::default(),
     }

@@ -57,6 +57,23 @@ impl Traffic {
         (edges, of)
     }
 
+    /// Links between the switches of two hosts.
+    pub(super) fn links(&self, [src, dst]: [u32; 2]) -> u32 {
+        let at = self.addresses.edge_of(&self.topology, dst as usize);
+        self.distances[at][self.topology.hosts()[src as usize] as usize]
+    }
+
+    /// The flow of this tuple between two hosts, with nothing sent.
+    pub(super) fn flow(&self, [src, dst]: [u32; 2], tuple: Tuple4) -> SimFlow {
+        SimFlow::new((&self.topology, &self.addresses), &self.distances, [src, dst], tuple)
+    }
+
+    /// The tuple of UDP packets between two hosts; `ports` holds the source port and the
+    /// destination port.
+    pub(super) fn tuple(&self, [src, dst]: [u32; 2], ports: u32) -> Tuple4 {
+        tuple((&self.topology, &self.addresses), [src, dst], ports)
+    }
+
     /// New flows for epoch number `epoch`. The seed is that of the first workload.
     pub fn draw(&mut self, epoch: u64, workload: &Workload, victims: Option<Victims>) -> Generation {
         self.workload = Workload { seed: self.workload.seed, ..workload.clone() };
@@ -78,13 +95,44 @@ pub struct SimFlow {
     pub exit: Place,
     /// Links between switches on its way.
     pub links: u8,
-    /// Packets that entered the network.
+    /// Packets that entered the network, and the bytes of their frames.
     pub sent: u32,
+    pub sent_bytes: u64,
     pub delivered: u32,
     pub lost: u32,
     /// Packets still to be sent, and of these to be lost on purpose.
     left: u32,
     to_lose: u32,
+}
+
+/// An IPv4 address of 10.0.0.0/8 for each host, and its ports.
+fn tuple((topology, addresses): (&Topology, &Addresses), ends: [u32; 2], ports: u32) -> Tuple4 {
+    let [from, to] = ends.map(|host| u128::from(u32::from(addresses.host(topology, host as usize))));
+    Tuple4(from << 72 | to << 40 | u128::from(ports) << 8 | u128::from(UDP))
+}
+
+impl SimFlow {
+    fn new(
+        (topology, addresses): (&Topology, &Addresses),
+        distances: &[Vec<u32>],
+        [src, dst]: [u32; 2],
+        tuple: Tuple4,
+    ) -> Self {
+        let at = addresses.edge_of(topology, dst as usize);
+        Self {
+            tuple,
+            src,
+            dst,
+            exit: addresses.of_host(topology, dst as usize),
+            links: distances[at][topology.hosts()[src as usize] as usize] as u8,
+            sent: 0,
+            sent_bytes: 0,
+            delivered: 0,
+            lost: 0,
+            left: 0,
+            to_lose: 0,
+        }
+    }
 }
 
 /// Where a packet was lost.
@@ -104,7 +152,7 @@ pub enum Where {
 #[derive(Clone, Debug)]
 pub struct Generation {
     pub flows: Vec<SimFlow>,
-    /// Length of every packet, when they have one length.
+    /// Length of a packet of the workload.
     pub packet_bytes: u32,
     /// The flow of each packet, in the order in which they are sent.
     pub sequence: Vec<u32>,
@@ -144,27 +192,12 @@ impl Generation {
         let sizes = workload.flow_sizes();
         let mut hosts = SplitMix64::new(seed ^ HOSTS);
         let count = topology.hosts().len() as u32;
-        let edges = topology.edges();
+        let of = (topology, addresses);
         let flow = |(number, &size): (u32, &u32)| {
             // Every number has other ports, over all epochs.
             let all = (before as u32).wrapping_add(number);
             let (src, dst, ports) = ends(workload.keys, all, workload.seed as u32, count, &mut hosts);
-            let [src, dst] = [src, dst].map(|host| host as usize);
-            let [from, to] = [src, dst].map(|host| u128::from(u32::from(addresses.host(topology, host))));
-            let tuple = Tuple4(from << 72 | to << 40 | u128::from(ports) << 8 | u128::from(UDP));
-            let at = edges.partition_point(|&edge| edge < topology.hosts()[dst]);
-            SimFlow {
-                tuple,
-                src: src as u32,
-                dst: dst as u32,
-                exit: addresses.of_host(topology, dst),
-                links: distances[at][topology.hosts()[src] as usize] as u8,
-                sent: 0,
-                delivered: 0,
-                lost: 0,
-                left: size,
-                to_lose: 0,
-            }
+            SimFlow { left: size, ..SimFlow::new(of, distances, [src, dst], tuple(of, [src, dst], ports)) }
         };
         let mut flows: Vec<SimFlow> = (0..).zip(&sizes).map(flow).collect();
         let mut losses = SplitMix64::new(seed ^ LOSSES);
@@ -182,6 +215,7 @@ impl Generation {
     pub fn send(&mut self, flow: u32) -> u8 {
         let Some(flow) = self.flows.get_mut(flow as usize) else { return 0 };
         flow.sent += 1;
+        flow.sent_bytes += u64::from(self.packet_bytes);
         let left = flow.left;
         flow.left = left.saturating_sub(1);
         if flow.to_lose == 0 {
@@ -193,6 +227,15 @@ impl Generation {
         }
         flow.to_lose -= 1;
         1 + self.random.below(flow.links.max(1).into()) as u8
+    }
+
+    /// Counts a packet of a flow that is sent, so many bytes long.
+    #[inline]
+    pub(super) fn sent(&mut self, flow: u32, bytes: u32) {
+        if let Some(flow) = self.flows.get_mut(flow as usize) {
+            flow.sent += 1;
+            flow.sent_bytes += u64::from(bytes);
+        }
     }
 
     #[inline]
@@ -210,6 +253,7 @@ impl Generation {
         let flow = self.flows.get_mut(flow as usize).filter(|flow| flow.to_lose == 0)?;
         let rest = std::mem::take(&mut flow.left);
         flow.sent += rest;
+        flow.sent_bytes += u64::from(rest) * u64::from(self.packet_bytes);
         flow.delivered += rest;
         Some(rest)
     }

@@ -47,6 +47,9 @@ impl Switch {
     #[inline(always)]
     fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
         let shim = || if self.telemetry.digest { phv.shim.with_digest(phv.digest) } else { phv.shim };
+        if self.telemetry.digest && disposition == Disposition::ToHost {
+            frame.take_digest(phv.identity, phv.digest);
+        }
         match (phv.headers.shim, disposition) {
             (true, Disposition::ToHost) => wire::shim::pop(frame),
             (true, _) => wire::shim::rewrite(frame, shim()),

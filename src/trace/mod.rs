@@ -12,6 +12,7 @@
 //! # Ok::<(), weir::trace::WorkloadError>(())
 //! ```
 
+mod arrivals;
 mod cdf;
 mod frames;
 mod keys;
@@ -26,6 +27,7 @@ mod tuple;
 mod workload;
 mod workload_text;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use cdf::Cdf;
 pub use frames::Frames;
 pub use keys::Keys;

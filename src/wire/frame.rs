@@ -33,6 +33,10 @@ pub trait Frame: Sized {
     fn held_ns(&self) -> u32 {
         0
     }
+    /// Takes the digest of a packet that leaves by a host port, which the host never sees, and the
+    /// [`identity`](super::identity) of the packet.
+    #[inline(always)]
+    fn take_digest(&mut self, _identity: u32, _digest: u16) {}
 }
 
 /// Headroom of a [`HeapFrame`] in bytes, as DPDK's default.

@@ -45,6 +45,29 @@ fn both_telemetry_headers_are_simulated() {
     }
 }
 
+/// Hosts that answer: how their flows went, as a document and as a table, and what they need.
+#[test]
+fn hosts_answer() {
+    let words = "sim --topology line:2 --epochs 1 --epoch 20ms --transit 4ms --workload hadoop,seed=4";
+    let hosts = "--rate 1Gbps --transport hpcc,feedback=int,load=30% --program hashpipe";
+    let document = weir(&format!("{words} {hosts} --json")).json();
+    let transport = &document["transport"];
+    assert_eq!((&transport["transport"], &transport["timeouts"]), (&"hpcc,feedback=int,load=30%".into(), &0.into()));
+    let flows = transport["finished_flows"].as_u64().unwrap();
+    let of_sizes = transport["sizes"].as_array().unwrap().iter().map(|class| class["flows"].as_u64().unwrap());
+    assert!(flows > 0 && flows == of_sizes.sum::<u64>() && flows <= transport["flows"].as_u64().unwrap());
+    let text = weir(&format!("{words} {hosts}")).stdout;
+    assert!(
+        text.contains("Hosts: hpcc,feedback=int,load=30%, links of 1.00 Gbit/s") && text.contains("slowdown, p50"),
+        "{text}"
+    );
+    let refused = |more: &str| weir(&format!("{words} {more}")).refused(2).to_owned();
+    assert!(refused("--transport hpcc").contains("--transport: links need a rate, such as --rate 10Gbps"));
+    let digest = refused("--rate 1Gbps --transport hpcc --program hashpipe");
+    assert!(digest.contains("no program writes the utilisation of a packet's way into its digest"), "{digest}");
+    assert!(refused("--rate 1Gbps --transport tcp").contains("write hpcc, or hpcc,feedback=int,load=50%"));
+}
+
 /// A program that finds heavy flows has its answers and no others, with faults too.
 #[test]
 fn every_program_answers_for_its_tasks() {

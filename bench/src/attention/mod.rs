@@ -131,6 +131,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         workload,
         losses: Vec::new(),
         faults: Vec::new(),
+        transport: None,
         wait: None,
         fabric: Fabric::default(),
         epoch: 50_000_000,

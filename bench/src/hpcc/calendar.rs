@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Time in picoseconds: a byte takes 80 on a link of 100 Gbit/s, 20 on one of 400.
-pub type Picos = u64;
+use weir::sim::transport::hpcc::Picos;
 
 /// Length of a slot as a power of two: about a nanosecond, less than the shortest packet takes on
 /// the fastest link.

@@ -6,13 +6,12 @@ use weir::pisa::hash::HashFamily;
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::utilisation::dataplane::Meta;
 use weir::program::pint::utilisation::{Compression, Scale, Utilisation};
-use weir::trace::SplitMix64;
+use weir::sim::transport::hpcc::{Feedback, Hop, Parameters, Picos, Sender};
+use weir::trace::{Arrival, SplitMix64};
 
-use super::calendar::{Calendar, Event, Kind, Picos};
-use super::flows::Arrival;
-use super::sender::{Feedback, Hop, MAX_HOPS, Parameters, Sender};
+use super::calendar::{Calendar, Event, Kind};
 use super::shared::{Carried, EMPTY_NS, KEPT_PACKETS, Kept, Shared, chosen};
-use super::tree::{Path, Tree};
+use super::tree::{MAX_HOPS, Path, Tree};
 
 /// Payload of a full packet in bytes, and headers of a packet and an acknowledgement without what
 /// is measured, as in the simulations of HPCC and PINT.
@@ -352,7 +351,7 @@ impl Network {
         let flow = &mut self.flows[packet.flow as usize];
         flow.acknowledged = packet.end;
         let hops = flow.paths[0].ports().len() - 1;
-        let told = |digest| packet.asked.then(|| Feedback::Pint(self.compression.scale.decode(digest)));
+        let told = |digest| packet.asked.then(|| Feedback::Utilisation(self.compression.scale.decode(digest)));
         let feedback = match self.telemetry {
             Telemetry::Int { .. } => Some(Feedback::Int(&self.hops[id as usize][..hops])),
             Telemetry::Shared => told(Shared::utilisation(packet.digest)),

@@ -10,11 +10,10 @@ use weir::program::pint::encoding::{Layers, switch_id};
 use weir::program::pint::plan::{Demand, Plan, Share};
 use weir::program::pint::query::{Query, Value};
 
-use super::flows::Arrival;
 use super::network::PAYLOAD;
-use super::sender::MAX_HOPS;
-use super::tree::{MAX_LINKS, Tree};
+use super::tree::{MAX_HOPS, MAX_LINKS, Tree};
 use weir::program::pint::compress::Range;
+use weir::trace::Arrival;
 
 /// Bits of each query.
 const BITS: u32 = 8;

@@ -2,9 +2,10 @@
 
 use weir::pisa::hash::HashFamily;
 use weir::program::pint::query::Value;
-use weir::trace::Cdf;
+use weir::sim::transport::report::{self, SizeClass};
+use weir::sim::{Fabric, Setup, Shape, Simulation};
+use weir::trace::{Arrival, Cdf};
 
-use super::flows::Arrival;
 use super::*;
 
 const BOTH: [Telemetry; 2] = [Telemetry::Int { bytes: 42 }, Telemetry::Pint { one_in: 1 }];
@@ -13,7 +14,7 @@ const SHARED: [Telemetry; 2] = [Telemetry::Alone, Telemetry::Shared];
 const PAYLOAD: f64 = 1000.0;
 
 fn run(telemetry: Telemetry, arrivals: &[Arrival], seed: u64) -> (Vec<Completion>, Totals) {
-    let parameters = Parameters::of_paper(Tree::SMALL.host_byte);
+    let parameters = parameters(Tree::SMALL.host_byte);
     let (flows, totals, _) = Network::new(Tree::SMALL, telemetry, parameters, arrivals, seed).run();
     (flows, totals)
 }
@@ -69,7 +70,7 @@ fn a_flow_of_one_packet_takes_its_way_and_back() {
 /// windows even out in a hundred round-trip times, a fortieth of the flows' time.
 #[test]
 fn flows_share_a_link_equally() {
-    let parameters = Parameters { increase: 800.0, ..Parameters::of_paper(Tree::SMALL.host_byte) };
+    let parameters = Parameters { increase: 800.0, ..parameters(Tree::SMALL.host_byte) };
     let flows = [flow(0, 0, 63, 200_000_000), flow(100_000_000, 20, 63, 200_000_000)];
     for telemetry in BOTH {
         let (flows, ..) = Network::new(Tree::SMALL, telemetry, parameters, &flows, 1).run();
@@ -140,7 +141,7 @@ fn queries_share_a_digest_without_harm() {
         flow(1_000_000, 33, 5, 3_000),
         flow(2_000_000, 8, 3, bytes),
     ];
-    let parameters = Parameters::of_paper(tree.host_byte);
+    let parameters = parameters(tree.host_byte);
     let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).run();
     // The third flow is too short, and the last one stays in its pod.
     assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
@@ -169,4 +170,57 @@ fn queries_share_a_digest_without_harm() {
     }
     assert!((1_830..1_915).contains(&told), "15 of 16: {told}");
     assert_eq!(asked, 2000 - told, "a link that sends is in use");
+}
+
+/// weir's simulated network, which forwards real frames through real switches, and this one say the
+/// same of the same flows, on INT and on a digest: two simulations that share the sender alone.
+#[test]
+fn two_simulations_agree() {
+    let duration = 60_000_000;
+    for (feedback, telemetry) in [("int", Telemetry::Int { bytes: 42 }), ("digest", Telemetry::Pint { one_in: 1 })] {
+        let query = "pint:queries=utilisation:bits=8:rate=10Gbps:period=17514ns";
+        let setup = Setup {
+            topology: "fat-tree:4".parse::<Shape>().unwrap().build().unwrap(),
+            programs: vec![query.parse().unwrap()],
+            everywhere: false,
+            workload: "hadoop/uniform,seed=5".parse().unwrap(),
+            losses: Vec::new(),
+            epoch: duration,
+            transit: 8_000_000,
+            latency: 1_000_000,
+            shifts: false,
+            delay: 1000,
+            rate: Some(10_000_000_000),
+            queue_timeout: 1_000_000,
+            faults: Vec::new(),
+            transport: Some(format!("hpcc,feedback={feedback},load=50%,rtt=17514ns").parse().unwrap()),
+            wait: None,
+            fabric: Fabric::default(),
+        };
+        let mut simulation = Simulation::new(&setup).unwrap();
+        simulation.epoch(&setup.workload, None);
+        let ours = simulation.network().transport().unwrap();
+        let all = setup.transport.as_ref().unwrap().arrivals(&setup).unwrap();
+        let arrivals: Vec<_> = all.take_while(|flow| flow.at < duration * 1000).collect();
+        let tree = Tree { pods: 4, half: 2, cores: 2, hosts: 2, host_byte: 800, fabric_byte: 800, delay: 1_000_000 };
+        let parameters = Parameters::new(800, 17_514_000);
+        let (flows, ..) = Network::new(tree, telemetry, parameters, &arrivals, 5).run();
+        let ended = |flow: &&Completion| flow.arrival.at + flow.time <= duration * 1000;
+        let of = |flow: &Completion| report::Completion {
+            bytes: flow.arrival.bytes,
+            time: flow.time / 1000,
+            alone: flow.alone / 1000,
+        };
+        let theirs: Vec<_> = flows.iter().filter(ended).map(of).collect();
+        let apart = ours.finished_flows.abs_diff(theirs.len() as u64);
+        assert!(ours.flows == arrivals.len() as u64 && apart * 100 < ours.flows, "{ours:?}, {} flows", theirs.len());
+        for (ours, theirs) in ours.sizes.iter().zip(SizeClass::of(&theirs)) {
+            let pairs = [
+                (ours.slowdown_p50, theirs.slowdown_p50),
+                (ours.slowdown_p95, theirs.slowdown_p95),
+                (ours.goodput_bits_per_second, theirs.goodput_bits_per_second),
+            ];
+            assert!(pairs.iter().all(|(a, b)| (0.8..1.25).contains(&(a / b))), "{feedback}: {ours:?}, {theirs:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The fat tree of §6.1, of any size: pods of edge and aggregation switches, and cores.
 
-use super::calendar::Picos;
+use weir::sim::transport::hpcc::Picos;
 
 /// How many of each there are, how fast the links are, and how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Tree {
 
 /// Most links on a path: from host to host over a core.
 pub const MAX_LINKS: usize = 6;
+/// Switches on the longest path.
+pub const MAX_HOPS: usize = MAX_LINKS - 1;
 
 /// The sending ports of a path, the first one the host's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

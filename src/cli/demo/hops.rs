@@ -49,6 +49,7 @@ impl Hops {
             programs: vec![program.clone()],
             workload: Workload { flows: FLOWS, packets: PACKETS, seed: first.workload.seed, ..workload },
             losses: Vec::new(),
+            transport: None,
             faults: vec![Fault::Pause { switch: SwitchName::One(SLOW.into()), at: AT, length: STANDS }],
             ..first.clone()
         };

@@ -69,13 +69,17 @@ pub use parameters::{PlanId, PlanParameters};
 pub use record::Digests;
 pub use scheme::CarriedValue;
 
+use parameters::Coding;
 use query::{Queries, Query, Value};
 use record::Room;
 use replica::Replica;
+use values::Aggregation;
+use values::dataplane::Codes;
 
 use super::answers::{EpochAnswers, Limits};
 use super::{
     Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
+    UtilisationReader,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
@@ -151,6 +155,18 @@ impl Program for Pint {
 
     fn analysis(config: &Config, _: u64) -> PintAnalysis {
         PintAnalysis::new(config)
+    }
+
+    /// Of the first query for the utilisation of the busiest link.
+    fn utilisation_reader(config: &Config, hashes: &HashFamily) -> Option<UtilisationReader> {
+        let coding = Coding::new(config.parameters(), hashes);
+        let is_its = |query: &&Query| (query.value, query.aggregation) == (Value::Utilisation, Aggregation::Max);
+        let query = *coding.parameters.queries.0.iter().find(is_its)?;
+        let codes = Codes::new(&query)?;
+        Some(Box::new(move |identity, digest| {
+            let code = coding.scheme.value(&query)?.part(identity, digest)?;
+            Some(codes.number(query.value, code))
+        }))
     }
 
     /// The record says whose it is.

@@ -25,6 +25,7 @@ pub fn setup(topology: &str, workload: &str, config: Config) -> Setup {
         rate: None,
         queue_timeout: 0,
         faults: Vec::new(),
+        transport: None,
         wait: None,
         fabric: Fabric::default(),
     }

@@ -7,7 +7,7 @@ use std::thread;
 
 use weir::trace::Cdf;
 
-use crate::hpcc::{Completion, Kept, Network, Parameters, Picos, Telemetry, Totals, Tree, poisson};
+use crate::hpcc::{Completion, Kept, Network, Picos, Telemetry, Totals, Tree, parameters, poisson};
 
 /// One run. Runs with the same tree, sizes, load, time and seed have the same flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ const LONG: u32 = 10_000_000;
 impl Job {
     fn run(self) -> Run {
         let arrivals = poisson(&self.tree, self.sizes, f64::from(self.load) / 100.0, self.duration, self.seed);
-        let parameters = Parameters::of_paper(self.tree.host_byte);
+        let parameters = parameters(self.tree.host_byte);
         let network = Network::new(self.tree, self.telemetry, parameters, &arrivals, self.seed);
         let (mut flows, totals, kept) = network.run();
         // The first flows find the network empty, and the last ones are left alone.

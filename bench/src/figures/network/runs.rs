@@ -186,6 +186,7 @@ fn setup(workload: Workload) -> Result<Setup> {
         rate: None,
         queue_timeout: 0,
         faults: Vec::new(),
+        transport: None,
         wait: None,
         fabric: Fabric::default(),
     })

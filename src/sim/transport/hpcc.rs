@@ -1,11 +1,15 @@
 //! The sender of HPCC (Li et al.: "HPCC: High Precision Congestion Control", SIGCOMM 2019,
-//! Algorithm 1), on the feedback of INT or of PINT.
+//! Algorithm 1), on the values of each hop (INT), or on the utilisation of the busiest link alone,
+//! which switches have averaged themselves and fits a digest.
+//!
+//! *Deviation:* a hop whose time has not passed since the last acknowledgement is left out. It has
+//! no rate.
 
-use super::calendar::Picos;
-use super::tree::MAX_LINKS;
+/// Time in picoseconds: a byte takes 80 on a link of 100 Gbit/s, 20 on one of 400.
+pub type Picos = u64;
 
-/// Parameters of a sender (§6.1 has the values).
-#[derive(Clone, Copy, Debug)]
+/// Parameters of a sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// The utilisation that it aims for, η.
     pub target: f64,
@@ -22,10 +26,10 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Those of §6.1, for hosts whose link takes `byte` for a byte. The smallest rate is that of
-    /// HPCC's simulation, a thousandth of the link's.
-    pub fn of_paper(byte: Picos) -> Self {
-        let rtt = 13_000_000;
+    /// HPCC's own for links of 100 Gbit/s (§5.1), with a window that begins as what a link that
+    /// takes `byte` for a byte sends in `rtt`, and with no round of additive increase alone. The
+    /// smallest rate is that of HPCC's simulation, a thousandth of the link's.
+    pub fn new(byte: Picos, rtt: Picos) -> Self {
         let max_window = rtt as f64 / byte as f64;
         Self { target: 0.95, increase: 80.0, max_stage: 0, rtt, max_window, min_window: max_window / 1000.0 }
     }
@@ -43,14 +47,11 @@ pub struct Hop {
     pub byte: Picos,
 }
 
-/// Switches on the longest path.
-pub const MAX_HOPS: usize = MAX_LINKS - 1;
-
 /// The measurement that an acknowledgement carries back to the sender.
 pub enum Feedback<'a> {
     Int(&'a [Hop]),
-    /// The utilisation of the path's busiest link, as the digest has it.
-    Pint(f64),
+    /// The utilisation of the path's busiest link; 1 is a full one.
+    Utilisation(f64),
 }
 
 /// The window of one flow.
@@ -63,11 +64,9 @@ pub struct Sender {
     stage: u32,
     /// Acknowledgements of bytes beyond this one see what the last change of `reference` did.
     last_update: u64,
-    /// INT: the average of the utilisation, and the last values of each hop.
+    /// INT: the average of the utilisation, and the last values of each hop, none before the first.
     utilisation: f64,
-    hops: [Hop; MAX_HOPS],
-    /// INT: whether `hops` holds values.
-    seen: bool,
+    hops: Vec<Hop>,
 }
 
 impl Sender {
@@ -79,8 +78,7 @@ impl Sender {
             stage: 0,
             last_update: 0,
             utilisation: 1.0,
-            hops: [Hop::default(); MAX_HOPS],
-            seen: false,
+            hops: Vec::new(),
         }
     }
 
@@ -97,12 +95,12 @@ impl Sender {
     /// next.
     pub fn acknowledge(&mut self, parameters: &Parameters, acknowledged: u64, next: u64, feedback: Feedback) {
         let utilisation = match feedback {
-            Feedback::Pint(utilisation) => utilisation,
-            Feedback::Int(hops) if self.seen => self.in_flight(parameters, hops),
+            Feedback::Utilisation(utilisation) => utilisation,
+            Feedback::Int(hops) if self.hops.len() == hops.len() => self.in_flight(parameters, hops),
             Feedback::Int(hops) => {
                 // Rates are differences: the first acknowledgement has none.
-                self.hops[..hops.len()].copy_from_slice(hops);
-                (self.seen, self.last_update) = (true, next);
+                self.hops = hops.to_vec();
+                self.last_update = next;
                 return;
             }
         };
@@ -130,9 +128,9 @@ impl Sender {
         let rtt = parameters.rtt as f64;
         let (mut busiest, mut gap) = (0.0, 0.0);
         for (before, hop) in self.hops.iter_mut().zip(hops) {
-            let passed = (hop.at - before.at) as f64;
-            let byte = hop.byte as f64;
-            let rate = (hop.sent - before.sent) as f64 * byte / passed;
+            let Some(passed @ 1..) = hop.at.checked_sub(before.at) else { continue };
+            let (passed, byte) = (passed as f64, hop.byte as f64);
+            let rate = hop.sent.saturating_sub(before.sent) as f64 * byte / passed;
             let queue = f64::from(hop.queue.min(before.queue)) * byte / rtt;
             if rate + queue > busiest {
                 (busiest, gap) = (rate + queue, passed);
@@ -153,12 +151,12 @@ mod tests {
     /// is seen twice is answered once.
     #[test]
     fn a_round_has_one_reference() {
-        let parameters = Parameters::of_paper(80);
+        let parameters = Parameters::new(80, 13_000_000);
         let mut sender = Sender::new(&parameters);
         let full = parameters.max_window;
         assert_eq!(full, 162_500.0);
         let mut window = |acknowledged, next, utilisation| {
-            sender.acknowledge(&parameters, acknowledged, next, Feedback::Pint(utilisation));
+            sender.acknowledge(&parameters, acknowledged, next, Feedback::Utilisation(utilisation));
             sender.window()
         };
         assert_eq!(window(1000, 160_000, 1.9), full / 2.0 + 80.0);
@@ -173,7 +171,7 @@ mod tests {
     /// A queue counts as far as both ends of a round saw it, and a link's rate by its own bytes.
     #[test]
     fn int_takes_the_busiest_link() {
-        let parameters = Parameters::of_paper(80);
+        let parameters = Parameters::new(80, 13_000_000);
         let mut sender = Sender::new(&parameters);
         let hop = |at, sent, queue| Hop { at, sent, queue, byte: 80 };
         sender.acknowledge(&parameters, 1000, 100_000, Feedback::Int(&[hop(0, 0, 500_000), hop(0, 0, 0)]));
