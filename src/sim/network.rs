@@ -85,12 +85,11 @@ impl Network {
         let generations = 3 + furthest / epoch.max(1) + u64::from(hosts_answer);
         // Places of hosts come behind those of ports.
         let places = owners.len() + if hosts_answer { topology.hosts().len() } else { 0 };
-        let of = traffic.clone();
         let mut network = Self {
             nodes: nodes(setup, &traffic)?,
             wires: wires(setup, topology, addresses)?,
             source: Source::new(setup, hosts(topology, addresses, &owners)),
-            hosts: Hosts::new(setup, move |src, dst| of.links([src, dst]))?,
+            hosts: Hosts::new(setup)?,
             calendar: Calendar::new(places, delay, epoch, furthest),
             tx_bursts: TxBursts::without_queues(max.unwrap_or(0)),
             burst: Burst::new(),

@@ -29,9 +29,9 @@ impl LinkQueue {
         self.rate.get()
     }
 
-    /// Picoseconds that the link takes for a byte.
+    /// Picoseconds that the link takes for a byte, at least one.
     pub fn byte_picos(self) -> u64 {
-        8_000_000_000_000 / self.rate
+        (8_000_000_000_000 / self.rate).max(1)
     }
 
     /// Bytes for which there is room.

@@ -27,7 +27,7 @@ impl Machine {
     /// Looks what there is.
     pub fn look() -> Self {
         Self {
-            huge_pages: free_huge_mib() >= ENOUGH_MIB,
+            huge_pages: ovs::free_huge_mib() >= ENOUGH_MIB,
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             root: is_root(),
             testpmd: testpmd::is_installed(),
@@ -74,15 +74,6 @@ impl Machine {
         ];
         words.into_iter().filter(|(there, _)| !there).map(|(_, words)| words.to_owned()).collect()
     }
-}
-
-fn free_huge_mib() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let value = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-    };
-    value("HugePages_Free") * value("Hugepagesize") / 1024
 }
 
 fn is_root() -> bool {

@@ -19,6 +19,19 @@ pub fn is_installed() -> bool {
     Path::new(DAEMON).exists()
 }
 
+/// Megabytes of huge pages that it takes.
+const MEMORY_MIB: u64 = 512;
+
+/// Megabytes of huge pages that are free.
+pub fn free_huge_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    value("HugePages_Free") * value("Hugepagesize") / 1024
+}
+
 /// A switch of its own, beside any that the machine runs: database, sockets and logs are in a
 /// directory that goes with it.
 pub struct Ovs {
@@ -33,8 +46,10 @@ impl Ovs {
     /// huge pages: OVS passes `--in-memory` to the EAL, which excludes running without.
     ///
     /// # Errors
-    /// If a part of it does not start.
+    /// If a part of it does not start, or there are too few huge pages.
     pub fn start(prefix: &[&str], devices: &[String; 2], core: usize) -> Result<Self> {
+        let free = free_huge_mib();
+        ensure!(free >= MEMORY_MIB, "OVS takes {MEMORY_MIB} MB of huge pages, and {free} MB are free");
         let prefix = prefix.iter().map(|word| (*word).to_owned()).collect();
         let mut ovs = Self { dir: tempfile::tempdir()?, daemons: Vec::new(), prefix };
         ovs.run("ovsdb-tool", &["create", &ovs.path("conf.db"), SCHEMA])?;
@@ -51,7 +66,7 @@ impl Ovs {
             ".",
             "other_config:dpdk-init=true",
             "other_config:dpdk-extra=--no-pci",
-            "other_config:dpdk-socket-mem=512",
+            &format!("other_config:dpdk-socket-mem={MEMORY_MIB}"),
             &format!("other_config:pmd-cpu-mask={:#x}", 1_u64 << core),
             &format!("other_config:dpdk-lcore-mask={:#x}", 1_u64 << main),
         ])?;
@@ -125,9 +140,12 @@ impl Ovs {
         Ok(())
     }
 
-    fn wait_for(&self, socket: &str) -> Result<()> {
+    /// Waits for the socket of the process that was started last.
+    fn wait_for(&mut self, socket: &str) -> Result<()> {
         let begin = Instant::now();
         while !self.dir.path().join(socket).exists() {
+            let ended = self.daemons.last_mut().map_or(Ok(None), Child::try_wait)?;
+            ensure!(ended.is_none(), "it ended before there was its {socket}: {}", ended.unwrap_or_default());
             ensure!(begin.elapsed() < START, "no {socket} within {START:?}");
             std::thread::sleep(Duration::from_millis(20));
         }

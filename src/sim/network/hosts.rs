@@ -35,7 +35,7 @@ impl Network {
     pub(super) fn start_flows(&mut self) {
         let end = self.calendar.end();
         if let Some(hosts) = &mut self.hosts {
-            hosts.start(end);
+            hosts.start(end, |ends| self.traffic.links(ends));
         }
     }
 

@@ -1,6 +1,6 @@
 //! A flow's two ends.
 
-use super::hpcc::{Parameters, Picos, Sender};
+use super::hpcc::{Feedback, Parameters, Picos, Sender};
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Arrival;
 
@@ -10,6 +10,8 @@ const PICOS: Picos = 1000;
 #[derive(Debug)]
 pub struct Connection {
     pub arrival: Arrival,
+    /// Links from host to host.
+    pub links: u32,
     sender: Sender,
     /// Bytes sent, the most that ever were, and those acknowledged.
     pub sent: u32,
@@ -27,9 +29,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(arrival: Arrival, parameters: &Parameters) -> Self {
+    pub fn new(arrival: Arrival, links: u32, parameters: &Parameters) -> Self {
         Self {
             arrival,
+            links,
             sender: Sender::new(parameters),
             sent: 0,
             most_sent: 0,
@@ -89,7 +92,7 @@ impl Connection {
         &mut self,
         parameters: &Parameters,
         (end, gap): (u32, bool),
-        feedback: Option<super::hpcc::Feedback<'_>>,
+        feedback: Option<Feedback<'_>>,
         (now, timeout): (Nanos, Nanos),
     ) -> bool {
         if end > self.acknowledged {

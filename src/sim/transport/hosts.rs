@@ -80,8 +80,6 @@ pub struct Hosts {
     arrivals: Option<Peekable<Flows>>,
     hosts: Vec<Host>,
     connections: Vec<Option<Box<Connection>>>,
-    /// Links between the switches of two hosts.
-    links: Box<dyn Fn(u32, u32) -> u32 + Send>,
     completions: Vec<Completion>,
     totals: Totals,
 }
@@ -102,7 +100,7 @@ impl Hosts {
     ///
     /// # Errors
     /// If something that they need is not there.
-    pub fn new(setup: &Setup, links: impl Fn(u32, u32) -> u32 + Send + 'static) -> Result<Option<Self>, SimError> {
+    pub fn new(setup: &Setup) -> Result<Option<Self>, SimError> {
         let Some(transport) = setup.transport.clone() else { return Ok(None) };
         let queue = LinkQueue::of(setup).ok_or(SimError::TransportNeedsRate)?;
         let count = setup.topology.hosts().len() as u32;
@@ -143,7 +141,6 @@ impl Hosts {
             arrivals: Some(arrivals.peekable()),
             hosts: (0..count).map(|_| Host { wake: Nanos::MAX, ..Host::default() }).collect(),
             connections: Vec::new(),
-            links: Box::new(links),
             completions: Vec::new(),
             totals: Totals { rtt_ns: rtt, rate: queue.rate(), ..Totals::default() },
             transport,
@@ -186,15 +183,17 @@ impl Hosts {
         self.connections.get_mut(number as usize)?.as_deref_mut()
     }
 
-    /// Begins the flows that come before `end`.
-    pub fn start(&mut self, end: Nanos) {
+    /// Begins the flows that come before `end`. `links` says how many links there are between the
+    /// switches of two hosts.
+    pub fn start(&mut self, end: Nanos, links: impl Fn([u32; 2]) -> u32) {
         let Some(arrivals) = &mut self.arrivals else { return };
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at / 1000 < end) {
             let host = &mut self.hosts[arrival.from as usize];
             host.flows.push(self.connections.len() as u32);
             host.wake = host.wake.min(arrival.at / 1000);
             self.totals.flows += 1;
-            self.connections.push(Some(Box::new(Connection::new(arrival, &self.parameters))));
+            let links = links([arrival.from, arrival.to]) + 2;
+            self.connections.push(Some(Box::new(Connection::new(arrival, links, &self.parameters))));
         }
     }
 
@@ -314,24 +313,22 @@ impl Hosts {
             FeedbackSource::None => None,
         };
         if connection.acknowledge(&self.parameters, (segment.end, gap), feedback, (now, timeout)) {
-            let arrival = connection.arrival;
-            let time = now - connection.start();
-            self.completions.push(Completion { bytes: arrival.bytes, time, alone: self.alone(&arrival) });
+            let (bytes, links, time) = (connection.arrival.bytes, connection.links, now - connection.start());
+            self.completions.push(Completion { bytes, time, alone: self.alone(bytes, links) });
             self.connections[segment.connection as usize] = None;
             let host = &mut self.hosts[host as usize];
             host.flows.retain(|flow| *flow != segment.connection);
         }
     }
 
-    /// The time that a flow would take alone, sent at its link's rate by packets without anything
-    /// measured.
-    fn alone(&self, arrival: &Arrival) -> Nanos {
+    /// The time that a flow of so many bytes would take alone over so many links, sent at its host's
+    /// rate by packets without anything measured.
+    fn alone(&self, bytes: u32, links: u32) -> Nanos {
         let payload = self.transport.payload;
-        let packets = arrival.bytes.div_ceil(payload);
+        let packets = bytes.div_ceil(payload);
         let time = |bytes: u32| self.queue.time(bytes.max(MIN_FRAME).into());
         let before = Nanos::from(packets - 1) * time(HEADERS + payload);
-        let last = HEADERS + arrival.bytes - (packets - 1) * payload;
-        let links = Nanos::from((self.links)(arrival.from, arrival.to) + 2);
-        before + links * (time(last) + time(MIN_FRAME) + 2 * self.delay)
+        let last = HEADERS + bytes - (packets - 1) * payload;
+        before + Nanos::from(links) * (time(last) + time(MIN_FRAME) + 2 * self.delay)
     }
 }
