@@ -55,3 +55,23 @@ pub fn table_by_path<const N: usize>(
     };
     output::wide_table(&headings, rows.into_iter().map(row))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flow of several paths is there for each, with the switches as far as they are decided; without
+    /// checksums no table has paths.
+    #[test]
+    fn a_table_shows_paths() {
+        let of = |names: &[Option<&str>], checksum| {
+            let names: Vec<_> = names.iter().map(|name| name.map(str::to_owned)).collect();
+            (path_of(checksum, &names), ["flow", "9"].map(str::to_owned))
+        };
+        let rows = || [of(&[Some("a"), None, Some("c")], Some(3)), of(&[Some("b"), Some("c")], Some(1)), of(&[], None)];
+        let expected =
+            "flow  path       packets\nflow  a → ? → c        9\nflow  b → c            9\nflow  ?                9";
+        assert_eq!(table_by_path(["flow", ">packets"], rows()), expected);
+        assert_eq!(table_by_path(["flow", ">packets"], rows().into_iter().skip(2)), "flow  packets\nflow        9");
+    }
+}

@@ -269,8 +269,8 @@ mod tests {
         let apart = apart.into_iter().chain([pair]).map(|query| (of(&format!("{of_path}{query}")), query == pair));
         let one = [half, "path:bits=5+utilisation:bits=8"].map(|text| (Config { budget: 13, ..of(text) }, false));
         for (config, is_other_flow) in apart.chain(one) {
-            for _ in 0..3 {
-                let copies = (0..3000).flat_map(|identity| {
+            for _ in 0..2 {
+                let copies = (0..2000).flat_map(|identity| {
                     let way = WAYS[rng.below(WAYS.len() as u64) as usize];
                     let copies = [1, 1, 1, 0, 2][rng.below(5) as usize];
                     vec![(way, identity); copies]
