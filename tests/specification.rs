@@ -98,6 +98,9 @@ fn flaw(text: &str, find: &str, replace: &str) -> Option<&'static str> {
     if found.stmts.iter().any(is_let) {
         return Some("what a `let` statement binds is not there behind it");
     }
+    if matches!(&found.stmts[..], [syn::Stmt::Expr(syn::Expr::Closure(_), _)]) {
+        return Some("two closures have two types");
+    }
     let guarded = text.replacen(find, &guard::guarded(find, [(0, replace)]), 1);
     syn::parse_file(&guarded).is_err().then_some("it is a part of an `else`, or of another expression or statement")
 }
@@ -124,6 +127,8 @@ fn a_break_that_would_not_compile_is_noticed() {
         ("let Some(a) = g(1) else { return };", "g(1)", None),
         ("if a { g() } else { h() }", "h()", None),
         ("h(); g();", "h(); g();", None),
+        ("h(|a| b + a);", "|a| b + a", Some("two closures have two types")),
+        ("h(|a| b + a);", "b + a", None),
     ] {
         assert_eq!(of(text, find), expected, "{find} of {text}");
     }
