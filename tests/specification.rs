@@ -1,6 +1,8 @@
 //! Every promise of SPECIFICATION.md names a test, and the test is there, with a break that it
 //! notices. And tests of promises that belong to no module.
 
+#[path = "common/guarded.rs"]
+mod guard;
 #[path = "common/skip.rs"]
 #[expect(dead_code, reason = "no test here is skipped")]
 mod skip;
@@ -85,6 +87,53 @@ struct Break {
     alone: bool,
 }
 
+/// Why a copy of a file that asks for a break at run time would not compile.
+fn flaw(text: &str, find: &str, replace: &str) -> Option<&'static str> {
+    let block = |text: &str| syn::parse_str::<syn::Block>(&format!("{{ {text} }}")).ok();
+    let Some((found, _)) = block(find).zip(block(replace)) else { return Some("it is no expression or statement") };
+    let is_let = |statement: &syn::Stmt| match statement {
+        syn::Stmt::Local(local) => !matches!(local.pat, syn::Pat::Wild(_)),
+        _ => false,
+    };
+    if found.stmts.iter().any(is_let) {
+        return Some("what a `let` statement binds is not there behind it");
+    }
+    if matches!(&found.stmts[..], [syn::Stmt::Expr(syn::Expr::Closure(_), _)]) {
+        return Some("two closures have two types");
+    }
+    let guarded = text.replacen(find, &guard::guarded(find, [(0, replace)]), 1);
+    syn::parse_file(&guarded).is_err().then_some("it is a part of an `else`, or of another expression or statement")
+}
+
+#[test]
+fn a_break_that_would_not_compile_is_noticed() {
+    let of = |text: &str, find: &str| {
+        assert!(text.contains(find));
+        flaw(&format!("fn f() {{ {text} }}"), find, "g()")
+    };
+    let part = Some("it is a part of an `else`, or of another expression or statement");
+    let binds = Some("what a `let` statement binds is not there behind it");
+    for (text, find, expected) in [
+        ("let a = g(1); h(a);", "let a = g(1);", binds),
+        ("let Some(a) = g(1) else { return };", "let Some(a) = g(1) else { return };", binds),
+        ("if a { g() } else { h() }", "if a { g() }", part),
+        ("if a { g() } else if b { h() }", "if b { h() }", part),
+        ("if a { g(); } h();", "if a { g(); }", part),
+        ("if a { g() }", "{ g() }", part),
+        ("a.g(1 + 2);", "g(1 + 2);", part),
+        ("let a = g(1); h(a);", "a = g(", Some("it is no expression or statement")),
+        ("let a = g(1); h(a);", "g(1)", None),
+        ("let _ = g(1);", "let _ = g(1);", None),
+        ("let Some(a) = g(1) else { return };", "g(1)", None),
+        ("if a { g() } else { h() }", "h()", None),
+        ("h(); g();", "h(); g();", None),
+        ("h(|a| b + a);", "|a| b + a", Some("two closures have two types")),
+        ("h(|a| b + a);", "b + a", None),
+    ] {
+        assert_eq!(of(text, find), expected, "{find} of {text}");
+    }
+}
+
 /// And each of its tests notices one.
 #[test]
 fn every_promise_has_a_break() {
@@ -98,8 +147,8 @@ fn every_promise_has_a_break() {
         assert_eq!(times, 1, "{promise}: what is to be broken stands {times} times in {file}: {find}");
         assert!(find != replace && !tests.is_empty(), "{promise}: {find}");
         assert!(*alone || file.starts_with("src/"), "{promise}: {file} is not of the library");
-        let whole = |text: &str| syn::parse_str::<syn::Block>(&format!("{{ {text} }}")).is_ok();
-        assert!(*alone || whole(find) && whole(replace), "{promise}: it is no expression or statement: {find}");
+        let flaw = if *alone { None } else { flaw(&broken, find, replace) };
+        assert!(flaw.is_none(), "{promise}: {}: {find} in {file}", flaw.unwrap_or_default());
         let (_, holders) =
             promises.iter().find(|(number, _)| number == promise).unwrap_or_else(|| panic!("no {promise}"));
         let strangers: Vec<_> = tests.iter().filter(|test| !holders.contains(test)).collect();

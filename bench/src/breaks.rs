@@ -5,6 +5,9 @@
 //! once, each behind a question that the environment answers: so it is compiled once, and what is
 //! broken is chosen when a test runs. Without a break each test must pass there.
 
+#[path = "../../tests/common/guarded.rs"]
+mod guard;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -274,13 +277,7 @@ fn guarded(text: &str, breaks: &[(usize, &Break)]) -> Result<String> {
         let file = breaks[0].1.file.display();
         ensure!(at >= end, "{}: breaks of {file} overlap", breaks[0].1.promise);
         guarded += &text[end..at];
-        // An expression stands in parentheses, as before an `else`.
-        let (open, close) = if find.ends_with(';') { ("{ ", " }") } else { ("({ ", " })") };
-        guarded += open;
-        for (number, tried) in breaks {
-            guarded += &format!("if crate::broken({number}) {{ {} }} else ", tried.replace);
-        }
-        guarded += &format!("{{ {find} }}{close}");
+        guarded += &guard::guarded(find, breaks.into_iter().map(|(number, tried)| (number, &*tried.replace)));
         end = at + find.len();
     }
     Ok(guarded + &text[end..])

@@ -10,6 +10,7 @@ mod newest;
 pub mod packet;
 mod paths;
 mod ports;
+mod queries;
 mod status;
 mod utilisation;
 mod values;

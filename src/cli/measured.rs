@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{latency, loops, output, paths, utilisation, values};
 use crate::api::flows::Flows;
 use crate::api::view::{FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
+use crate::program::answers::Task;
 use crate::program::{Exact, Heavy, RunAnswers, Unit};
 use crate::telemetry::Run;
 use crate::telemetry::score::{Score, score};
@@ -25,12 +26,18 @@ pub struct Measured {
     /// `None` for programs that do not measure latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Vec<FlowLatency>>,
+    /// The query in words that these are the answers to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_query: Option<String>,
     /// `None` for programs that do not look for loops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<Vec<FlowLoop>>,
     /// `None` for programs that do not measure utilisations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisations: Option<Vec<FlowUtilisation>>,
+    /// The query in words that these are the answers to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation_query: Option<String>,
     /// Of programs that measure other values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Value>,
@@ -41,7 +48,7 @@ impl Measured {
     /// `scored`.
     pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, latency, loops, utilisation, values, distribution_wmre } =
+        let RunAnswers { heavy, losses, paths, loops, values, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
         let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
         let flows = flows.map(|flows| match truth {
@@ -50,11 +57,29 @@ impl Measured {
         });
         let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
         let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
-        let latencies = latency.map(|latency| latency.flows.iter().take(top).map(FlowLatency::from).collect());
+        let of_task = |task| values.iter().find(|answers| answers.task == task);
+        let [latency, utilisation] = [Task::Latency, Task::Utilisation].map(of_task);
+        let latencies = latency.map(|found| found.flows.iter().take(top).map(FlowLatency::from).collect());
         let loops = loops.map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect());
-        let utilisations = utilisation.map(|found| found.flows.iter().take(top).map(FlowUtilisation::from).collect());
-        let values = values.iter().map(|answers| Value::of(answers, top)).collect();
-        let mut measured = Self { unit, heavy, score: None, flows, paths, latencies, loops, utilisations, values };
+        let utilisations =
+            utilisation.map(|found| found.flows.iter().take(top).filter_map(FlowUtilisation::new).collect());
+        let [latency_query, utilisation_query] =
+            [latency, utilisation].map(|found| found.map(|found| found.query.to_string()));
+        let others = values.iter().filter(|answers| answers.task == Task::Values);
+        let values = others.map(|answers| Value::of(answers, top)).collect();
+        let mut measured = Self {
+            unit,
+            heavy,
+            score: None,
+            flows,
+            paths,
+            latencies,
+            latency_query,
+            loops,
+            utilisations,
+            utilisation_query,
+            values,
+        };
         if let Some(truth) = truth {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
@@ -84,12 +109,20 @@ impl Measured {
     /// The flows, and behind them what else the program says.
     pub fn text(&self) -> String {
         let paths = self.paths.as_deref().map(paths::paths_table);
-        let latencies = self.latencies.as_deref().map(latency::latency_table);
+        let titled = |query: &Option<String>, table: String| match query {
+            Some(query) => format!("{query}\n{table}"),
+            None => table,
+        };
+        let latencies =
+            self.latencies.as_deref().map(|found| titled(&self.latency_query, latency::latency_table(found)));
         let loops = self.loops.as_deref().map(|found| match found {
             [] => "no packet came back to a switch".into(),
             found => loops::loops_table(found),
         });
-        let utilisations = self.utilisations.as_deref().map(utilisation::utilisation_table);
+        let utilisations = self
+            .utilisations
+            .as_deref()
+            .map(|found| titled(&self.utilisation_query, utilisation::utilisation_table(found)));
         let values = (!self.values.is_empty()).then(|| values::values_tables(&self.values));
         let tables: Vec<_> = [paths, latencies, loops, utilisations, values].into_iter().flatten().collect();
         if !tables.is_empty() {

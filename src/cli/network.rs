@@ -308,7 +308,8 @@ pub fn latency_text(found: &view::Latency) -> String {
     }
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
-    let error = format!("times are off by a factor of {:.3} at most", found.error_factor);
+    let query = found.query.as_deref().unwrap_or_default();
+    let error = format!("{query}; times are off by a factor of {:.3} at most", found.error_factor);
     let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
     let window = window.unwrap_or_default();
     format!("{}\n\n{error}{window}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
@@ -342,7 +343,8 @@ pub fn utilisation_text(found: &view::Utilisation) -> String {
     }
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
-    let error = format!("utilisations are off by a factor of {:.3} at most", found.error_factor);
+    let query = found.query.as_deref().unwrap_or_default();
+    let error = format!("{query}; utilisations are off by a factor of {:.3} at most", found.error_factor);
     format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
 }
 

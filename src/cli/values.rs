@@ -1,6 +1,6 @@
 //! Numbers that packets told of switches, as people read them.
 
-use super::{latency, output};
+use super::{latency, output, paths};
 use crate::api::view::{FlowValues, Told, Value};
 use crate::program::answers::ValueUnit;
 
@@ -64,7 +64,7 @@ fn value_table(value: &Value, title: String) -> String {
         }
         _ => {
             let headings = ["flow", "leaves at", ">packets", ">median", ">maximum", ">mean", ">± mean", ">± rank"];
-            output::table(headings, rows.map(|row| row.of_way()))
+            paths::table_by_path(headings, rows.map(|row| row.of_way()))
         }
     };
     format!("{heading}\n{table}")
@@ -73,6 +73,7 @@ fn value_table(value: &Value, title: String) -> String {
 /// The cells of a row, of which a table has some.
 struct Row {
     flow: String,
+    path: Option<String>,
     hop: String,
     switch: String,
     sink: String,
@@ -90,6 +91,7 @@ fn row(value: &Value, flow: &FlowValues, told: &Told) -> Row {
     };
     Row {
         flow: if told.hop.is_none_or(|hop| hop == 1) { flow.name.to_string() } else { String::new() },
+        path: paths::path_of(flow.checksum, &flow.path),
         hop: told.hop.map_or_else(String::new, |hop| hop.to_string()),
         switch: told.switch.as_deref().unwrap_or("?").to_owned(),
         sink: flow.sink.clone(),
@@ -111,9 +113,9 @@ impl Row {
         [self.flow, self.hop, self.switch, self.samples, p50, p99, max, self.error]
     }
 
-    fn of_way(self) -> [String; 8] {
+    fn of_way(self) -> (Option<String>, [String; 8]) {
         let ([p50, _, max], [mean, mean_error]) = (self.quantiles, self.mean);
-        [self.flow, self.sink, self.samples, p50, max, mean, mean_error, self.error]
+        (self.path, [self.flow, self.sink, self.samples, p50, max, mean, mean_error, self.error])
     }
 }
 
@@ -140,7 +142,7 @@ mod tests {
         let value = |number: f64| {
             let name: NamedFlow = FlowName::Flow(Flow::default()).into();
             let told = Told { samples: 9, max: Some(number), ..Told::default() };
-            let flow = FlowValues { name, sink: "a".into(), checksum: None, told: vec![told] };
+            let flow = FlowValues { name, sink: "a".into(), checksum: None, path: Vec::new(), told: vec![told] };
             let largest = Some(7.0);
             Value { unit: "port".into(), error_factor: 1.0, largest, told: vec![flow], ..Value::default() }
         };

@@ -146,8 +146,8 @@ pub trait Program: Sized + Send + Sync + 'static {
         let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });
         let losses = answers.losses.map(|losses| (losses, answers.losses_lack));
-        let EpochAnswers { network: heavy, paths, latency, loops, utilisation, values, .. } = answers;
-        RunAnswers { heavy, losses, paths, latency, loops, utilisation, values, distribution_wmre: None }
+        let EpochAnswers { network: heavy, paths, loops, values, .. } = answers;
+        RunAnswers { heavy, losses, paths, loops, values, distribution_wmre: None }
     }
 
     /// What reads the utilisation of the busiest link on a packet's way from its digest, as the

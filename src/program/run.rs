@@ -2,9 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{
-    FlowAnswers, LatencyAnswers, LoopAnswers, Losses, PathAnswers, Reasons, UtilisationAnswers, ValueAnswers,
-};
+use super::answers::{FlowAnswers, LoopAnswers, Losses, PathAnswers, Reasons, ValueAnswers};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -15,13 +13,9 @@ pub struct RunAnswers {
     pub losses: Option<(Losses, Reasons)>,
     /// The paths of a program that finds some.
     pub paths: Option<PathAnswers>,
-    /// The latencies of a program that measures some.
-    pub latency: Option<LatencyAnswers>,
     /// The loops of a program that looks for some.
     pub loops: Option<LoopAnswers>,
-    /// The utilisations of a program that measures some.
-    pub utilisation: Option<UtilisationAnswers>,
-    /// Of each value that a program measures beside these.
+    /// Of each query for a number that packets tell: latencies, utilisations and other values.
     pub values: Vec<ValueAnswers>,
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::program::answers::{
-    Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath,
-    LatencyAnswers, Limits, LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task, UtilisationAnswers, ValueAnswers,
+    Adaptation, Certainty, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, FlowPath, Limits,
+    LoopAnswers, Losses, PathAnswers, Reason, Reasons, Task, ValueAnswers,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::score::{Score, score};
@@ -109,6 +109,8 @@ pub struct PathCounts {
 /// The task latency: flows that left the network, their samples, and the slowest hop of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyCounts {
+    /// The query in words, without its frequency.
+    pub query: String,
     pub flows: u64,
     pub samples: u64,
     /// The hop with the largest 99th percentile, of those whose switch is known.
@@ -129,6 +131,8 @@ pub struct LoopCounts {
 /// links had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct UtilisationCounts {
+    /// The query in words, without its frequency.
+    pub query: String,
     pub flows: u64,
     pub packets: u64,
     /// 1 is a full link.
@@ -273,10 +277,10 @@ impl ProgramReport {
             measured: answers.adaptation.clone().map(Measured::new),
             losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
             paths: answers.paths.as_ref().map(PathCounts::new),
-            latency: answers.latency.as_ref().map(LatencyCounts::new),
+            latency: answers.of_task(Task::Latency).next().map(LatencyCounts::new),
             loops: answers.loops.as_ref().map(LoopCounts::new),
-            utilisation: answers.utilisation.as_ref().map(UtilisationCounts::new),
-            values: answers.values.iter().map(ValueCounts::new).collect(),
+            utilisation: answers.of_task(Task::Utilisation).next().map(UtilisationCounts::new),
+            values: answers.of_task(Task::Values).map(ValueCounts::new).collect(),
             heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
             score: score(&heavy, exact.counts(), SCORED),
             flows: answers.network.flows,
@@ -347,15 +351,10 @@ impl PathCounts {
 }
 
 impl LatencyCounts {
-    fn new(latency: &LatencyAnswers) -> Self {
-        let hops = || latency.flows.iter().flat_map(|flow| &flow.hops);
-        let slowest = hops().filter(|hop| hop.switch.is_some()).max_by_key(|hop| hop.p99_ns);
-        Self {
-            flows: latency.found as u64,
-            samples: hops().map(|hop| hop.samples).sum(),
-            slowest_p99_ns: slowest.and_then(|hop| hop.p99_ns),
-            slowest_switch: slowest.and_then(|hop| hop.switch.as_deref().map(str::to_owned)),
-        }
+    fn new(answers: &ValueAnswers) -> Self {
+        let ValueCounts { query, flows, samples, largest_p99, largest_switch, .. } = ValueCounts::new(answers);
+        let slowest_p99_ns = largest_p99.map(|ns| ns as u64);
+        Self { query, flows, samples, slowest_p99_ns, slowest_switch: largest_switch }
     }
 }
 
@@ -366,12 +365,11 @@ impl LoopCounts {
 }
 
 impl UtilisationCounts {
-    fn new(answers: &UtilisationAnswers) -> Self {
-        Self {
-            flows: answers.found as u64,
-            packets: answers.flows.iter().map(|flow| flow.packets).sum(),
-            max_utilisation: answers.flows.iter().map(|flow| flow.max).max_by(f64::total_cmp),
-        }
+    fn new(answers: &ValueAnswers) -> Self {
+        let ValueCounts { query, flows, samples, .. } = ValueCounts::new(answers);
+        let told = answers.flows.iter().flat_map(|flow| &flow.told);
+        let max = told.filter_map(|told| Some(told.quantiles?.max));
+        Self { query, flows, packets: samples, max_utilisation: max.max_by(f64::total_cmp) }
     }
 }
 

@@ -70,6 +70,7 @@ fn links_are_as_busy_as_their_packets_make_them() {
     let words = "sim --topology line:3 --workload isp/uniform,flows=10,packets=4k,seed=4 --epochs 1 \
                  --program pint:queries=utilisation:rate=1Gbps";
     let utilisation = weir(&format!("{words} --json")).json()["epochs"][0]["programs"]["pint"]["utilisation"].clone();
+    assert_eq!(utilisation["query"], "utilisation:bits=8:rate=1Gbps");
     assert!(utilisation["packets"].as_u64() > Some(1000) && utilisation["max_utilisation"].as_f64() > Some(0.0));
     assert!(weir(words).stdout.contains("busiest link"));
 }
@@ -204,10 +205,12 @@ fn several_queries_ask_for_one_value() {
     let names: Vec<_> = values.iter().map(|of| (of["value"].as_str().unwrap(), &of["flow_definition"])).collect();
     assert_eq!(names, [("egress_port", &json!(null)), ("egress_port", &json!("dst")), ("latency", &json!("src"))]);
     assert_eq!(answers["latencies"].as_array().unwrap().len(), 3);
+    assert_eq!(answers["latency_query"], "latency:bits=8");
     let samples = |of: &serde_json::Value| of["told"][0]["told"][0]["samples"].as_u64().unwrap();
     assert!(samples(&values[1]) >= samples(&values[0]) && samples(&values[0]) > 100, "{values:?}");
     let text = files.weir(&words).stdout;
     for title in [
+        "latency:bits=8\nflow ",
         "egress_port, frequent of each hop\n",
         "egress_port, frequent of each hop, flow=dst\n",
         "latency, quantiles of each hop, flow=src;",

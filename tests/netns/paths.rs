@@ -142,13 +142,15 @@ fn queries_change_while_packets_flow() {
         });
     };
     sure("the path to be sure");
-    assert_eq!(controller.ask("show latency --last 60s")["latencies"], json!([]), "nobody asks for latencies");
+    let latency = controller.ask("show latency --last 60s");
+    assert_eq!((&latency["latencies"], &latency["query"]), (&json!([]), &json!(null)), "nobody asks for latencies");
     let latency = |what: &str| {
         eventually(what, || {
             host1.space.try_run(&format!("ping -n -q -i 0.01 -W 1 -c 100 {}", host2.address()));
             let answer = controller.try_ask("show latency --last 5s --top 1000");
             let latency: Value = answer.status.success().then(|| serde_json::from_slice(&answer.stdout).unwrap())?;
             let hops = pings(&latency["latencies"], host1, host2)?["hops"].as_array()?.clone();
+            assert_eq!(latency["query"], "latency:bits=8");
             let known = |hop: &Value| hop["samples"].as_u64() >= Some(10);
             (hops.len() == SWITCHES && hops.iter().all(known)).then_some(hops)
         })

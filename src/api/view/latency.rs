@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Covered;
-use super::newest::{Bounds, Newest, OfEpoch};
+use super::newest::Newest;
+use super::{Covered, queries};
 use crate::api::flows::NamedFlow;
-use crate::program::answers::{self, EpochAnswers, LatencyAnswers};
+use crate::program::answers::{self, Task};
 use crate::telemetry::Selected;
 
 /// `weir show latency`: the time that the packets of flows take in each switch, as the newest of
@@ -14,6 +14,9 @@ use crate::telemetry::Selected;
 pub struct Latency {
     #[serde(flatten)]
     pub covered: Covered,
+    /// The query in words, without its frequency, that the newest epoch has for latencies: all of these
+    /// are its answers, and epochs without it have none. Null where no epoch has one.
+    pub query: Option<String>,
     /// Flows of which packets left the network.
     pub flows: u64,
     /// The factor by which a time is off at most, because packets carry it in few bits.
@@ -58,18 +61,18 @@ pub struct HopLatency {
     pub rank_error: f64,
 }
 
-impl From<&answers::FlowLatency> for FlowLatency {
-    fn from(latency: &answers::FlowLatency) -> Self {
-        let hop = |(hop, of): (usize, &answers::HopLatency)| HopLatency {
+impl From<&answers::FlowValues> for FlowLatency {
+    fn from(of: &answers::FlowValues) -> Self {
+        let hop = |(hop, told): (usize, &answers::Told)| HopLatency {
             hop,
-            switch: of.switch.as_ref().map(|switch| switch.to_string()),
-            samples: of.samples,
-            p50_ns: of.p50_ns,
-            p99_ns: of.p99_ns,
-            rank_error: of.rank_error,
+            switch: told.switch.as_ref().map(|switch| switch.to_string()),
+            samples: told.samples,
+            p50_ns: told.quantiles.map(|quantiles| quantiles.p50 as u64),
+            p99_ns: told.quantiles.map(|quantiles| quantiles.p99 as u64),
+            rank_error: told.rank_error,
         };
-        let hops = (1..).zip(&latency.hops).map(hop).collect();
-        Self { name: latency.flow.into(), sink: latency.sink.to_string(), checksum: latency.checksum, hops }
+        let hops = (1..).zip(&of.told).map(hop).collect();
+        Self { name: of.flow.into(), sink: of.sink.to_string(), checksum: of.checksum, hops }
     }
 }
 
@@ -77,24 +80,18 @@ impl Latency {
     /// Names at most `top` flows, of at least `threshold` samples. A later answer rests on the
     /// samples of the earlier ones too.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let key = |flow: &answers::FlowLatency| (flow.flow, flow.sink.clone(), flow.hops.len(), flow.checksum);
-        let newest = Newest::new(selected, of_epoch, key, answers::FlowLatency::samples, (top, threshold));
+        let of = queries::of_task(selected, Task::Latency);
+        let newest = queries::newest(selected, of, (top, threshold));
         let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
-        let latencies = named.into_iter().map(FlowLatency::from).collect();
         Self {
             covered,
+            query: of.map(|answers| answers.query.to_string()),
             flows,
             error_factor: bounds.error_factor,
             window_seconds: bounds.window_ns.map(|ns| ns as f64 / 1e9),
-            latencies,
+            latencies: named.into_iter().map(FlowLatency::from).collect(),
             omitted_flows,
             evicted_flows,
         }
     }
-}
-
-fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLatency>> {
-    let LatencyAnswers { flows, found, evicted, error_factor, window_ns, lack } = epoch.latency.as_ref()?;
-    let bounds = Bounds { error_factor: *error_factor, window_ns: *window_ns, ..Bounds::NONE };
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds })
 }

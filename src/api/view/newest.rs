@@ -103,24 +103,16 @@ mod tests {
 
     use super::*;
     use crate::api::view::Utilisation;
-    use crate::program::answers::{FlowName, FlowUtilisation, UtilisationAnswers};
-    use crate::wire::Flow;
+    use crate::api::view::queries::tests::answers;
+    use crate::program::answers::{Task, ValueAnswers};
 
     /// An epoch that found one flow more than these of it: a number that names the flow, and packets.
     fn epoch(number: u64, flows: &[(u16, u64)]) -> Arc<EpochAnswers> {
-        let flow = |&(sport, packets): &(u16, u64)| FlowUtilisation {
-            flow: FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() }),
-            sink: "a".into(),
-            packets,
-            median: number as f64,
-            max: number as f64,
-            rank_error: 0.1,
-        };
-        let flows: Vec<_> = flows.iter().map(flow).collect();
-        let (found, evicted) = (flows.len() + 1, number);
+        let flows: Vec<_> = flows.iter().map(|&(flow, packets)| (flow, packets, number as f64)).collect();
         let error_factor = 1.0 + number as f64;
-        let utilisation = UtilisationAnswers { flows, found, evicted, error_factor, ..UtilisationAnswers::default() };
-        Arc::new(EpochAnswers { epoch: number, utilisation: Some(utilisation), ..EpochAnswers::default() })
+        let of_epoch = answers(Task::Utilisation, "utilisation", &flows);
+        let values = vec![ValueAnswers { evicted: number, error_factor, ..of_epoch }];
+        Arc::new(EpochAnswers { epoch: number, values, ..EpochAnswers::default() })
     }
 
     #[test]

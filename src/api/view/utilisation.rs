@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Covered;
-use super::newest::{Bounds, Newest, OfEpoch};
+use super::newest::Newest;
+use super::{Covered, queries, values};
 use crate::api::flows::NamedFlow;
-use crate::program::answers::{self, EpochAnswers, UtilisationAnswers};
+use crate::program::answers::{self, Task};
 use crate::telemetry::Selected;
 
 /// `weir show utilisation`: how busy the busiest link of each flow is, in the newest of the epochs
@@ -14,6 +14,9 @@ use crate::telemetry::Selected;
 pub struct Utilisation {
     #[serde(flatten)]
     pub covered: Covered,
+    /// The query in words, without its frequency, that the newest epoch has for utilisations: all of
+    /// these are its answers, and epochs without it have none. Null where no epoch has one.
+    pub query: Option<String>,
     /// Flows of which packets told.
     pub flows: u64,
     /// The factor by which a utilisation is off at most, because packets carry it in few bits.
@@ -33,6 +36,11 @@ pub struct FlowUtilisation {
     pub name: NamedFlow,
     /// The switch where it leaves the network.
     pub sink: String,
+    /// Of the packets' path, where they carry one; else null. A flow of several paths is there for
+    /// each.
+    pub checksum: Option<u16>,
+    /// The switches of that path, from the first to the last; null where they are not decided.
+    pub path: Vec<Option<String>>,
     /// Packets of the epoch that told.
     pub packets: u64,
     /// The median and the maximum over these packets.
@@ -42,33 +50,38 @@ pub struct FlowUtilisation {
     pub rank_error: f64,
 }
 
-impl From<&answers::FlowUtilisation> for FlowUtilisation {
-    fn from(found: &answers::FlowUtilisation) -> Self {
-        let answers::FlowUtilisation { flow, sink, packets, median, max, rank_error } = found;
-        Self {
-            name: (*flow).into(),
-            sink: sink.to_string(),
-            packets: *packets,
-            median_utilisation: *median,
-            max_utilisation: *max,
+impl FlowUtilisation {
+    /// `None` where no packet told.
+    pub fn new(of: &answers::FlowValues) -> Option<Self> {
+        let answers::Told { samples, quantiles, rank_error, .. } = of.told.first()?;
+        let answers::Quantiles { p50, max, .. } = (*quantiles)?;
+        Some(Self {
+            name: of.flow.into(),
+            sink: of.sink.to_string(),
+            checksum: of.checksum,
+            path: values::path(of),
+            packets: *samples,
+            median_utilisation: p50,
+            max_utilisation: max,
             rank_error: *rank_error,
-        }
+        })
     }
 }
 
 impl Utilisation {
     /// Names at most `top` flows, of at least `threshold` packets that told.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let key = |flow: &answers::FlowUtilisation| (flow.flow, flow.sink.clone());
-        let newest = Newest::new(selected, of_epoch, key, |flow| flow.packets, (top, threshold));
+        let of = queries::of_task(selected, Task::Utilisation);
+        let newest = queries::newest(selected, of, (top, threshold));
         let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
-        let utilisations = named.into_iter().map(FlowUtilisation::from).collect();
-        Self { covered, flows, error_factor: bounds.error_factor, utilisations, omitted_flows, evicted_flows }
+        Self {
+            covered,
+            query: of.map(|answers| answers.query.to_string()),
+            flows,
+            error_factor: bounds.error_factor,
+            utilisations: named.into_iter().filter_map(FlowUtilisation::new).collect(),
+            omitted_flows,
+            evicted_flows,
+        }
     }
-}
-
-fn of_epoch(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowUtilisation>> {
-    let UtilisationAnswers { flows, found, evicted, error_factor, lack } = epoch.utilisation.as_ref()?;
-    let bounds = Bounds { error_factor: *error_factor, ..Bounds::NONE };
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds })
 }

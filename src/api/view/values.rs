@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Covered;
-use super::newest::{Bounds, Newest, OfEpoch};
+use super::newest::Bounds;
+use super::{Covered, queries};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, Reason, Reasons, ValueAnswers};
 use crate::telemetry::Selected;
@@ -61,6 +61,9 @@ pub struct FlowValues {
     /// Of the packets' path, where they carry one; else null. A flow of several paths is there for
     /// each.
     pub checksum: Option<u16>,
+    /// The switches of that path, from the first to the last, of whole ways alone; null where they are
+    /// not decided.
+    pub path: Vec<Option<String>>,
     /// Of each hop from the first to the last, or of the whole way alone.
     pub told: Vec<Told>,
 }
@@ -119,7 +122,7 @@ impl Value {
     pub fn of(answers: &ValueAnswers, top: usize) -> Self {
         let named: Vec<_> = answers.flows.iter().take(top).collect();
         let omitted = answers.found - named.len();
-        Self::new(answers, bounds(answers), answers.found as u64, &named, omitted as u64)
+        Self::new(answers, queries::bounds(answers), answers.found as u64, &named, omitted as u64)
     }
 
     fn new(
@@ -133,7 +136,7 @@ impl Value {
             let hop = |hop| Some(hop).filter(|_| answers.of_hops);
             let told = (1..).zip(&of.told).map(|(place, told)| Told::new(hop(place), told));
             let (name, sink) = (of.flow.into(), of.sink.to_string());
-            FlowValues { name, sink, checksum: of.checksum, told: told.collect() }
+            FlowValues { name, sink, checksum: of.checksum, path: path(of), told: told.collect() }
         };
         Self {
             query: answers.query.to_string(),
@@ -154,43 +157,31 @@ impl Value {
     }
 }
 
+/// The names of the switches of a way.
+pub(super) fn path(of: &answers::FlowValues) -> Vec<Option<String>> {
+    of.path.iter().map(|switch| switch.as_ref().map(|switch| switch.to_string())).collect()
+}
+
 impl Values {
     /// Names at most `top` flows of each query, of at least `threshold` samples.
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
-        let mut newest = Vec::<&ValueAnswers>::new();
-        for answers in selected.epochs.iter().rev().flat_map(|epoch| &epoch.values) {
-            if newest.iter().all(|known| !known.is_of_same_query(answers)) {
-                newest.push(answers);
-            }
-        }
+        let others = queries::others(selected);
         let value = |answers: &&ValueAnswers| {
-            let flow = |flow: &answers::FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
-            let named = (top, threshold);
-            let newest =
-                Newest::new(selected, |epoch| of_epoch(epoch, answers), flow, answers::FlowValues::samples, named);
+            let newest = queries::newest(selected, Some(answers), (top, threshold));
             Value::new(answers, newest.bounds, newest.flows, &newest.named, newest.omitted_flows)
         };
-        Self { covered: Covered::new(selected, lack), values: newest.iter().map(value).collect() }
+        let covered = Covered::new(selected, |epoch| lack(epoch, &others));
+        Self { covered, values: others.iter().map(value).collect() }
     }
 }
 
-/// What an epoch says of the same query as these answers.
-fn of_epoch<'e>(epoch: &'e EpochAnswers, of: &ValueAnswers) -> Option<OfEpoch<'e, answers::FlowValues>> {
-    let answers = epoch.values.iter().find(|answers| answers.is_of_same_query(of))?;
-    let ValueAnswers { flows, found, evicted, lack, .. } = answers;
-    Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: bounds(answers) })
-}
-
-fn bounds(answers: &ValueAnswers) -> Bounds {
-    let ValueAnswers { error, error_factor, largest, window_ns, .. } = *answers;
-    Bounds { error, error_factor, largest, window_ns }
-}
-
-/// Why something is missing of any value.
-fn lack(epoch: &EpochAnswers) -> Reasons {
+/// Why something is missing of any of these queries.
+fn lack(epoch: &EpochAnswers, of: &[&ValueAnswers]) -> Reasons {
+    let is_meant = |answers: &&ValueAnswers| of.iter().any(|of| of.is_of_same_query(answers));
+    let mut answers = epoch.values.iter().filter(is_meant).peekable();
     let mut lack = Reasons::default();
-    lack.add_if(epoch.values.is_empty(), Reason::NotAnalysed);
-    for answers in &epoch.values {
+    lack.add_if(answers.peek().is_none(), Reason::NotAnalysed);
+    for answers in answers {
         lack.extend(&answers.lack);
         lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
     }
@@ -202,33 +193,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::program::answers::{FlowName, Mean, Quantiles, ValueUnit};
-    use crate::wire::Flow;
+    use crate::api::view::queries::tests;
+    use crate::program::answers::Task;
 
     fn answers(value: &'static str, flows: &[(u16, u64, f64)]) -> ValueAnswers {
-        let flow = |&(sport, samples, number): &(u16, u64, f64)| {
-            let quantiles = Some(Quantiles { p50: number, p99: number, max: number });
-            let mean = Some(Mean { mean: number, error: 0.5 });
-            let told = answers::Told { switch: Some("a".into()), samples, quantiles, mean, ..answers::Told::default() };
-            let flow = FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() });
-            answers::FlowValues { flow, sink: "a".into(), checksum: None, told: vec![told] }
-        };
-        ValueAnswers {
-            value,
-            aggregation: "quantiles",
-            flow_definition: None,
-            query: value.into(),
-            unit: ValueUnit::Packets,
-            of_hops: true,
-            flows: flows.iter().map(flow).collect(),
-            found: flows.len() + 1,
-            evicted: 4,
-            error: 0.0,
-            error_factor: 1.5,
-            largest: Some(9.0),
-            window_ns: None,
-            lack: Reasons::default(),
-        }
+        tests::answers(Task::Values, value, flows)
     }
 
     /// Each value has the newest answer of each flow, as far as it is asked for; those of another

@@ -58,7 +58,8 @@ impl Hops {
         let reports = simulation.finish();
         let answers = simulation.answers(0, 0);
         let Some((report, answers)) = reports.first().zip(answers) else { return Ok(None) };
-        let (Some(paths), Some(latency)) = (&answers.paths, &answers.latency) else { return Ok(None) };
+        let latency = answers.of_task(Task::Latency).next();
+        let Some((paths, latency)) = answers.paths.as_ref().zip(latency) else { return Ok(None) };
         let named = paths.flows.iter().filter(|path| path.certainty > Certainty::Undecided);
         let right = named.clone().filter(|path| is_true(path, setup.topology.switches()));
         let Some(first) = latency.flows.first() else { return Ok(None) };

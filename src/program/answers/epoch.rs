@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Gap, LatencyAnswers, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, UtilisationAnswers, ValueAnswers,
-};
+use super::{Gap, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, Task, ValueAnswers};
 use crate::program::Unit;
 use crate::wire::Flow;
 
@@ -188,13 +186,9 @@ pub struct EpochAnswers {
     pub changes: Option<Changes>,
     /// `None` when they are not measured.
     pub paths: Option<PathAnswers>,
-    /// `None` when they are not measured.
-    pub latency: Option<LatencyAnswers>,
     /// `None` when they are not looked for.
     pub loops: Option<LoopAnswers>,
-    /// `None` when they are not measured.
-    pub utilisation: Option<UtilisationAnswers>,
-    /// Of each value that is measured beside these.
+    /// Of each query for a number that packets tell: the tasks latency, utilisation and values.
     pub values: Vec<ValueAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
@@ -206,19 +200,21 @@ impl EpochAnswers {
         self.losses_lack.is_empty()
     }
 
-    /// Number of flows, sizes, loops, switches of paths and latencies, and values that it keeps.
+    /// The answers to its queries that are of a task: latency, utilisation or values.
+    pub fn of_task(&self, task: Task) -> impl Iterator<Item = &ValueAnswers> {
+        self.values.iter().filter(move |answers| answers.task == task)
+    }
+
+    /// Number of flows, sizes, loops, switches of paths, and values that it keeps.
     pub fn weight(&self) -> usize {
         let answers = |answers: &FlowAnswers| answers.heavy.len() + answers.distribution.as_ref().map_or(0, Vec::len);
         let switches = self.switches.iter().map(|switch| answers(&switch.answers)).sum::<usize>();
         let losses = self.losses.as_ref().map_or(0, |losses| losses.flows.len());
         let changes = self.changes.as_ref().map_or(0, |changes| changes.flows.len());
         let paths = self.paths.iter().flat_map(|paths| &paths.flows).map(|path| 1 + path.switches.len()).sum::<usize>();
-        let flows = self.latency.iter().flat_map(|latency| &latency.flows);
-        let latency = flows.map(|flow| 1 + flow.hops.len()).sum::<usize>();
         let loops = self.loops.as_ref().map_or(0, |loops| loops.flows.len());
-        let utilisation = self.utilisation.as_ref().map_or(0, |utilisation| utilisation.flows.len());
         let values = self.values.iter().map(ValueAnswers::weight).sum::<usize>();
-        answers(&self.network) + switches + losses + changes + paths + latency + loops + utilisation + values
+        answers(&self.network) + switches + losses + changes + paths + loops + values
     }
 
     /// Something is missing of the epoch, as is known only now.
@@ -227,9 +223,7 @@ impl EpochAnswers {
         self.losses_lack.add(Reason::Gap);
         self.network.lack.add_if(gap.hides_flows(), Reason::Gap);
         self.paths.iter_mut().for_each(|paths| paths.lack.add_if(gap.hides_flows(), Reason::Gap));
-        self.latency.iter_mut().for_each(|latency| latency.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.loops.iter_mut().for_each(|loops| loops.lack.add_if(gap.hides_flows(), Reason::Gap));
-        self.utilisation.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.values.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
     }
 }

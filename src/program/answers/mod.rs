@@ -5,11 +5,9 @@ mod completeness;
 mod distribution;
 mod epoch;
 mod gap;
-mod latency;
 mod loops;
 mod paths;
 mod task;
-mod utilisation;
 mod values;
 
 pub use completeness::{Reason, Reasons};
@@ -19,9 +17,7 @@ pub use epoch::{
     SwitchAnswers,
 };
 pub use gap::{Gap, SwitchGap};
-pub use latency::{FlowLatency, HopLatency, LatencyAnswers};
 pub use loops::{FlowLoop, LoopAnswers};
 pub use paths::{Certainty, FlowPath, PathAnswers};
 pub use task::Task;
-pub use utilisation::{FlowUtilisation, UtilisationAnswers};
 pub use values::{FlowValues, Frequent, Mean, Quantiles, Told, ValueAnswers, ValueUnit};

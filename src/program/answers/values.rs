@@ -1,8 +1,9 @@
-//! The task values: numbers that packets of flows told, of a hop each or of their whole way.
+//! The tasks latency, utilisation and values: numbers that packets of flows told, of a hop each or of
+//! their whole way.
 
 use std::sync::Arc;
 
-use super::{FlowName, Reasons};
+use super::{FlowName, Reasons, Task};
 use crate::text::named;
 
 named! {
@@ -66,11 +67,19 @@ pub struct FlowValues {
     pub sink: Arc<str>,
     /// Of the packets' path, where they carry one: a flow then has an answer for each.
     pub checksum: Option<u16>,
+    /// The switches of that path, of whole ways alone; `None` where it is not decided.
+    pub path: Vec<Option<Arc<str>>>,
     /// Of each hop from the first to the last, or of the whole way alone.
     pub told: Vec<Told>,
 }
 
 impl FlowValues {
+    /// What tells it apart from the other answers to one query: the flow and, where packets carry a
+    /// checksum, which of its paths.
+    pub fn key(&self) -> impl Ord + use<> {
+        (self.flow, self.sink.clone(), self.told.len(), self.path.len(), self.checksum)
+    }
+
     /// Samples of all hops.
     pub fn samples(&self) -> u64 {
         self.told.iter().map(|told| told.samples).sum()
@@ -80,6 +89,9 @@ impl FlowValues {
 /// The numbers of one value that an epoch's flows met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueAnswers {
+    /// Latency, of hops and in nanoseconds; utilisation, a share and of whole ways; or values. Of the
+    /// answers about an epoch one at most is of each of the first two.
+    pub task: Task,
     /// The value and how its numbers come together, as the program's queries name them.
     pub value: &'static str,
     pub aggregation: &'static str,
@@ -122,6 +134,9 @@ impl ValueAnswers {
 
     /// Hops and flows.
     pub fn weight(&self) -> usize {
-        self.flows.iter().map(|flow| 1 + flow.told.iter().map(|told| 1 + told.frequent.len()).sum::<usize>()).sum()
+        self.flows
+            .iter()
+            .map(|flow| 1 + flow.path.len() + flow.told.iter().map(|told| 1 + told.frequent.len()).sum::<usize>())
+            .sum()
     }
 }

@@ -9,12 +9,12 @@ use super::query::Value;
 use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
 use super::recorder::loops::LoopRecorder;
-use super::recorder::values::{self, OfQueries, ValueRecorder};
+use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
-    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, LatencyAnswers, Limits, LoopAnswers, PathAnswers, Reason,
-    SwitchAnswers, SwitchGap, Task, UtilisationAnswers, ValueAnswers,
+    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, Limits, LoopAnswers, PathAnswers, Reason, SwitchAnswers,
+    SwitchGap, Task, ValueAnswers,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
@@ -85,9 +85,7 @@ impl PintAnalysis {
 #[derive(Clone)]
 pub struct Network {
     paths: Option<PathAnswers>,
-    latency: Option<LatencyAnswers>,
     loops: Option<LoopAnswers>,
-    utilisation: Option<UtilisationAnswers>,
     values: Vec<ValueAnswers>,
     /// The switches that reported.
     switches: Vec<Arc<str>>,
@@ -209,19 +207,14 @@ impl Analysis for PintAnalysis {
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
-        let mut told = OfQueries::default();
-        for values in values {
-            let answers = values.answers(turn, coding.as_ref(), &decoded, recorder, &lack);
-            told.add(values.query(), answers);
-        }
+        let values = values::answers(values, turn, coding.as_ref(), &decoded, recorder, &lack);
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later.or(held.then_some(id)) {
             self.waiting = Some(Waiting { epoch, plan, records });
         }
-        let OfQueries { latency, utilisation, others: values } = told;
-        Epoch { number: epoch, gaps, network: Network { paths, latency, loops, utilisation, values, switches } }
+        Epoch { number: epoch, gaps, network: Network { paths, loops, values, switches } }
     }
 
     /// Queries change when people change them.
@@ -230,11 +223,9 @@ impl Analysis for PintAnalysis {
     }
 
     fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let Network { mut paths, mut latency, mut loops, mut utilisation, mut values, .. } = network.network.clone();
+        let Network { mut paths, mut loops, mut values, .. } = network.network.clone();
         paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
-        latency.iter_mut().for_each(|latency| latency.keep(limits.flows));
         loops.iter_mut().for_each(|loops| loops.keep(limits.flows));
-        utilisation.iter_mut().for_each(|utilisation| utilisation.keep(limits.flows));
         values.iter_mut().for_each(|values| values.keep(limits.flows));
         let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
         EpochAnswers {
@@ -242,9 +233,7 @@ impl Analysis for PintAnalysis {
             first_epoch: network.number,
             gaps: network.gaps.clone(),
             paths,
-            latency,
             loops,
-            utilisation,
             values,
             switches: network.switches.iter().map(switch).collect(),
             ..EpochAnswers::default()

@@ -176,7 +176,7 @@ impl Program for Pint {
             Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
         let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
         let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        let EpochAnswers { paths, latency, loops, utilisation, values, .. } = answers;
-        RunAnswers { paths, latency, loops, utilisation, values, ..RunAnswers::default() }
+        let EpochAnswers { paths, loops, values, .. } = answers;
+        RunAnswers { paths, loops, values, ..RunAnswers::default() }
     }
 }

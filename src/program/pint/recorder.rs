@@ -7,8 +7,8 @@ pub mod loops;
 pub mod packets;
 mod switches;
 pub mod values;
+mod ways;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -18,30 +18,10 @@ use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::program::answers::{Certainty, FlowName, FlowPath};
-use crate::wire::FiveTuple;
 use kept::Kept;
 use switches::{Decided, Switches};
-
-/// A flow, and the switch where it leaves the network.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    pub flow: FiveTuple,
-    pub sink: Arc<str>,
-}
-
-/// A flow, and which of its paths, where packets carry a checksum of theirs: the number of switches
-/// and the checksum.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Route {
-    key: Key,
-    path: Option<(u8, u16)>,
-}
-
-impl Route {
-    fn checksum(&self) -> Option<u16> {
-        self.path.map(|(_, checksum)| checksum)
-    }
-}
+pub use ways::Key;
+use ways::{Route, Way, ways};
 
 /// What is known of a flow's path.
 struct Known {
@@ -177,11 +157,11 @@ impl Recorder {
         let (names, config) = (&self.names, &self.config);
         let room = config.packets as usize;
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for ((key, hops, checksum), mut carriers) in carriers(self.flow, coding, records) {
+        for (way, mut carriers) in carriers(self.flow, coding, records) {
             // Several connections can be one flow.
             carriers.sort_unstable();
-            let route = Route { key, path: checksum.map(|checksum| (hops, checksum)) };
-            let known = self.flows.flow(route, || Known::new(hops));
+            let hops = way.hops;
+            let known = self.flows.flow(way.route(), || Known::new(hops));
             known.last_epoch = epoch;
             if known.hops != hops {
                 known.change(hops);
@@ -204,42 +184,14 @@ impl Recorder {
     }
 }
 
-/// Flows with the number of switches passed and the checksum of the path, if there is one.
-type Carriers = BTreeMap<(Key, u8, Option<u16>), Vec<Seen>>;
-
-/// The packets of each flow of these records that carry the path.
-fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Carriers {
-    let mut carriers = Carriers::new();
-    for (sink, record) in records {
-        for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-            let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
-            let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
-            for (checksum, seen) in by_checksum(&coding.scheme, carries, seen) {
-                let of_path = seen.iter().filter_map(|seen| path_part(&coding.scheme, seen));
-                let carriers = carriers.entry((key.clone(), stream.hops, checksum)).or_default();
-                carriers.extend(of_path);
-            }
-        }
+/// The packets of each way of these records that carry the path, their path's part alone.
+fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<Way, Vec<Seen>> {
+    let mut carriers = BTreeMap::<_, Vec<_>>::new();
+    let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
+    for (way, seen) in ways(flow, coding, records, carries) {
+        carriers.entry(way).or_default().extend(seen.iter().filter_map(|seen| path_part(&coding.scheme, seen)));
     }
     carriers
-}
-
-/// Packets by the checksum of their path: those that carry what is asked for, where packets have
-/// checksums, else all. Those without a checksum are among themselves.
-fn by_checksum<'a>(
-    scheme: &Scheme,
-    carries: impl Fn(&Seen) -> bool,
-    seen: &'a [Seen],
-) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
-    if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
-        return [(None, seen.into())].into_iter().collect();
-    }
-    let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
-    for seen in seen.iter().filter(|seen| carries(seen)) {
-        let checksum = scheme.checksum(seen.identity, seen.digest);
-        parts.entry(checksum).or_default().to_mut().push(*seen);
-    }
-    parts
 }
 
 /// A packet with the path's part of its digest alone; `None` of one that does not carry the path.

@@ -93,9 +93,10 @@ fn a_switch_that_stands_still_shows() {
     let mut simulation = Simulation::new(&setup).unwrap();
     simulation.epoch(&setup.workload, None);
     simulation.finish();
-    let hops = simulation.last(0).unwrap().latency.clone().unwrap().flows.into_iter().flat_map(|flow| flow.hops);
-    let times: Vec<_> = hops.filter_map(|hop| hop.p99_ns).collect();
-    assert!(times.len() > 20 && times.iter().all(|time| *time == 256), "{times:?}");
+    let answers = simulation.last(0).unwrap().of_task(Task::Latency).next().unwrap();
+    let hops = answers.flows.iter().flat_map(|flow| &flow.told);
+    let times: Vec<_> = hops.filter_map(|hop| Some(hop.quantiles?.p99)).collect();
+    assert!(times.len() > 20 && times.iter().all(|time| *time == 256.0), "{times:?}");
 }
 
 /// Conflicting demands are refused, with the nearest that fit.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir::api::view::Values;
+use weir::api::view::{Latency, Values};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{Certainty, Gap, Limits, SwitchGap};
+use weir::program::answers::{Certainty, EpochAnswers, Gap, Limits, SwitchGap, Task};
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::encoding::switch_id;
 use weir::program::pint::record::PlanUse;
@@ -214,10 +214,11 @@ proptest! {
                 let right = found.iter().zip(&names).all(|(found, name)| found.is_none_or(|found| found == &**name));
                 prop_assert!(path.certainty != Certainty::Sure || right, "{:?}", found);
             }
-            for (hop, latency) in answers.latency.iter().flat_map(|latency| &latency.flows).flat_map(|flow| (1..).zip(&flow.hops)) {
+            let latencies = answers.of_task(Task::Latency).flat_map(|latency| &latency.flows);
+            for (hop, latency) in latencies.flat_map(|flow| (1..).zip(&flow.told)) {
                 let expected = f64::from(if hop == 2 { 1u32 << 24 } else { 1 << 12 });
-                for time in [latency.p50_ns, latency.p99_ns].into_iter().flatten() {
-                    let off = time as f64 / expected;
+                for time in latency.quantiles.into_iter().flat_map(|of| [of.p50, of.p99]) {
+                    let off = time / expected;
                     prop_assert!((0.8..1.25).contains(&off), "hop {}: {:?}", hop, latency);
                 }
             }
@@ -225,14 +226,14 @@ proptest! {
     }
 }
 
-/// Two queries that differ in bits alone change places, and one goes away: each table has the answers
-/// of one of them.
-#[test]
-fn answers_stay_with_their_query() {
-    const WAITING: u16 = 41;
-    let (exact, rough) = ("queue:bits=8:to=60", "queue:bits=4:to=60");
-    let plans = [format!("{exact}+{rough}"), format!("{rough}+{exact}"), rough.to_owned()]
-        .map(|queries| Config { queries: queries.parse().unwrap(), ..Config::default() });
+const WAITING: u16 = 41;
+const TOOK_NS: u32 = 1 << 16;
+
+/// The answers of one switch's epochs, each with other queries and with 64 packets of one flow, which
+/// all waited and took as long.
+fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
+    let config = |queries: &String| Config { queries: queries.parse().unwrap(), ..Config::default() };
+    let plans: Vec<_> = queries.iter().map(config).collect();
     let schedule = Schedule::<Pint>::new(plans[0].clone(), plans[0].parameters());
     let mut switch = Pint::dataplane(&plans[0], &HashFamily::reproducible(FAMILY), &schedule).unwrap();
     switch.name_switch("a");
@@ -241,12 +242,11 @@ fn answers_stay_with_their_query() {
     let mut analysis = Pint::analysis(&plans[0], 0);
     let mut epochs = Vec::new();
     for (epoch, plan) in (0..).zip(&plans) {
-        // One flow an epoch.
         let mut phvs: Vec<_> = (0..64)
             .map(|identity| {
                 let packet = packet(epoch, identity * 77, 1);
                 let headers = Headers { src_ip: epoch as u128, ..packet.headers };
-                Phv { headers, disposition: Disposition::ToHost, queue_depth: WAITING, ..packet }
+                Phv { headers, disposition: Disposition::ToHost, queue_depth: WAITING, latency_ns: TOOK_NS, ..packet }
             })
             .collect();
         switch.egress(&mut phvs, BatchOrder::PacketMajor);
@@ -262,6 +262,15 @@ fn answers_stay_with_their_query() {
         let limits = Limits { flows: 10, switch_flows: 0, losses: 0 };
         epochs.push(Arc::new(analysis.answers(&network, None, limits)));
     }
+    epochs
+}
+
+/// Two queries that differ in bits alone change places, and one goes away: each table has the answers
+/// of one of them.
+#[test]
+fn answers_stay_with_their_query() {
+    let (exact, rough) = ("queue:bits=8:to=60", "queue:bits=4:to=60");
+    let epochs = epochs(&[format!("{exact}+{rough}"), format!("{rough}+{exact}"), rough.to_owned()]);
     let values = Values::new(&Selected { epochs, ..Selected::default() }, 9, 0).values;
     let tables: Vec<_> = values
         .iter()
@@ -272,6 +281,27 @@ fn answers_stay_with_their_query() {
         .collect();
     // Eight bits tell the number exactly, and four do not have it.
     assert_eq!(tables, [vec![false; 3], vec![true; 2]]);
+}
+
+/// The same of two queries for latencies: the table of the task is that of the newest epoch's first
+/// one, in all epochs, and says so; the other query's is among the values.
+#[test]
+fn latencies_stay_with_their_query() {
+    let (exact, rough) = ("latency:bits=8", "latency:bits=3");
+    let [first, second] = [format!("{exact}+{rough}"), format!("{rough}+{exact}")];
+    for (newest, other, queries) in [(rough, exact, [&first, &second]), (exact, rough, [&second, &first])] {
+        let epochs = epochs(&queries.map(String::clone));
+        let selected = Selected { epochs, ..Selected::default() };
+        let (latency, values) = (Latency::new(&selected, 9, 0), Values::new(&selected, 9, 0).values);
+        assert_eq!(latency.query.as_deref(), Some(newest));
+        let [value] = &values[..] else { panic!("{values:?}") };
+        assert_eq!(value.query, other);
+        let is_exact = |ns: f64| (0.9..1.1).contains(&(ns / f64::from(TOOK_NS)));
+        let latencies = latency.latencies.iter().map(|flow| is_exact(flow.hops[0].p50_ns.unwrap() as f64));
+        let values = value.told.iter().map(|flow| is_exact(flow.told[0].p50.unwrap()));
+        assert_eq!(latencies.collect::<Vec<_>>(), [newest == exact; 2]);
+        assert_eq!(values.collect::<Vec<_>>(), [other == exact; 2]);
+    }
 }
 
 /// Parameters have one byte form, and wrong bytes are refused.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{AccessTrace, BatchOrder, Disposition, LookupTrace, Phv, Probe};
+use weir::program::answers::{FlowValues, Quantiles, Task};
 use weir::program::pint::query::Value;
 use weir::program::pint::utilisation::Scale;
 use weir::program::pint::utilisation::code::{LARGEST, SMALLEST};
@@ -185,16 +186,17 @@ fn a_simulated_network_knows_its_loads() {
             loads[direction] += f64::from(flow.sent * (generation.packet_bytes + 6)) / capacity;
         }
         let report = simulation.finish().pop().unwrap();
-        let answers = simulation.last(0).unwrap().utilisation.clone().unwrap();
+        let answers = simulation.last(0).unwrap().of_task(Task::Utilisation).next().unwrap();
         assert!(answers.lack.is_empty() && answers.found == flows && answers.evicted == 0, "{answers:?}");
         let counts = report.programs["pint"].utilisation.clone().unwrap();
-        assert_eq!(counts.packets, answers.flows.iter().map(|flow| flow.packets).sum::<u64>());
+        assert_eq!(counts.packets, answers.flows.iter().map(FlowValues::samples).sum::<u64>());
         for flow in &answers.flows {
-            let off = flow.median / loads[truths[&flow.flow.flow().unwrap()]];
-            assert!((0.9..1.1).contains(&off) && flow.max >= flow.median, "{off}: {flow:?}");
-            assert!(counts.max_utilisation >= Some(flow.max));
+            let Quantiles { p50: median, max, .. } = flow.told[0].quantiles.unwrap();
+            let off = median / loads[truths[&flow.flow.flow().unwrap()]];
+            assert!((0.9..1.1).contains(&off) && max >= median, "{off}: {flow:?}");
+            assert!(counts.max_utilisation >= Some(max));
         }
-        medians.push(answers.flows[0].median);
+        medians.push(answers.flows[0].told[0].quantiles.unwrap().p50);
     }
     let times = medians[1] / medians[0];
     assert!((3.6..4.4).contains(&times), "{medians:?}");
@@ -218,8 +220,8 @@ fn what_waits_counts() {
         // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
         let bytes = u64::from(generation.packet_bytes) + 6 + 24;
         simulation.finish();
-        let answers = simulation.last(0).unwrap().utilisation.clone().unwrap();
-        let max = answers.flows.iter().map(|flow| flow.max).fold(0.0, f64::max);
+        let answers = simulation.last(0).unwrap().of_task(Task::Utilisation).next().unwrap();
+        let max = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap().max).fold(0.0, f64::max);
         (max, sent.into_iter().max().unwrap() * bytes * 8 * 5 * 9 / 10)
     };
     let (_, rate) = run(None, 1_000_000_000);

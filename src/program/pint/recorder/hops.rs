@@ -12,9 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::Recorder;
 use super::kept::Kept;
 use super::values::Meaning;
-use super::{Key, Recorder, by_checksum};
+use super::ways::{Way, ways};
 use crate::program::answers::{FlowName, FlowValues, Reasons, Told, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{Query, Value};
@@ -22,15 +23,7 @@ use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::window::{PARTS, Parts, Window};
 
-/// A flow on paths of one length, or on that of one checksum.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Way {
-    key: Key,
-    hops: u8,
-    checksum: Option<u16>,
-}
-
-/// What is known of it.
+/// What is known of a way.
 struct Known {
     hops: Vec<Parts<Samples>>,
     /// Reroutes ([`Recorder::path`]) when the samples began.
@@ -155,39 +148,30 @@ impl HopRecorder {
         let path_of = |way: &Way| paths.path(&way.key, way.hops, way.checksum).filter(|_| is_told(way));
         let (window, windows) = (self.window, self.windows(records));
         let mut identities = HashSet::new();
-        for (sink, record) in records {
-            let span = &windows[sink];
-            let streams = record.streams().iter().filter(|(stream, _)| stream.plan == coding.id);
-            let ways = streams.flat_map(|(stream, seen)| {
-                let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
-                let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-                let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
-                by_checksum(&coding.scheme, carries, seen).into_iter().map(way)
-            });
-            for (way, seen) in ways {
-                let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
-                let hops = way.hops;
-                let fresh = || Known { hops: vec![Parts::default(); hops.into()], reroutes, last_epoch: 0 };
-                let known = self.flows.flow(way, fresh);
-                if known.reroutes != reroutes {
-                    *known = fresh();
-                }
-                if known.last_epoch != epoch {
-                    known.last_epoch = epoch;
-                    known.hops.iter_mut().for_each(|parts| parts.slide(span));
-                }
-                identities.clear();
-                for Seen { time_ns, identity, digest } in seen.iter() {
-                    let part = window.part(*time_ns);
-                    // Of a packet that was doubled the first copy counts.
-                    if span.contains(&part)
-                        && let Some((hop, code)) = value.hop(*identity, hops, *digest)
-                        && let Some(parts) = known.hops.get_mut(hop - 1)
-                        && identities.insert(*identity)
-                    {
-                        let sample = self.meaning.codes.sample(code, *time_ns);
-                        parts.at(part, || Samples::of(&of_part)).add(sample);
-                    }
+        let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
+        for (way, seen) in ways(flow, coding, records, carries) {
+            let (span, hops) = (&windows[&way.key.sink], way.hops);
+            let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
+            let fresh = || Known { hops: vec![Parts::default(); hops.into()], reroutes, last_epoch: 0 };
+            let known = self.flows.flow(way, fresh);
+            if known.reroutes != reroutes {
+                *known = fresh();
+            }
+            if known.last_epoch != epoch {
+                known.last_epoch = epoch;
+                known.hops.iter_mut().for_each(|parts| parts.slide(span));
+            }
+            identities.clear();
+            for Seen { time_ns, identity, digest } in seen.iter() {
+                let part = window.part(*time_ns);
+                // Of a packet that was doubled the first copy counts.
+                if span.contains(&part)
+                    && let Some((hop, code)) = value.hop(*identity, hops, *digest)
+                    && let Some(parts) = known.hops.get_mut(hop - 1)
+                    && identities.insert(*identity)
+                {
+                    let sample = self.meaning.codes.sample(code, *time_ns);
+                    parts.at(part, || Samples::of(&of_part)).add(sample);
                 }
             }
         }
@@ -195,7 +179,8 @@ impl HopRecorder {
         let answer = |(way, known): (&Way, &Known)| {
             let path = path_of(way).map_or(&[][..], |(path, _)| path);
             let (flow, sink) = (FlowName::Flow(flow.flow(way.key.flow)), way.key.sink.clone());
-            FlowValues { flow, sink, checksum: way.checksum, told: known.answer(path, &self.meaning) }
+            let told = known.answer(path, &self.meaning);
+            FlowValues { flow, sink, checksum: way.checksum, path: Vec::new(), told }
         };
         let values = of_epoch.map(answer).collect();
         self.flows.trim();

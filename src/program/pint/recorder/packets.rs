@@ -8,9 +8,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Key;
+use super::Recorder;
 use super::kept::Kept;
 use super::values::Meaning;
+use super::ways::{Route, ways};
 use crate::program::answers::{FlowName, FlowValues, Reasons, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::Query;
@@ -42,15 +43,16 @@ impl PacketRecorder {
         Self { evicted: self.evicted, ..Self::new(meaning, self.room) }
     }
 
-    /// What the records of an epoch tell, as an answer that lacks what they do. Without a coding
-    /// there is no record.
+    /// What the records of an epoch tell, as an answer that lacks what they do; see
+    /// [`epoch`](Self::epoch). Without a coding there is no record.
     pub fn answers(
         &mut self,
         coding: Option<&Coding>,
         records: &[(Arc<str>, &Digests)],
+        paths: &Recorder,
         lack: &Reasons,
     ) -> ValueAnswers {
-        let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records));
+        let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records, paths));
         // Each hop rounds a sum anew.
         let sums = coding.filter(|_| self.meaning.query.aggregation == Aggregation::Sum);
         let streams = |coding: &Coding| {
@@ -64,33 +66,37 @@ impl PacketRecorder {
 
     /// The values that the flows of an epoch met, by its records and their sinks. Flows of which no
     /// packet carried the query are not there. Where there are too many, those with the fewest
-    /// packets make place.
-    fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> Vec<FlowValues> {
+    /// packets make place. A flow is there for each path that its packets tell apart; `paths` names the
+    /// switches of these where both mean the same by a flow, and has taken the records before.
+    fn epoch(&mut self, coding: &Coding, records: &[(Arc<str>, &Digests)], paths: &Recorder) -> Vec<FlowValues> {
         let query = self.meaning.query;
         let Some(value) = coding.scheme.value(&query) else { return Vec::new() };
-        let mut flows = Kept::<Key, Samples>::new(self.room, Samples::number);
+        let code = |seen: &Seen| value.part(seen.identity, seen.digest);
+        let mut flows = Kept::<Route, Samples>::new(self.room, Samples::number);
         let mut identities = HashSet::new();
-        for (sink, record) in records {
-            for (stream, seen) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-                let key = Key { flow: query.flow.key(stream.flow), sink: sink.clone() };
-                let code = |seen: &Seen| value.part(seen.identity, seen.digest);
-                identities.clear();
-                // Of a packet that was doubled the first copy counts.
-                let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));
-                let mut codes = seen.iter().filter_map(once).peekable();
-                if codes.peek().is_none() {
-                    continue;
-                }
-                let samples = flows.flow(key, || Samples::of(&query));
-                codes.for_each(|code| samples.add(code));
+        for (way, seen) in ways(query.flow, coding, records, |seen| code(seen).is_some()) {
+            identities.clear();
+            // Of a packet that was doubled the first copy counts.
+            let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));
+            let mut codes = seen.iter().filter_map(once).peekable();
+            if codes.peek().is_none() {
+                continue;
             }
+            let samples = flows.flow(way.route(), || Samples::of(&query));
+            codes.for_each(|code| samples.add(code));
         }
         flows.trim();
         self.evicted += flows.evicted();
-        let answer = |(key, samples): (&Key, &Samples)| FlowValues {
-            flow: FlowName::Flow(query.flow.flow(key.flow)),
-            sink: key.sink.clone(),
-            checksum: None,
+        let path = |Route { key, path }: &Route| {
+            let Some((hops, checksum)) = *path else { return Vec::new() };
+            let known = paths.path(key, hops, Some(checksum)).filter(|_| paths.flow() == query.flow);
+            known.map_or_else(|| vec![None; hops.into()], |(path, _)| path.to_vec())
+        };
+        let answer = |(route, samples): (&Route, &Samples)| FlowValues {
+            flow: FlowName::Flow(query.flow.flow(route.key.flow)),
+            sink: route.key.sink.clone(),
+            checksum: route.checksum(),
+            path: path(route),
             told: vec![self.meaning.told(None, Some(samples))],
         };
         flows.iter().map(answer).collect()
@@ -99,19 +105,21 @@ impl PacketRecorder {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
     use crate::pisa::hash::HashFamily;
     use crate::program::ReportBuffer;
-    use crate::program::answers::FlowUtilisation;
+    use crate::program::answers::Quantiles;
     use crate::program::pint::Config;
     use crate::program::pint::dataplane::Measured;
+    use crate::program::pint::encoding::switch_id;
     use crate::program::pint::query::Value;
     use crate::program::pint::record::{Arrival, Room};
-    use crate::program::pint::recorder::values::utilisation;
     use crate::wire::FiveTuple;
 
     /// The digests of one epoch: of each packet a flow, and a utilisation in units of 2⁻²⁴.
-    fn epoch(config: &Config, recorder: &mut PacketRecorder, packets: &[(u64, u32)]) -> Vec<FlowUtilisation> {
+    fn epoch(config: &Config, recorder: &mut PacketRecorder, packets: &[(u64, u32)]) -> Vec<FlowValues> {
         let family = HashFamily::reproducible(3);
         let coding = Coding::new(config.parameters(), &family);
         let scheme = &coding.scheme;
@@ -123,7 +131,8 @@ mod tests {
             buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
         }
         let record = Digests::of(&family, Room::of(config), &buffer.read());
-        utilisation(recorder.answers(Some(&coding), &[("a".into(), &record)], &Reasons::default())).flows
+        let paths = Recorder::new(config);
+        recorder.answers(Some(&coding), &[("a".into(), &record)], &paths, &Reasons::default()).flows
     }
 
     fn config(queries: &str, flows: u32) -> Config {
@@ -148,8 +157,9 @@ mod tests {
             packets.extend([(1, half), (1, 2 * half)]);
             let found = epoch(&config, &mut recorder, &packets);
             let [flow] = &found[..] else { panic!("{found:?}") };
-            assert_eq!((flow.packets, &*flow.sink), (102, "a"));
-            for (found, truth) in [(flow.median, half), (flow.max, 2 * half)] {
+            assert_eq!((flow.samples(), &*flow.sink), (102, "a"));
+            let Quantiles { p50, max, .. } = flow.told[0].quantiles.unwrap();
+            for (found, truth) in [(p50, half), (max, 2 * half)] {
                 let off = found / (f64::from(truth) / f64::from(1 << 24));
                 assert!((1.0 / factor..factor).contains(&off), "{flow:?}: {off}");
             }
@@ -172,9 +182,9 @@ mod tests {
             buffer.push(Arrival { time_ns: time_ns.into(), plan: coding.id, flow, hops: 1, identity, digest });
         }
         let record = Digests::of(&family, Room::of(&config), &buffer.read());
-        let answers = recorder.answers(Some(&coding), &[("a".into(), &record)], &Reasons::default());
-        let [flow] = &utilisation(answers).flows[..] else { panic!("one flow") };
-        assert!(flow.packets == 100 && flow.max < 1.0 / 15.0, "{flow:?}");
+        let found = recorder.epoch(&coding, &[("a".into(), &record)], &Recorder::new(&config));
+        let [flow] = &found[..] else { panic!("one flow") };
+        assert!(flow.samples() == 100 && flow.told[0].quantiles.unwrap().max < 1.0 / 15.0, "{flow:?}");
     }
 
     /// Flows are bounded: those with the fewest packets go, counted. Flows are what the query means
@@ -185,13 +195,128 @@ mod tests {
         let five = config("utilisation:bits=8", 5);
         let mut recorder = of_config(&five);
         let found = epoch(&five, &mut recorder, &packets);
-        let kept: Vec<_> = found.iter().map(|flow| flow.packets).collect();
+        let kept: Vec<_> = found.iter().map(FlowValues::samples).collect();
         assert_eq!((kept, recorder.evicted), (vec![12, 11, 10, 9, 8], 7));
         let pairs = config("path:bits=8:frequency=1/2+utilisation:bits=8:frequency=1/2:flow=pair", 5);
         let pairs = Config { budget: 8, ..pairs };
         let mut recorder = of_config(&pairs);
         let found = epoch(&pairs, &mut recorder, &packets);
         let [flow] = &found[..] else { panic!("{found:?}") };
-        assert!((20..60).contains(&flow.packets) && recorder.evicted == 0, "{flow:?}");
+        assert!((20..60).contains(&flow.samples()) && recorder.evicted == 0, "{flow:?}");
+    }
+    /// Paths of one flow to one switch. Two have the same numbers, and one is shorter.
+    const WAYS: [&str; 5] = ["abcde", "abgde", "afcde", "agbde", "ace"];
+
+    /// What a switch has, in units of 2⁻²⁴.
+    fn utilisation(switch: char) -> u32 {
+        match switch {
+            'g' => 1 << 23,
+            'f' => 1 << 20,
+            _ => 1 << 17,
+        }
+    }
+
+    /// An epoch of packets of one flow by their paths, as they arrive at one switch: what is recorded
+    /// of them, and beside it the numbers that they carry.
+    fn arrive(config: &Config, arrivals: &[(&str, u32)]) -> (Vec<FlowValues>, u64, Naive) {
+        let family = HashFamily::reproducible(3);
+        let coding = Coding::new(config.parameters(), &family);
+        let query = config.queries.0[1];
+        let (scheme, meaning) = (&coding.scheme, Meaning::new(query).unwrap());
+        let value = scheme.value(&query).unwrap();
+        let mut buffer = ReportBuffer::with_capacity(arrivals.len());
+        let (mut numbers, mut seen) = (Naive::new(), HashSet::new());
+        for (time_ns, (path, identity)) in (0..).zip(arrivals) {
+            let (identity, hops) = (*identity, path.len() as u8);
+            let digest = (1..).zip(path.chars()).fold(0, |digest, (hop, name)| {
+                let (switch, latency_ns) = (scheme.switch(switch_id(&name.to_string())), utilisation(name));
+                let measured = Measured { hop, identity, utilisation: latency_ns, latency_ns, ..Measured::default() };
+                scheme.encode(&switch, measured, digest)
+            });
+            // Without ports, so that it has one key whatever is called a flow.
+            let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
+            buffer.push(Arrival { time_ns, plan: coding.id, flow, hops, identity, digest });
+            if let Some(code) = value.part(identity, digest).filter(|_| seen.insert(identity)) {
+                let route = scheme.checksum(identity, digest).map(|checksum| (path.len(), checksum));
+                let (numbers, ways) = numbers.entry(route).or_default();
+                numbers.push(meaning.codes.number(query.value, code));
+                ways.insert(path.to_string());
+            }
+        }
+        let record = Digests::of(&family, Room::of(config), &buffer.read());
+        let (records, mut paths) = ([("e".into(), &record)], Recorder::new(config));
+        "abcdefg".chars().for_each(|name| paths.name(&name.to_string().into()));
+        paths.epoch(1, &coding, &records);
+        let mut recorder = PacketRecorder::new(meaning, config.flows as usize);
+        let found = recorder.epoch(&coding, &records, &paths);
+        (found, recorder.evicted, numbers)
+    }
+
+    /// By number of switches and checksum, where packets have one: numbers, and the paths that have it.
+    type Naive = BTreeMap<Option<(usize, u16)>, (Vec<f64>, BTreeSet<String>)>;
+
+    /// The packets of one flow take several paths, are lost, doubled and out of order: each path that
+    /// their checksums tell apart has its own packets, median and maximum, and its switches where
+    /// both queries mean the same by a flow. Packets that do not carry the path have one answer.
+    #[test]
+    fn paths_of_one_flow_are_told_apart() {
+        let mut rng = crate::trace::SplitMix64::new(4);
+        let of = |text: &str| Config { packets: 4096, ..config(text, 9) };
+        let of_path = "path:bits=5:checksum=3+";
+        let apart =
+            ["utilisation:bits=8", "utilisation:bits=8:aggregation=min", "latency:bits=8:aggregation=sum:to=1s"];
+        let pair = "utilisation:bits=8:flow=pair";
+        let half = "path:bits=5:checksum=3:frequency=1/2+utilisation:bits=8:frequency=1/2";
+        let apart = apart.into_iter().chain([pair]).map(|query| (of(&format!("{of_path}{query}")), query == pair));
+        let one = [half, "path:bits=5+utilisation:bits=8"].map(|text| (Config { budget: 13, ..of(text) }, false));
+        for (config, is_other_flow) in apart.chain(one) {
+            for _ in 0..2 {
+                let copies = (0..2000).flat_map(|identity| {
+                    let way = WAYS[rng.below(WAYS.len() as u64) as usize];
+                    let copies = [1, 1, 1, 0, 2][rng.below(5) as usize];
+                    vec![(way, identity); copies]
+                });
+                let mut arrivals: Vec<_> = copies.collect();
+                for at in 1..arrivals.len() {
+                    arrivals.swap(at, at - (rng.below(30) as usize).min(at));
+                }
+                let (found, _, naive) = arrive(&config, &arrivals);
+                let told = |flow: &FlowValues| {
+                    let Quantiles { p50, max, .. } = flow.told[0].quantiles.unwrap();
+                    let path = flow.checksum.map(|checksum| (flow.path.len(), checksum));
+                    (path, (flow.samples(), p50, max))
+                };
+                let expected = |(path, (numbers, _)): (&Option<(usize, u16)>, &(Vec<f64>, _))| {
+                    let mut numbers = numbers.clone();
+                    numbers.sort_by(f64::total_cmp);
+                    (*path, (numbers.len() as u64, numbers[(numbers.len() - 1) / 2], *numbers.last().unwrap()))
+                };
+                let [found_by_path, expected]: [BTreeMap<_, _>; 2] =
+                    [found.iter().map(told).collect(), naive.iter().map(expected).collect()];
+                assert_eq!((found_by_path, found.len()), (expected, naive.len()), "{}", config.queries);
+                // Paths that share a checksum are told apart by nothing.
+                for flow in &found {
+                    let (_, ways) = &naive[&flow.checksum.map(|checksum| (flow.path.len(), checksum))];
+                    let names: String = flow.path.iter().map(|name| name.as_deref().unwrap_or("?")).collect();
+                    let is_hidden = is_other_flow || flow.checksum.is_none();
+                    let is_right = if is_hidden { names.chars().all(|c| c == '?') } else { ways.contains(&names) };
+                    assert!(is_right || (!is_hidden && ways.len() > 1), "{}: {flow:?}", config.queries);
+                }
+            }
+        }
+        // Each has a path of its own here, and each path counts as a flow.
+        let three = ["abcde", "abgde", "ace"];
+        let arrivals: Vec<_> = (0..600).map(|identity| (three[identity as usize % 3], identity)).collect();
+        for (flows, kept) in [(9, 3), (2, 2)] {
+            let config = Config { flows, ..of("path:bits=4:checksum=4+utilisation:bits=8") };
+            let (found, evicted, _) = arrive(&config, &arrivals);
+            assert_eq!((found.len(), evicted), (kept, 3 - kept as u64), "{found:?}");
+            for flow in &found {
+                let busiest =
+                    flow.path.iter().map(|name| utilisation(name.as_deref().unwrap().chars().next().unwrap()));
+                let off = flow.told[0].quantiles.unwrap().p50 * f64::from(1 << 24) / f64::from(busiest.max().unwrap());
+                assert!(flow.samples() == 200 && (0.95..1.05).contains(&off), "{flow:?}");
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::program::ReportBuffer;
 use crate::program::pint::dataplane::Measured;
 use crate::program::pint::encoding::switch_id;
 use crate::program::pint::record::{Arrival, Room};
+use crate::wire::FiveTuple;
 
 /// A network of switches `a` to `j`, whose packets are numbered.
 struct Network {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use super::Recorder;
 use super::hops::HopRecorder;
 use super::packets::PacketRecorder;
-use crate::program::answers::{
-    FlowLatency, FlowUtilisation, FlowValues, Frequent, HopLatency, LatencyAnswers, Quantiles, Reasons, Told,
-    UtilisationAnswers, ValueAnswers, ValueUnit,
-};
+use crate::program::answers::{FlowValues, Frequent, Quantiles, Reasons, Task, Told, ValueAnswers, ValueUnit};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{FlowDefinition, Queries, Query, Value};
 use crate::program::pint::record::Digests;
@@ -53,16 +50,14 @@ impl Meaning {
         }
     }
 
-    /// Answers with these flows, the most samples first. The codes of packets were rounded as often
+    /// Answers of the task values with these flows, the most samples first. The codes of packets were rounded as often
     /// as `roundings` says at most.
     pub fn answers(&self, mut flows: Vec<FlowValues>, evicted: u64, lack: Reasons, roundings: u8) -> ValueAnswers {
-        flows.sort_unstable_by(|a, b| {
-            let place = |flow: &FlowValues| (flow.flow, flow.sink.clone(), flow.told.len(), flow.checksum);
-            b.samples().cmp(&a.samples()).then_with(|| place(a).cmp(&place(b)))
-        });
+        flows.sort_unstable_by(|a, b| b.samples().cmp(&a.samples()).then_with(|| a.key().cmp(&b.key())));
         let Query { value, aggregation, flow, window_ns, .. } = self.query;
         let (error, error_factor) = self.codes.errors_of(value, roundings);
         ValueAnswers {
+            task: Task::Values,
             value: value.name(),
             aggregation: aggregation.name(),
             flow_definition: (flow != FlowDefinition::default()).then(|| flow.name()),
@@ -128,7 +123,7 @@ impl ValueRecorder {
     ) -> ValueAnswers {
         match self {
             Self::Hops(hops) => hops.answers(epoch, coding, records, paths, lack),
-            Self::Packets(packets) => packets.answers(coding, records, lack),
+            Self::Packets(packets) => packets.answers(coding, records, paths, lack),
         }
     }
 }
@@ -151,51 +146,26 @@ pub fn change(before: Vec<ValueRecorder>, queries: &Queries, room: usize) -> Vec
     queries.0.iter().zip(same).filter_map(recorder).collect()
 }
 
-/// Answers of the queries of a plan, in their order. The first query of a task has its answers there.
-#[derive(Default)]
-pub struct OfQueries {
-    pub latency: Option<LatencyAnswers>,
-    pub utilisation: Option<UtilisationAnswers>,
-    pub others: Vec<ValueAnswers>,
-}
-
-impl OfQueries {
-    /// Adds those of one more query.
-    pub fn add(&mut self, query: &Query, answers: ValueAnswers) {
-        match (query.value, query.aggregation) {
-            (Value::Latency, Aggregation::Quantiles) if self.latency.is_none() => self.latency = Some(latency(answers)),
-            (Value::Utilisation, Aggregation::Max) if self.utilisation.is_none() => {
-                self.utilisation = Some(utilisation(answers));
-            }
-            _ => self.others.push(answers),
-        }
+/// What the records of an epoch tell of each of these queries, in their order, as
+/// [`ValueRecorder::answers`]. The first query for a task has its answers there.
+pub fn answers(
+    recorders: &mut [ValueRecorder],
+    epoch: u64,
+    coding: Option<&Coding>,
+    records: &[(Arc<str>, &Digests)],
+    paths: &Recorder,
+    lack: &Reasons,
+) -> Vec<ValueAnswers> {
+    let mut all = Vec::<ValueAnswers>::new();
+    for recorder in recorders {
+        let task = match (recorder.query().value, recorder.query().aggregation) {
+            (Value::Latency, Aggregation::Quantiles) => Task::Latency,
+            (Value::Utilisation, Aggregation::Max) => Task::Utilisation,
+            _ => Task::Values,
+        };
+        let is_first = all.iter().all(|answers| answers.task != task);
+        let answers = recorder.answers(epoch, coding, records, paths, lack);
+        all.push(ValueAnswers { task: if is_first { task } else { Task::Values }, ..answers });
     }
-}
-
-/// The task latency, of its values.
-fn latency(answers: ValueAnswers) -> LatencyAnswers {
-    let hop = |told: Told| {
-        let Told { switch, samples, quantiles, rank_error, .. } = told;
-        let [p50_ns, p99_ns] = [quantiles.map(|of| of.p50 as u64), quantiles.map(|of| of.p99 as u64)];
-        HopLatency { switch, samples, p50_ns, p99_ns, rank_error }
-    };
-    let flow = |FlowValues { flow, sink, checksum, told }| FlowLatency {
-        flow,
-        sink,
-        checksum,
-        hops: told.into_iter().map(hop).collect(),
-    };
-    let ValueAnswers { flows, found, evicted, error_factor, window_ns, lack, .. } = answers;
-    LatencyAnswers { flows: flows.into_iter().map(flow).collect(), found, evicted, error_factor, window_ns, lack }
-}
-
-/// The task utilisation, of its values.
-pub(super) fn utilisation(answers: ValueAnswers) -> UtilisationAnswers {
-    let flow = |FlowValues { flow, sink, told, .. }: FlowValues| {
-        let Told { samples, quantiles, rank_error, .. } = told.into_iter().next()?;
-        let Quantiles { p50: median, max, .. } = quantiles?;
-        Some(FlowUtilisation { flow, sink, packets: samples, median, max, rank_error })
-    };
-    let ValueAnswers { flows, found, evicted, error_factor, lack, .. } = answers;
-    UtilisationAnswers { flows: flows.into_iter().filter_map(flow).collect(), found, evicted, error_factor, lack }
+    all
 }

@@ -1,0 +1,83 @@
+//! Packets by the way that they took, one home for what tells several paths of one flow apart.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::program::pint::dataplane::Scheme;
+use crate::program::pint::parameters::Coding;
+use crate::program::pint::query::FlowDefinition;
+use crate::program::pint::record::{Digests, Seen};
+use crate::wire::FiveTuple;
+
+/// A flow, and the switch where it leaves the network.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    pub flow: FiveTuple,
+    pub sink: Arc<str>,
+}
+
+/// A flow, and which of its paths, where packets carry a checksum of theirs: the number of switches
+/// and the checksum.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Route {
+    pub key: Key,
+    pub path: Option<(u8, u16)>,
+}
+
+impl Route {
+    pub fn checksum(&self) -> Option<u16> {
+        self.path.map(|(_, checksum)| checksum)
+    }
+}
+
+/// A flow on paths of one length, or on that of one checksum.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Way {
+    pub key: Key,
+    pub hops: u8,
+    pub checksum: Option<u16>,
+}
+
+impl Way {
+    /// The flow, and its path if packets say which one that is.
+    pub fn route(self) -> Route {
+        Route { key: self.key, path: self.checksum.map(|checksum| (self.hops, checksum)) }
+    }
+}
+
+/// The packets of these records, by sink, that have this plan: where packets have checksums those
+/// that carry what is asked for, else all. A way may come several times: each time with packets of
+/// one connection.
+pub fn ways<'a>(
+    flow: FlowDefinition,
+    coding: &'a Coding,
+    records: &'a [(Arc<str>, &Digests)],
+    carries: impl Fn(&Seen) -> bool + 'a,
+) -> impl Iterator<Item = (Way, Cow<'a, [Seen]>)> {
+    let streams = records.iter().flat_map(|(sink, record)| record.streams().iter().map(move |stream| (sink, stream)));
+    let of_plan = streams.filter(|(_, (stream, _))| stream.plan == coding.id);
+    of_plan.flat_map(move |(sink, (stream, seen))| {
+        let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
+        let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
+        by_checksum(&coding.scheme, &carries, seen).into_iter().map(way)
+    })
+}
+
+/// Packets by the checksum of their path: those that carry what is asked for, where packets have
+/// checksums, else all. Those without a checksum are among themselves.
+fn by_checksum<'a>(
+    scheme: &Scheme,
+    carries: impl Fn(&Seen) -> bool,
+    seen: &'a [Seen],
+) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
+    if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
+        return [(None, seen.into())].into_iter().collect();
+    }
+    let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
+    for seen in seen.iter().filter(|seen| carries(seen)) {
+        let checksum = scheme.checksum(seen.identity, seen.digest);
+        parts.entry(checksum).or_default().to_mut().push(*seen);
+    }
+    parts
+}
