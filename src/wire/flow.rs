@@ -61,6 +61,14 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
     fn of(headers: &Headers) -> Self;
     fn bytes(self) -> Self::Bytes;
+    /// Whether the key has at most 16 bytes.
+    const NARROW: bool = Self::BITS <= u128::BITS;
+    /// The key's bytes as the last ones of a number, in network order; of a key that is not
+    /// [narrow](Self::NARROW), only some of them.
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.bytes().as_ref().iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
+    }
     /// The bits that both keys have.
     fn and(self, mask: Self) -> Self;
     /// The mask that leaves the first `prefix` bits of each address. A five-tuple is always whole.
@@ -87,6 +95,7 @@ fn v6(address: u128) -> Option<IpAddr> {
 }
 
 /// Ports and protocol in the low 40 bits.
+#[inline(always)]
 fn ports(headers: &Headers) -> u64 {
     u64::from(headers.sport) << 24 | u64::from(headers.dport) << 8 | u64::from(headers.proto)
 }
@@ -109,6 +118,11 @@ impl FlowKey for Tuple4 {
     fn bytes(self) -> [u8; 13] {
         let [_, _, _, bytes @ ..] = self.0.to_be_bytes();
         bytes
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0
     }
 
     #[inline(always)]
@@ -151,6 +165,11 @@ impl FlowKey for Pair4 {
     }
 
     #[inline(always)]
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+
+    #[inline(always)]
     fn and(self, mask: Self) -> Self {
         Self(self.0 & mask.0)
     }
@@ -182,6 +201,11 @@ impl<const DST: bool> FlowKey for Addr4<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0.into()
     }
 
     #[inline(always)]
@@ -294,6 +318,11 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0
     }
 
     #[inline(always)]

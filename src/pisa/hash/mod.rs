@@ -34,6 +34,8 @@ mod tests;
 
 use std::fmt;
 
+use super::cpu::Instructions;
+use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 pub use bank::{HashLanes, IndexBank};
@@ -72,15 +74,21 @@ enum Form {
 
 impl Crc {
     pub fn new(polynomial: Polynomial) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(clmul) = simd::Clmul::new(polynomial) {
-            return Self(Form::Clmul(clmul));
-        }
-        Self::portable(polynomial)
+        Self::limited(polynomial, Instructions::Avx512)
     }
 
     /// The same unit in the form that runs on every CPU, for comparison.
     pub fn portable(polynomial: Polynomial) -> Self {
+        Self::limited(polynomial, Instructions::Portable)
+    }
+
+    /// The same unit in the form for a CPU with no more than these instructions, for comparison.
+    pub fn limited(polynomial: Polynomial, limit: Instructions) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(clmul) = simd::Clmul::new(polynomial, limit) {
+            return Self(Form::Clmul(clmul));
+        }
+        _ = limit;
         Self(Form::Slices(table::Slices::new(polynomial)))
     }
 
@@ -91,6 +99,25 @@ impl Crc {
             Form::Clmul(clmul) => clmul.crc(key),
             Form::Slices(slices) => slices.crc(key),
         }
+    }
+
+    /// The hashes of several flows' keys, of at most [`BATCH`].
+    #[inline(always)]
+    pub fn hash_keys<K: FlowKey>(&self, keys: impl Iterator<Item = K>, hashes: &mut [Slot; BATCH]) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW) {
+            let (mut numbers, mut len) = ([0; BATCH], 0);
+            for (number, key) in numbers.iter_mut().zip(keys) {
+                *number = key.number();
+                len += 1;
+            }
+            if !clmul.crcs(K::BITS / 8, &numbers[..len], hashes) {
+                let crc = |number: &u128| clmul.crc(&number.to_be_bytes()[16 - K::BITS as usize / 8..]);
+                hashes.iter_mut().zip(&numbers[..len]).for_each(|(hash, number)| hash.0 = crc(number));
+            }
+            return;
+        }
+        hashes.iter_mut().zip(keys).for_each(|(hash, key)| hash.0 = self.hash_key(key));
     }
 
     /// The hash of a flow's key.

@@ -10,6 +10,7 @@ use super::bitwise::advance;
 use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 use crate::pisa::cpu::{self, Instructions};
+use crate::pisa::{BATCH, Slot};
 
 /// One CRC by carry-less multiplication.
 ///
@@ -28,20 +29,25 @@ pub struct Clmul {
     reduce: [u64; 2],
     /// y^(−64), y^(−128), … mod P.
     fold: [u64; Self::WORDS - 1],
+    /// What the CPU has.
+    level: Instructions,
 }
+
+/// Reverses the bytes of each 64-bit word of a vector.
+const REVERSE: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 
 impl Clmul {
     const WORDS: usize = 8;
     /// Bytes taken at once.
     const BLOCK: usize = 8 * Self::WORDS;
 
-    pub fn new(polynomial: Polynomial) -> Option<Self> {
-        if !cpu::uses(Instructions::Clmul) {
-            return None;
-        }
+    /// With no more than these instructions.
+    pub fn new(polynomial: Polynomial, limit: Instructions) -> Option<Self> {
+        let levels = [Instructions::Avx512, Instructions::Avx2, Instructions::Clmul];
+        let level = levels.into_iter().find(|level| *level <= limit && cpu::uses(*level))?;
         let modulus = u64::from(polynomial.reflected()) << 1 | 1;
         let fold = std::array::from_fn(|i| u64::from(advance(polynomial, 1, 64 * (i as u32 + 1))));
-        Some(Self { reduce: [inverse(modulus), modulus], fold })
+        Some(Self { reduce: [inverse(modulus), modulus], fold, level })
     }
 
     #[inline(always)]
@@ -76,6 +82,64 @@ impl Clmul {
             sum = xor(sum, term);
         }
         self.reduce(sum)
+    }
+
+    /// The CRCs of several keys of `bytes` bytes, 4 to 16, and perhaps of some numbers behind them. The
+    /// bytes are a number's last ones, in network order. False, and nothing done, where the CPU has no
+    /// more than [`Self::crc`] takes.
+    #[inline(always)]
+    pub fn crcs(&self, bytes: u32, keys: &[u128], crcs: &mut [Slot; BATCH]) -> bool {
+        let init = u128::from(INIT) << (8 * bytes - u32::BITS);
+        match self.level {
+            // SAFETY: the CPU has the features, as the level says.
+            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, keys, crcs) },
+            // SAFETY: as above.
+            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, keys, crcs) },
+            _ => return false,
+        }
+        true
+    }
+
+    /// Of each number w₀ w₁: (w₀ / y⁶⁴ + w₁) reduced, four at a time.
+    #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
+    fn crcs_of_fours(&self, init: u128, keys: &[u128], crcs: &mut [Slot; BATCH]) {
+        /// The truth table of a xor (b and c).
+        const XOR_AND: i32 = 0x78;
+        let each = |low: u64, high: u64| _mm512_broadcast_i32x4(pair(low, high));
+        let (reverse, init) = (_mm512_broadcast_i32x4(bytes_of(&REVERSE)), each(init as u64, (init >> 64) as u64));
+        let (fold, reduce) = (each(self.fold[0], 0), each(self.reduce[0], self.reduce[1]));
+        let (low, ones) = (each(u64::MAX, 0), _mm512_set1_epi32(-1));
+        let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
+        let (fours, rest) = keys.as_chunks::<4>();
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        let (crcs, _) = crcs.as_chunks_mut::<4>();
+        for (four, crcs) in fours.iter().chain((!rest.is_empty()).then_some(&last)).zip(crcs) {
+            let words = _mm512_shuffle_epi8(_mm512_xor_si512(load(four), init), reverse);
+            let product = _mm512_clmulepi64_epi128::<0x01>(words, fold);
+            let sum = _mm512_ternarylogic_epi64::<XOR_AND>(product, words, low);
+            let quotient = _mm512_clmulepi64_epi128::<0x00>(sum, reduce);
+            let multiple = _mm512_clmulepi64_epi128::<0x10>(quotient, reduce);
+            let register = _mm512_ternarylogic_epi64::<XOR3>(sum, multiple, ones);
+            let packed = _mm512_castsi512_si128(_mm512_permutexvar_epi32(thirds, register));
+            // SAFETY: `crcs` is 16 writable bytes, for a `Slot` is its number; the store needs no
+            // alignment.
+            unsafe { _mm_storeu_si128(crcs.as_mut_ptr().cast(), packed) }
+        }
+    }
+
+    #[target_feature(enable = "avx2,pclmulqdq")]
+    fn crcs_one_by_one(&self, init: u128, keys: &[u128], crcs: &mut [Slot; BATCH]) {
+        let (reverse, init) = (bytes_of(&REVERSE), pair(init as u64, (init >> 64) as u64));
+        let (fold, reduce) = (pair(self.fold[0], 0), pair(self.reduce[0], self.reduce[1]));
+        for (&key, crc) in keys.iter().zip(crcs) {
+            let key = pair(key as u64, (key >> 64) as u64);
+            let words = _mm_shuffle_epi8(xor(key, init), reverse);
+            let sum = xor(_mm_clmulepi64_si128::<0x01>(words, fold), _mm_move_epi64(words));
+            let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
+            let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
+            *crc = Slot(third(xor(sum, multiple)) ^ XOROUT);
+        }
     }
 
     /// word / y^(64 places) mod P, not yet reduced.
@@ -138,6 +202,12 @@ fn inverse(modulus: u64) -> u64 {
 fn pair(low: u64, high: u64) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+/// As [`pair`], byte by byte.
+#[inline(always)]
+fn bytes_of(bytes: &[u8; 16]) -> __m128i {
+    pair(word(bytes, 0, 8), word(bytes, 8, 8))
 }
 
 #[inline(always)]
@@ -313,6 +383,7 @@ trait Plain: Copy {}
 impl Plain for u8 {}
 impl Plain for u32 {}
 impl Plain for u64 {}
+impl Plain for u128 {}
 
 #[target_feature(enable = "avx512f")]
 #[inline]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Crc, Polynomial, Range};
-use crate::pisa::Slot;
+use crate::pisa::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 /// From a key to a slot.
@@ -21,6 +21,14 @@ impl SlotHash {
     #[inline(always)]
     pub fn slot<K: FlowKey>(&self, key: K) -> Slot {
         Slot(self.range.index(self.crc.hash_key(key)))
+    }
+
+    /// The slots of several keys, of at most [`BATCH`].
+    #[inline(always)]
+    pub fn slots<K: FlowKey>(&self, keys: impl Iterator<Item = K>, slots: &mut [Slot; BATCH]) {
+        self.crc.hash_keys(keys, slots);
+        let range = self.range;
+        slots.iter_mut().for_each(|slot| slot.0 = range.index(slot.0));
     }
 
     /// Bits that name a slot.

@@ -3,7 +3,7 @@
 use std::hint::select_unpredictable;
 
 use crate::pisa::hash::SlotHash;
-use crate::pisa::{Salu, Slot, Word};
+use crate::pisa::{BATCH, Salu, Slot, Word};
 use crate::wire::FlowKey;
 
 /// A cell: a flow's key and its count. A count of 0 is an empty slot.
@@ -15,9 +15,8 @@ pub type Cell<K> = (K, u32);
 pub struct Carry<K> {
     /// The packet's own key.
     pub own: K,
-    /// 1 when packets are counted, the length on the wire when bytes are.
-    pub weight: u32,
-    /// The carried key, and its count. A count of 0 ends the processing.
+    /// The carried key, and its count. A count of 0 ends the processing. At first they are the packet's
+    /// own: 1 when packets are counted, the length on the wire when bytes are.
     pub key: K,
     pub count: u32,
     /// What the stages have counted so far for the packet's own flow.
@@ -69,9 +68,16 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
     const OUTPUTS: u32 = 3;
     const DECIDES: bool = true;
 
+    const UNTIL_END: bool = true;
+
     #[inline(always)]
     fn slot(&self, phv: &Carry<K>) -> Slot {
-        self.0.hash.slot(phv.own)
+        self.0.hash.slot(phv.key)
+    }
+
+    #[inline(always)]
+    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Carry<K>>, slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(phvs.map(|phv| phv.key), slots);
     }
 
     #[inline(always)]
@@ -83,9 +89,9 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
     fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
         // The packet's key is in the cell in any case, with what was counted of it. No branch: whether
         // it was there is not to be predicted.
-        let same = key == phv.own;
-        let sum = select_unpredictable(same, count, 0).saturating_add(phv.weight);
-        ((phv.own, sum), Evicted { key, count: select_unpredictable(same, 0, count), estimate: sum })
+        let same = key == phv.key;
+        let sum = select_unpredictable(same, count, 0).saturating_add(phv.count);
+        ((phv.key, sum), Evicted { key, count: select_unpredictable(same, 0, count), estimate: sum })
     }
 
     #[inline(always)]
@@ -112,6 +118,14 @@ pub struct Merge<const SUM: bool> {
     pub hash: SlotHash,
 }
 
+impl<K: FlowKey, const SUM: bool> For<Merge<SUM>, K> {
+    /// The key whose slot a packet accesses.
+    #[inline(always)]
+    fn looked_for(phv: &Carry<K>) -> K {
+        if SUM && phv.count == 0 { phv.own } else { phv.key }
+    }
+}
+
 impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
     type Phv = Carry<K>;
     type Cell = Cell<K>;
@@ -124,9 +138,16 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
         SUM || phv.count > 0
     }
 
+    const UNTIL_END: bool = true;
+
     #[inline(always)]
     fn slot(&self, phv: &Carry<K>) -> Slot {
-        self.0.hash.slot(if SUM && phv.count == 0 { phv.own } else { phv.key })
+        self.0.hash.slot(Self::looked_for(phv))
+    }
+
+    #[inline(always)]
+    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Carry<K>>, slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(phvs.map(Self::looked_for), slots);
     }
 
     #[inline(always)]

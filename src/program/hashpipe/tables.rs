@@ -4,8 +4,6 @@
 use std::any::Any;
 use std::num::NonZeroU32;
 
-use arrayvec::ArrayVec;
-
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Scope, Unit};
@@ -20,6 +18,8 @@ type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert<SUM>, K>>>, Repeat
 struct Family<K: FlowKey + Word, const SUM: bool> {
     stages: Option<Stages<K, SUM>>,
     mask: K,
+    /// Room for a batch.
+    carries: Box<[Carry<K>; BATCH]>,
 }
 
 /// Bytes of IPv4 tables up to which packet by packet takes less time: a second-level cache.
@@ -40,7 +40,8 @@ fn carry<K: FlowKey>(phv: &Phv, mask: K, (unit, _): What) -> Carry<K> {
         Unit::Packets => 1,
         Unit::Bytes => phv.wire_bytes,
     };
-    Carry { own: K::of(&phv.headers).and(mask), weight, ..Carry::default() }
+    let own = K::of(&phv.headers).and(mask);
+    Carry { own, key: own, count: weight, estimate: 0 }
 }
 
 /// Names the arrays in budgets and traces.
@@ -69,7 +70,7 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
             let later = |stage| Stage(Array::planned(name, For::new(Merge { hash: hash(stage) }), slots).hashed(bits));
             Then(first, Repeat((1..config.stages).map(later).collect()))
         });
-        Self { stages, mask: K::mask(prefix) }
+        Self { stages, mask: K::mask(prefix), carries: Box::new([Carry::default(); BATCH]) }
     }
 
     /// Packet by packet.
@@ -90,21 +91,27 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         phv.flow_estimate = carry.estimate;
     }
 
-    /// Stage by stage.
+    /// Stage by stage; at most [`BATCH`] packets.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Phv], what: What) {
-        let Some(stages) = &mut self.stages else { return };
-        let mut carries = ArrayVec::<Carry<K>, BATCH>::new();
-        let mut members = ArrayVec::<u8, BATCH>::new();
-        for (i, phv) in (0u8..).zip(phvs.iter()).filter(|(_, phv)| counts::<K>(phv, what)) {
-            // There is room: a batch has at most BATCH packets.
-            let _ = (carries.try_push(carry(phv, self.mask, what)), members.try_push(i));
+        let Self { stages: Some(stages), mask, carries } = self else { return };
+        let carries = carries.as_mut_slice();
+        let all = phvs.iter().fold(true, |all, phv| all & counts::<K>(phv, what));
+        if all {
+            let carries = &mut carries[..phvs.len().min(BATCH)];
+            carries.iter_mut().zip(&*phvs).for_each(|(room, phv)| *room = carry(phv, *mask, what));
+            stages.run(carries, BatchOrder::StageMajor);
+            phvs.iter_mut().zip(carries).for_each(|(phv, carry)| phv.flow_estimate = carry.estimate);
+            return;
         }
-        stages.run(&mut carries, BatchOrder::StageMajor);
-        for (carry, &i) in carries.iter().zip(&members) {
-            if let Some(phv) = phvs.get_mut(usize::from(i)) {
-                phv.flow_estimate = carry.estimate;
-            }
+        let mut len = 0;
+        for (room, phv) in carries.iter_mut().zip(phvs.iter().filter(|phv| counts::<K>(phv, what))) {
+            *room = carry(phv, *mask, what);
+            len += 1;
+        }
+        stages.run(&mut carries[..len], BatchOrder::StageMajor);
+        for (phv, carry) in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)).zip(carries) {
+            phv.flow_estimate = carry.estimate;
         }
     }
 
