@@ -5,7 +5,7 @@
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
 use super::registers::Alu;
-use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
+use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slots, StageUse};
 
 /// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum BatchOrder {
 pub const BATCH: usize = 64;
 
 /// The packets of a batch that later stages may still touch: the places of `len` packets, in order.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Members {
     len: usize,
     places: [u8; BATCH],
@@ -56,8 +56,8 @@ impl Members {
     }
 
     #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.places.iter().take(self.len).map(|place| usize::from(*place))
+    fn places(&self) -> &[u8] {
+        &self.places[..self.len.min(BATCH)]
     }
 
     /// Does this with each of them, in order.
@@ -69,9 +69,9 @@ impl Members {
             }
             return;
         }
-        for place in self.iter() {
-            if let Some(phv) = phvs.get_mut(place) {
-                does(place, phv);
+        for &place in self.places() {
+            if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                does(usize::from(place), phv);
             }
         }
     }
@@ -98,9 +98,26 @@ pub trait Pipeline<V> {
     /// with it.
     fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe);
     /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members);
+    /// `slots` are of no meaning before and after.
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots);
     /// Adds what each stage uses, in order.
     fn usage(&self, stages: &mut Vec<StageUse>);
+
+    /// A packet that one stage of this kind is enabled for is enabled for all that are repeated, and no
+    /// packet ends in them.
+    const UNIFORM: bool = false;
+
+    /// Whether a packet is enabled. Asked with [`Self::UNIFORM`].
+    #[inline(always)]
+    fn enabled(&self, _phv: &V) -> bool {
+        true
+    }
+
+    /// As [`Self::batch`], of packets that are enabled. Called with [`Self::UNIFORM`].
+    #[inline(always)]
+    fn batch_enabled(&mut self, phvs: &mut [V], enabled: &Members, slots: &mut Slots) {
+        self.batch(phvs, &mut enabled.clone(), slots);
+    }
 
     /// Whether nothing of this kind has any more to do with the packet.
     #[inline(always)]
@@ -117,8 +134,9 @@ pub trait Pipeline<V> {
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => {
+                let mut slots = Slots::default();
                 for batch in phvs.chunks_mut(BATCH) {
-                    self.batch(batch, &mut Members::all(batch.len()));
+                    self.batch(batch, &mut Members::all(batch.len()), &mut slots);
                 }
             }
         }
@@ -221,7 +239,7 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
     /// All slots first, so that they are hashed together and the cells are on their way; then the
     /// cells in packet order. A slot depends on the PHV alone, so it may be taken early.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut Slots) {
         let mut alu = self.0.alu();
         if S::ALWAYS {
             let salu = *alu.salu;
@@ -229,10 +247,10 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
             return members.each(phvs, |_, phv| alu.packet(phv));
         }
         if S::UNTIL_END {
-            return *members = alu.batch(phvs, members);
+            return *members = alu.batch(phvs, members, slots);
         }
         let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
-        alu.batch(phvs, &enabled);
+        alu.batch(phvs, &enabled, slots);
         *members = members.only(phvs, |phv| !S::ended(phv));
     }
 
@@ -249,20 +267,29 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
 impl<S: Salu> Alu<'_, S> {
     /// Takes enabled packets through, and returns those that have not ended.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members) -> Members {
-        let mut slots = [Slot(0); BATCH];
-        if enabled.are_all(phvs) {
-            self.salu.slots(phvs.iter(), &mut slots);
-        } else {
-            self.salu.slots(enabled.iter().filter_map(|place| phvs.get(place)), &mut slots);
-        }
-        slots.iter().take(enabled.len).for_each(|slot| self.prefetch(*slot));
-        let (mut left, mut next) = (Members::NONE, slots.iter());
-        enabled.each(phvs, |place, phv| {
-            let out = next.next().and_then(|slot| self.access_at(*slot, phv));
-            self.commit(out, phv);
+    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut Slots) -> Members {
+        let mut left = Members::NONE;
+        let mut step = |alu: &mut Self, place: usize, slot, phv: &mut S::Phv| {
+            let out = alu.access_at(slot, phv);
+            alu.commit(out, phv);
             left.push(place, !S::ended(phv));
-        });
+        };
+        if enabled.are_all(phvs) {
+            self.salu.slots(phvs.iter(), slots);
+            slots.first(phvs.len()).iter().for_each(|slot| self.prefetch(*slot));
+            for ((place, phv), slot) in phvs.iter_mut().enumerate().zip(slots.first(BATCH)) {
+                step(self, place, *slot, phv);
+            }
+        } else {
+            let places = enabled.places();
+            self.salu.slots(places.iter().filter_map(|place| phvs.get(usize::from(*place))), slots);
+            slots.first(places.len()).iter().for_each(|slot| self.prefetch(*slot));
+            for (&place, slot) in places.iter().zip(slots.first(BATCH)) {
+                if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                    step(self, place.into(), *slot, phv);
+                }
+            }
+        }
         left
     }
 }
@@ -283,7 +310,7 @@ macro_rules! stage_of_several {
             }
 
             #[inline(always)]
-            fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+            fn batch(&mut self, phvs: &mut [V], members: &mut Members, _: &mut Slots) {
                 members.each(phvs, |_, phv| self.packet(phv));
             }
 
@@ -319,12 +346,16 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots) {
+        if let (true, Some(first)) = (P::UNIFORM, self.0.first()) {
+            let enabled = members.only(phvs, |phv| first.enabled(phv));
+            return self.0.iter_mut().for_each(|stage| stage.batch_enabled(phvs, &enabled, slots));
+        }
         for stage in &mut self.0 {
             if members.is_empty() {
                 break;
             }
-            stage.batch(phvs, members);
+            stage.batch(phvs, members, slots);
         }
     }
 
@@ -350,9 +381,9 @@ impl<V, A: Pipeline<V>, B: Pipeline<V>> Pipeline<V> for Then<A, B> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
-        self.0.batch(phvs, members);
-        self.1.batch(phvs, members);
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots) {
+        self.0.batch(phvs, members, slots);
+        self.1.batch(phvs, members, slots);
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::{BATCH, Word};
+use super::{Slots, Word};
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +43,10 @@ pub trait Salu: Copy + Send + 'static {
 
     /// The cell that an enabled packet touches.
     fn slot(&self, phv: &Self::Phv) -> Slot;
-    /// The cells of several packets, at most [`BATCH`]. What it leaves in the places behind them is of
-    /// no meaning.
+    /// The cells of several packets, at most [`BATCH`](super::BATCH), in order.
     #[inline(always)]
-    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Self::Phv>, slots: &mut [Slot; BATCH]) {
-        slots.iter_mut().zip(phvs).for_each(|(slot, phv)| *slot = self.slot(phv));
+    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Self::Phv>, slots: &mut Slots) {
+        slots.fill(phvs.map(|phv| self.slot(phv)));
     }
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);

@@ -2,7 +2,7 @@
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
 use crate::pisa::{DropReason, Phv, PortId};
-use crate::wire::{self, Frame, Net, Plain};
+use crate::wire::{self, Frame, Headers, Net};
 
 /// Why each packet of a burst may not enter.
 pub(super) type Rejected = [Option<DropReason>; BURST];
@@ -13,40 +13,33 @@ impl Switch {
     pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
         let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
         let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
-        let mut begun = Phv::of_port(ingress);
+        let begun = &mut *self.begun;
+        *begun = Phv { headers: Headers::of_plain(), ..Phv::of_port(ingress) };
         if role == Role::Host {
             (begun.enters, begun.shim) = (true, begun.shim.with_epoch(epoch));
         }
         let telemetry = Telemetry { role, header, digest_beside: self.telemetry.digest.then_some(epoch) };
-        let (mut kept, mut unmeasured) = (0, 0);
         let mut rejected: Rejected = [None; BURST];
-        // What plain frames have in common is written at once.
-        let plain = Phv { headers: Plain::common(), ..begun };
-        let phvs = &mut *self.phvs;
-        for (frame, rejected) in burst.iter().zip(&mut rejected) {
-            let phv = &mut phvs[kept];
-            let wire_bytes = frame.wire_len() as u32;
-            if let Some(head) = Plain::of(frame.bytes()) {
-                *phv = plain;
-                phv.wire_bytes = wire_bytes;
-                head.fill(&mut phv.headers);
-                kept += 1;
+        let (mut unmeasured, mut rejects) = (0, 0);
+        for ((place, frame), phv) in burst.iter().enumerate().zip(self.phvs.iter_mut()) {
+            *phv = *begun;
+            phv.wire_bytes = frame.wire_len() as u32;
+            if wire::parse_plain(frame.bytes(), &mut phv.headers) {
                 continue;
             }
-            *phv = Phv { wire_bytes, ..begun };
             match telemetry.read(phv, frame.bytes()) {
-                Ok(()) => {
-                    kept += 1;
-                    unmeasured += u64::from(phv.headers.net == Net::Other);
+                Ok(()) => unmeasured += u64::from(phv.headers.net == Net::Other),
+                Err(reason) => {
+                    rejected[place] = Some(reason);
+                    rejects += 1;
                 }
-                Err(reason) => *rejected = Some(reason),
             }
         }
         self.stats.unmeasured.add(unmeasured);
         if role == Role::Fabric && header == TelemetryHeader::Dscp {
-            self.read_dscp(kept);
+            self.read_dscp(burst.len());
         }
-        if kept < burst.len() {
+        if rejects > 0 {
             self.reject(ingress, burst, &rejected);
         }
     }
@@ -62,9 +55,13 @@ impl Switch {
         }
     }
 
-    /// Takes what was rejected out of the burst.
+    /// Takes what was rejected out of the burst, and its PHVs.
     #[cold]
-    pub(super) fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+    pub(super) fn reject<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+        let places = 0..burst.len();
+        for (kept, place) in places.filter(|place| rejected[*place].is_none()).enumerate() {
+            self.phvs[kept] = self.phvs[place];
+        }
         let mut reasons = rejected.iter();
         burst.retain(|_| match reasons.next().copied().flatten() {
             None => true,

@@ -47,38 +47,29 @@ const PLAIN: usize = 2 + IPV4 + TRANSPORT;
 /// Fills `headers` from a frame. All fields are written.
 #[inline(always)]
 pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
-    match Plain::of(frame) {
-        Some(plain) => {
-            *headers = Plain::common();
-            plain.fill(headers);
-            Ok(())
-        }
-        None => parse_any(frame, headers),
+    *headers = Headers::of_plain();
+    if parse_plain(frame, headers) { Ok(()) } else { parse_any(frame, headers) }
+}
+
+impl Headers {
+    /// The headers that plain frames have in common; the other fields are zero.
+    #[inline(always)]
+    pub fn of_plain() -> Self {
+        common(MACS)
     }
 }
 
-/// The start of a frame that is shaped as nearly every one: IPv4 without options behind the MAC
-/// addresses, TCP or UDP, no fragment.
-#[derive(Clone, Copy)]
-pub struct Plain<'a>(&'a [u8; MACS + PLAIN]);
-
-impl<'a> Plain<'a> {
-    /// `None` for a frame of another shape.
-    #[inline(always)]
-    pub fn of(frame: &'a [u8]) -> Option<Self> {
-        frame.first_chunk().filter(|head| is_plain(*head, MACS)).map(Self)
-    }
-
-    /// The headers that plain frames have in common; the other fields are zero.
-    #[inline(always)]
-    pub fn common() -> Headers {
-        common(MACS)
-    }
-
-    /// Writes the headers of this frame that plain frames do not have in common.
-    #[inline(always)]
-    pub fn fill(self, headers: &mut Headers) {
-        fill(self.0, MACS, headers);
+/// Fills the headers that plain frames do not have in common. Plain is the shape of nearly every
+/// frame: IPv4 without options behind the MAC addresses, TCP or UDP, no fragment. False, and nothing
+/// written, for a frame of another shape.
+#[inline(always)]
+pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
+    match frame.first_chunk::<{ MACS + PLAIN }>() {
+        Some(head) if is_plain(head, MACS) => {
+            fill(head, MACS, headers);
+            true
+        }
+        _ => false,
     }
 }
 
@@ -107,7 +98,8 @@ fn common(at: usize) -> Headers {
     }
 }
 
-/// The other headers. Fields that are side by side are read and written together.
+/// The other headers. Fields that are side by side are read and written together, since a packet's
+/// way is bounded by its stores.
 #[inline(always)]
 fn fill<const N: usize>(head: &[u8; N], at: usize, headers: &mut Headers) {
     [headers.dst, headers.src] = macs(head);
@@ -115,7 +107,8 @@ fn fill<const N: usize>(head: &[u8; N], at: usize, headers: &mut Headers) {
     (headers.src_ip, headers.dst_ip) = (src.into(), dst.into());
     let ports = be32(head, at + 22);
     (headers.sport, headers.dport) = ((ports >> 16) as u16, ports as u16);
-    (headers.tos, headers.ttl, headers.proto) = (head[at + 3], head[at + 10], head[at + 11]);
+    let (net, ttl) = (be32(head, at), be32(head, at + 8));
+    (headers.tos, headers.ttl, headers.proto) = (net as u8, (ttl >> 8) as u8, ttl as u8);
 }
 
 #[inline(never)]

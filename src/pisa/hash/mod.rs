@@ -35,7 +35,7 @@ mod tests;
 use std::fmt;
 
 use super::cpu::Instructions;
-use super::{BATCH, Slot};
+use super::{Slot, Slots};
 use crate::wire::FlowKey;
 
 pub use bank::{HashLanes, IndexBank};
@@ -101,23 +101,24 @@ impl Crc {
         }
     }
 
-    /// The hashes of several flows' keys, of at most [`BATCH`].
+    /// The hashes of several flows' keys, in place of slots.
     #[inline(always)]
-    pub fn hash_keys<K: FlowKey>(&self, keys: impl Iterator<Item = K>, hashes: &mut [Slot; BATCH]) {
+    pub(super) fn hash_keys<K: FlowKey>(&self, keys: impl Iterator<Item = K>, hashes: &mut Slots) {
         #[cfg(target_arch = "x86_64")]
         if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW) {
-            let (mut numbers, mut len) = ([0; BATCH], 0);
+            let (hashes, numbers) = hashes.parts();
+            let mut len = 0;
             for (number, key) in numbers.iter_mut().zip(keys) {
                 *number = key.number();
                 len += 1;
             }
-            if !clmul.crcs(K::BITS / 8, &numbers[..len], hashes) {
+            if !clmul.crcs(K::BITS / 8, numbers, len, hashes) {
                 let crc = |number: &u128| clmul.crc(&number.to_be_bytes()[16 - K::BITS as usize / 8..]);
-                hashes.iter_mut().zip(&numbers[..len]).for_each(|(hash, number)| hash.0 = crc(number));
+                hashes.iter_mut().zip(&*numbers).take(len).for_each(|(hash, number)| hash.0 = crc(number));
             }
             return;
         }
-        hashes.iter_mut().zip(keys).for_each(|(hash, key)| hash.0 = self.hash_key(key));
+        hashes.fill(keys.map(|key| Slot(self.hash_key(key))));
     }
 
     /// The hash of a flow's key.

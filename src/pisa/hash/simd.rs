@@ -84,17 +84,17 @@ impl Clmul {
         self.reduce(sum)
     }
 
-    /// The CRCs of several keys of `bytes` bytes, 4 to 16, and perhaps of some numbers behind them. The
-    /// bytes are a number's last ones, in network order. False, and nothing done, where the CPU has no
-    /// more than [`Self::crc`] takes.
+    /// The CRCs of the first `len` keys of `bytes` bytes each, 4 to 16, and perhaps of some behind them.
+    /// The bytes are a number's last ones, in network order. False, and nothing done, where the CPU has
+    /// no more than [`Self::crc`] takes.
     #[inline(always)]
-    pub fn crcs(&self, bytes: u32, keys: &[u128], crcs: &mut [Slot; BATCH]) -> bool {
+    pub fn crcs(&self, bytes: u32, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) -> bool {
         let init = u128::from(INIT) << (8 * bytes - u32::BITS);
         match self.level {
             // SAFETY: the CPU has the features, as the level says.
-            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, keys, crcs) },
+            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, keys, len, crcs) },
             // SAFETY: as above.
-            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, keys, crcs) },
+            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, keys, len, crcs) },
             _ => return false,
         }
         true
@@ -102,7 +102,7 @@ impl Clmul {
 
     /// Of each number w₀ w₁: (w₀ / y⁶⁴ + w₁) reduced, four at a time.
     #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    fn crcs_of_fours(&self, init: u128, keys: &[u128], crcs: &mut [Slot; BATCH]) {
+    fn crcs_of_fours(&self, init: u128, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) {
         /// The truth table of a xor (b and c).
         const XOR_AND: i32 = 0x78;
         let each = |low: u64, high: u64| _mm512_broadcast_i32x4(pair(low, high));
@@ -110,11 +110,8 @@ impl Clmul {
         let (fold, reduce) = (each(self.fold[0], 0), each(self.reduce[0], self.reduce[1]));
         let (low, ones) = (each(u64::MAX, 0), _mm512_set1_epi32(-1));
         let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
-        let (fours, rest) = keys.as_chunks::<4>();
-        let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        let (crcs, _) = crcs.as_chunks_mut::<4>();
-        for (four, crcs) in fours.iter().chain((!rest.is_empty()).then_some(&last)).zip(crcs) {
+        let (fours, crcs) = (keys.as_chunks::<4>().0, crcs.as_chunks_mut::<4>().0);
+        for (four, crcs) in fours.iter().zip(crcs).take(len.div_ceil(4)) {
             let words = _mm512_shuffle_epi8(_mm512_xor_si512(load(four), init), reverse);
             let product = _mm512_clmulepi64_epi128::<0x01>(words, fold);
             let sum = _mm512_ternarylogic_epi64::<XOR_AND>(product, words, low);
@@ -129,10 +126,10 @@ impl Clmul {
     }
 
     #[target_feature(enable = "avx2,pclmulqdq")]
-    fn crcs_one_by_one(&self, init: u128, keys: &[u128], crcs: &mut [Slot; BATCH]) {
+    fn crcs_one_by_one(&self, init: u128, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) {
         let (reverse, init) = (bytes_of(&REVERSE), pair(init as u64, (init >> 64) as u64));
         let (fold, reduce) = (pair(self.fold[0], 0), pair(self.reduce[0], self.reduce[1]));
-        for (&key, crc) in keys.iter().zip(crcs) {
+        for (&key, crc) in keys.iter().zip(crcs).take(len) {
             let key = pair(key as u64, (key >> 64) as u64);
             let words = _mm_shuffle_epi8(xor(key, init), reverse);
             let sum = xor(_mm_clmulepi64_si128::<0x01>(words, fold), _mm_move_epi64(words));

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Crc, Polynomial, Range};
-use crate::pisa::{BATCH, Slot};
+use crate::pisa::{Slot, Slots};
 use crate::wire::FlowKey;
 
 /// From a key to a slot.
@@ -23,10 +23,11 @@ impl SlotHash {
         Slot(self.range.index(self.crc.hash_key(key)))
     }
 
-    /// The slots of several keys, of at most [`BATCH`].
+    /// The slots of several keys, in order.
     #[inline(always)]
-    pub fn slots<K: FlowKey>(&self, keys: impl Iterator<Item = K>, slots: &mut [Slot; BATCH]) {
+    pub fn slots<K: FlowKey>(&self, keys: impl Iterator<Item = K>, slots: &mut Slots) {
         self.crc.hash_keys(keys, slots);
+        let (slots, _) = slots.parts();
         let range = self.range;
         slots.iter_mut().for_each(|slot| slot.0 = range.index(slot.0));
     }
