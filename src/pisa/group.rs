@@ -2,7 +2,7 @@
 //! with a stateful ALU of its own, in memory cell by cell, so that a packet finds all of them on
 //! one cache line.
 
-use super::{AccessTrace, ArrayUse, CellTrace, Members, Pipeline, Probe, Slot, Slots, Stage, StageUse, Word};
+use super::{AccessTrace, ArrayUse, BATCH, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
 
 /// The cells of `N` arrays of one length, by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,13 +159,13 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut Slots) {
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut [Slot; BATCH]) {
         let enabled = members.only(phvs, |phv| self.enabled(phv));
         self.batch_enabled(phvs, &enabled, slots);
     }
 
     #[inline(always)]
-    fn batch_enabled(&mut self, phvs: &mut [S::Phv], enabled: &Members, _: &mut Slots) {
+    fn batch_enabled(&mut self, phvs: &mut [S::Phv], enabled: &Members, _: &mut [Slot; BATCH]) {
         let mut alu = self.0.alu();
         let salu = *alu.salu;
         alu.salu = &salu;

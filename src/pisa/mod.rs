@@ -13,7 +13,6 @@ mod prefetch;
 mod probe;
 mod registers;
 mod salu;
-mod slots;
 pub mod table;
 mod wide;
 mod word;
@@ -30,6 +29,5 @@ pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, 
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
-pub use slots::Slots;
 pub(crate) use wide::{Wide, wide};
 pub use word::Word;

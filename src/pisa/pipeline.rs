@@ -5,7 +5,7 @@
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
 use super::registers::Alu;
-use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slots, StageUse};
+use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
 
 /// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub trait Pipeline<V> {
     fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe);
     /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
     /// `slots` are of no meaning before and after.
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots);
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]);
     /// Adds what each stage uses, in order.
     fn usage(&self, stages: &mut Vec<StageUse>);
 
@@ -115,7 +115,7 @@ pub trait Pipeline<V> {
 
     /// As [`Self::batch`], of packets that are enabled. Called with [`Self::UNIFORM`].
     #[inline(always)]
-    fn batch_enabled(&mut self, phvs: &mut [V], enabled: &Members, slots: &mut Slots) {
+    fn batch_enabled(&mut self, phvs: &mut [V], enabled: &Members, slots: &mut [Slot; BATCH]) {
         self.batch(phvs, &mut enabled.clone(), slots);
     }
 
@@ -134,7 +134,7 @@ pub trait Pipeline<V> {
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => {
-                let mut slots = Slots::default();
+                let mut slots = [Slot(0); BATCH];
                 for batch in phvs.chunks_mut(BATCH) {
                     self.batch(batch, &mut Members::all(batch.len()), &mut slots);
                 }
@@ -239,7 +239,7 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
     /// All slots first, so that they are hashed together and the cells are on their way; then the
     /// cells in packet order. A slot depends on the PHV alone, so it may be taken early.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut Slots) {
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut [Slot; BATCH]) {
         let mut alu = self.0.alu();
         if S::ALWAYS {
             let salu = *alu.salu;
@@ -267,24 +267,24 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
 impl<S: Salu> Alu<'_, S> {
     /// Takes enabled packets through, and returns those that have not ended.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut Slots) -> Members {
+    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) -> Members {
         let mut left = Members::NONE;
         let mut step = |alu: &mut Self, place: usize, slot, phv: &mut S::Phv| {
             let out = alu.access_at(slot, phv);
             alu.commit(out, phv);
             left.push(place, !S::ended(phv));
         };
+        let places = enabled.places();
+        self.salu.slots(phvs, places, slots);
+        for slot in &slots[..places.len()] {
+            self.prefetch(*slot);
+        }
         if enabled.are_all(phvs) {
-            self.salu.slots(phvs.iter(), slots);
-            slots.first(phvs.len()).iter().for_each(|slot| self.prefetch(*slot));
-            for ((place, phv), slot) in phvs.iter_mut().enumerate().zip(slots.first(BATCH)) {
+            for ((place, phv), slot) in phvs.iter_mut().enumerate().zip(slots.iter()) {
                 step(self, place, *slot, phv);
             }
         } else {
-            let places = enabled.places();
-            self.salu.slots(places.iter().filter_map(|place| phvs.get(usize::from(*place))), slots);
-            slots.first(places.len()).iter().for_each(|slot| self.prefetch(*slot));
-            for (&place, slot) in places.iter().zip(slots.first(BATCH)) {
+            for (&place, slot) in places.iter().zip(slots.iter()) {
                 if let Some(phv) = phvs.get_mut(usize::from(place)) {
                     step(self, place.into(), *slot, phv);
                 }
@@ -310,7 +310,7 @@ macro_rules! stage_of_several {
             }
 
             #[inline(always)]
-            fn batch(&mut self, phvs: &mut [V], members: &mut Members, _: &mut Slots) {
+            fn batch(&mut self, phvs: &mut [V], members: &mut Members, _: &mut [Slot; BATCH]) {
                 members.each(phvs, |_, phv| self.packet(phv));
             }
 
@@ -346,10 +346,13 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots) {
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]) {
         if let (true, Some(first)) = (P::UNIFORM, self.0.first()) {
             let enabled = members.only(phvs, |phv| first.enabled(phv));
-            return self.0.iter_mut().for_each(|stage| stage.batch_enabled(phvs, &enabled, slots));
+            for stage in &mut self.0 {
+                stage.batch_enabled(phvs, &enabled, slots);
+            }
+            return;
         }
         for stage in &mut self.0 {
             if members.is_empty() {
@@ -381,7 +384,7 @@ impl<V, A: Pipeline<V>, B: Pipeline<V>> Pipeline<V> for Then<A, B> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut Slots) {
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]) {
         self.0.batch(phvs, members, slots);
         self.1.batch(phvs, members, slots);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::{Slots, Word};
+use super::{BATCH, Word};
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,14 @@ pub trait Salu: Copy + Send + 'static {
 
     /// The cell that an enabled packet touches.
     fn slot(&self, phv: &Self::Phv) -> Slot;
-    /// The cells of several packets, at most [`BATCH`](super::BATCH), in order.
+    /// The cells of the packets at these places, in order. What it leaves behind them is of no meaning.
     #[inline(always)]
-    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Self::Phv>, slots: &mut Slots) {
-        slots.fill(phvs.map(|phv| self.slot(phv)));
+    fn slots(&self, phvs: &[Self::Phv], places: &[u8], slots: &mut [Slot; BATCH]) {
+        for (slot, place) in slots.iter_mut().zip(places) {
+            if let Some(phv) = phvs.get(usize::from(*place)) {
+                *slot = self.slot(phv);
+            }
+        }
     }
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);

@@ -35,7 +35,7 @@ mod tests;
 use std::fmt;
 
 use super::cpu::Instructions;
-use super::{Slot, Slots};
+use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 pub use bank::{HashLanes, IndexBank};
@@ -101,24 +101,25 @@ impl Crc {
         }
     }
 
-    /// The hashes of several flows' keys, in place of slots.
+    /// The hashes of the keys at these places, of each the bits in `mask`, in place of slots. What it
+    /// leaves behind them is of no meaning.
     #[inline(always)]
-    pub(super) fn hash_keys<K: FlowKey>(&self, keys: impl Iterator<Item = K>, hashes: &mut Slots) {
+    pub(super) fn hash_keys<K: FlowKey>(
+        &self,
+        places: &[u8],
+        key: impl Fn(usize) -> K,
+        mask: u32,
+        hashes: &mut [Slot; BATCH],
+    ) {
         #[cfg(target_arch = "x86_64")]
-        if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW) {
-            let (hashes, numbers) = hashes.parts();
-            let mut len = 0;
-            for (number, key) in numbers.iter_mut().zip(keys) {
-                *number = key.number();
-                len += 1;
-            }
-            if !clmul.crcs(K::BITS / 8, numbers, len, hashes) {
-                let crc = |number: &u128| clmul.crc(&number.to_be_bytes()[16 - K::BITS as usize / 8..]);
-                hashes.iter_mut().zip(&*numbers).take(len).for_each(|(hash, number)| hash.0 = crc(number));
-            }
+        if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW)
+            && clmul.crcs(K::BITS / 8, places, |place| key(place).number(), mask, hashes)
+        {
             return;
         }
-        hashes.fill(keys.map(|key| Slot(self.hash_key(key))));
+        for (hash, place) in hashes.iter_mut().zip(places) {
+            *hash = Slot(self.hash_key(key(usize::from(*place))) & mask);
+        }
     }
 
     /// The hash of a flow's key.

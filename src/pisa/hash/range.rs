@@ -25,6 +25,11 @@ impl Range {
         self.slots
     }
 
+    /// The bits of a hash that are the index, for a power of two.
+    pub const fn mask(self) -> Option<u32> {
+        if self.reciprocal == 0 { Some(self.slots - 1) } else { None }
+    }
+
     /// `h % slots`. The fraction h / slots is the low half of h · reciprocal; times slots it is the
     /// remainder (Lemire, Kaser, Kurz: Faster remainder by direct computation; exact for every
     /// 32-bit h and divisor).
@@ -124,9 +129,9 @@ impl HighRanges {
     #[inline(always)]
     pub fn slots(&self, hashes: &[u32; 4]) -> [u32; 4] {
         std::array::from_fn(|i| {
-            let value = hashes[i].unbounded_shr(self.shift[i]);
-            let quotient = (u64::from(value) * u64::from(self.reciprocal[i])).unbounded_shr(self.after[i]);
-            value.wrapping_sub((quotient as u32).wrapping_mul(self.slots[i]))
+            let value = u64::from(hashes[i]) >> (self.shift[i] & 63);
+            let quotient = (value * u64::from(self.reciprocal[i])) >> (self.after[i] & 63);
+            (value as u32).wrapping_sub((quotient as u32).wrapping_mul(self.slots[i]))
         })
     }
 }

@@ -84,17 +84,26 @@ impl Clmul {
         self.reduce(sum)
     }
 
-    /// The CRCs of the first `len` keys of `bytes` bytes each, 4 to 16, and perhaps of some behind them.
-    /// The bytes are a number's last ones, in network order. False, and nothing done, where the CPU has
-    /// no more than [`Self::crc`] takes.
+    /// The CRCs of the keys at these places, of each the bits in `mask`; of a few places behind them as
+    /// well. A key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and nothing
+    /// done, where the CPU has no more than [`Self::crc`] takes.
+    ///
+    /// Each key is loaded by itself: a wider load would wait for the stores of several.
     #[inline(always)]
-    pub fn crcs(&self, bytes: u32, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) -> bool {
+    pub fn crcs(
+        &self,
+        bytes: u32,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) -> bool {
         let init = u128::from(INIT) << (8 * bytes - u32::BITS);
         match self.level {
             // SAFETY: the CPU has the features, as the level says.
-            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, keys, len, crcs) },
+            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, places, key, mask, crcs) },
             // SAFETY: as above.
-            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, keys, len, crcs) },
+            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, places, key, mask, crcs) },
             _ => return false,
         }
         true
@@ -102,22 +111,36 @@ impl Clmul {
 
     /// Of each number w₀ w₁: (w₀ / y⁶⁴ + w₁) reduced, four at a time.
     #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    fn crcs_of_fours(&self, init: u128, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) {
-        /// The truth table of a xor (b and c).
+    fn crcs_of_fours(
+        &self,
+        init: u128,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) {
+        /// The truth tables of a xor (b and c), and of (not (a xor b)) and c.
         const XOR_AND: i32 = 0x78;
-        let each = |low: u64, high: u64| _mm512_broadcast_i32x4(pair(low, high));
-        let (reverse, init) = (_mm512_broadcast_i32x4(bytes_of(&REVERSE)), each(init as u64, (init >> 64) as u64));
-        let (fold, reduce) = (each(self.fold[0], 0), each(self.reduce[0], self.reduce[1]));
-        let (low, ones) = (each(u64::MAX, 0), _mm512_set1_epi32(-1));
+        const XNOR_AND: i32 = 0x82;
+        let each = |number: u128| _mm512_broadcast_i32x4(halves(number));
+        let (reverse, init) = (_mm512_broadcast_i32x4(bytes_of(&REVERSE)), each(init));
+        let (fold, reduce) = (each(self.fold[0].into()), _mm512_broadcast_i32x4(pair(self.reduce[0], self.reduce[1])));
+        let (low, mask) = (each(u64::MAX.into()), _mm512_set1_epi32(mask as i32));
         let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
-        let (fours, crcs) = (keys.as_chunks::<4>().0, crcs.as_chunks_mut::<4>().0);
-        for (four, crcs) in fours.iter().zip(crcs).take(len.div_ceil(4)) {
-            let words = _mm512_shuffle_epi8(_mm512_xor_si512(load(four), init), reverse);
+        let (fours, rest) = places.as_chunks::<4>();
+        let last: [u8; 4] = std::array::from_fn(|i| rest.get(i).or(rest.last()).copied().unwrap_or(0));
+        let last = (!rest.is_empty()).then_some(&last);
+        let (crcs, _) = crcs.as_chunks_mut::<4>();
+        for (four, crcs) in fours.iter().chain(last).zip(crcs) {
+            let [a, b, c, d] = four.map(|place| halves(key(usize::from(place))));
+            let keys = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            let keys = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(keys, c), d);
+            let words = _mm512_shuffle_epi8(_mm512_xor_si512(keys, init), reverse);
             let product = _mm512_clmulepi64_epi128::<0x01>(words, fold);
             let sum = _mm512_ternarylogic_epi64::<XOR_AND>(product, words, low);
             let quotient = _mm512_clmulepi64_epi128::<0x00>(sum, reduce);
             let multiple = _mm512_clmulepi64_epi128::<0x10>(quotient, reduce);
-            let register = _mm512_ternarylogic_epi64::<XOR3>(sum, multiple, ones);
+            let register = _mm512_ternarylogic_epi64::<XNOR_AND>(sum, multiple, mask);
             let packed = _mm512_castsi512_si128(_mm512_permutexvar_epi32(thirds, register));
             // SAFETY: `crcs` is 16 writable bytes, for a `Slot` is its number; the store needs no
             // alignment.
@@ -126,16 +149,22 @@ impl Clmul {
     }
 
     #[target_feature(enable = "avx2,pclmulqdq")]
-    fn crcs_one_by_one(&self, init: u128, keys: &[u128; BATCH], len: usize, crcs: &mut [Slot; BATCH]) {
-        let (reverse, init) = (bytes_of(&REVERSE), pair(init as u64, (init >> 64) as u64));
+    fn crcs_one_by_one(
+        &self,
+        init: u128,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) {
+        let (reverse, init) = (bytes_of(&REVERSE), halves(init));
         let (fold, reduce) = (pair(self.fold[0], 0), pair(self.reduce[0], self.reduce[1]));
-        for (&key, crc) in keys.iter().zip(crcs).take(len) {
-            let key = pair(key as u64, (key >> 64) as u64);
-            let words = _mm_shuffle_epi8(xor(key, init), reverse);
+        for (&place, crc) in places.iter().zip(crcs) {
+            let words = _mm_shuffle_epi8(xor(halves(key(usize::from(place))), init), reverse);
             let sum = xor(_mm_clmulepi64_si128::<0x01>(words, fold), _mm_move_epi64(words));
             let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
             let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
-            *crc = Slot(third(xor(sum, multiple)) ^ XOROUT);
+            *crc = Slot((third(xor(sum, multiple)) ^ XOROUT) & mask);
         }
     }
 
@@ -199,6 +228,11 @@ fn inverse(modulus: u64) -> u64 {
 fn pair(low: u64, high: u64) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+#[inline(always)]
+fn halves(number: u128) -> __m128i {
+    pair(number as u64, (number >> 64) as u64)
 }
 
 /// As [`pair`], byte by byte.
@@ -380,7 +414,6 @@ trait Plain: Copy {}
 impl Plain for u8 {}
 impl Plain for u32 {}
 impl Plain for u64 {}
-impl Plain for u128 {}
 
 #[target_feature(enable = "avx512f")]
 #[inline]

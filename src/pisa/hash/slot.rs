@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Crc, Polynomial, Range};
-use crate::pisa::{Slot, Slots};
+use crate::pisa::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 /// From a key to a slot.
@@ -23,13 +23,17 @@ impl SlotHash {
         Slot(self.range.index(self.crc.hash_key(key)))
     }
 
-    /// The slots of several keys, in order.
+    /// The slots of the keys at these places, in order. What it leaves behind them is of no meaning.
     #[inline(always)]
-    pub fn slots<K: FlowKey>(&self, keys: impl Iterator<Item = K>, slots: &mut Slots) {
-        self.crc.hash_keys(keys, slots);
-        let (slots, _) = slots.parts();
-        let range = self.range;
-        slots.iter_mut().for_each(|slot| slot.0 = range.index(slot.0));
+    pub fn slots<K: FlowKey>(&self, places: &[u8], key: impl Fn(usize) -> K, slots: &mut [Slot; BATCH]) {
+        let mask = self.range.mask();
+        self.crc.hash_keys(places, key, mask.unwrap_or(u32::MAX), slots);
+        if mask.is_none() {
+            let range = self.range;
+            for (slot, _) in slots.iter_mut().zip(places) {
+                slot.0 = range.index(slot.0);
+            }
+        }
     }
 
     /// Bits that name a slot.

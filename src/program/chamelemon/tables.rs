@@ -14,7 +14,7 @@ use crate::pisa::hash::{HashFamily, HighRange, IndexBank};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
-    Repeat, Slots, Stage, StageUse,
+    Repeat, Slot, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::{Net, Shim, shim};
@@ -75,7 +75,7 @@ impl Pipeline<Meta> for TowerStage {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [Meta], members: &mut Members, slots: &mut Slots) {
+    fn batch(&mut self, phvs: &mut [Meta], members: &mut Members, slots: &mut [Slot; BATCH]) {
         of_width!(self, stage => stage.batch(phvs, members, slots));
     }
 
@@ -178,9 +178,10 @@ impl Hashing {
         if phvs.iter().fold(true, |all, phv| all & wanted(phv) & (phv.headers.net == Net::Ipv4)) {
             let rooms = ids.iter_mut().zip(keys.iter_mut().zip(metas.iter_mut()));
             for (phv, (id, (key, meta))) in phvs.iter().zip(rooms) {
-                *id = FlowId::of_ipv4(&phv.headers);
-                *key = id.bytes();
-                meta.begin(*id);
+                // Not read back from where it is written to, which would wait for the stores of its words.
+                let own = FlowId::of_ipv4(&phv.headers);
+                (*id, *key) = (own, own.bytes());
+                meta.begin(own);
             }
             *places = IN_ORDER;
             next = phvs.len().min(BATCH);
@@ -370,7 +371,9 @@ impl ChameleMonDataplane {
             BatchOrder::StageMajor | BatchOrder::Fastest => {
                 tower.run(metas, order);
                 if metas.len() == phvs.len() {
-                    metas.iter_mut().zip(phvs).for_each(|(meta, phv)| mark(&gate, meta, phv));
+                    for (meta, phv) in metas.iter_mut().zip(phvs) {
+                        mark(&gate, meta, phv);
+                    }
                 } else {
                     for (meta, &place) in metas.iter_mut().zip(&places[..]) {
                         if let Some(phv) = phvs.get_mut(usize::from(place)) {

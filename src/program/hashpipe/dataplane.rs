@@ -1,9 +1,7 @@
 //! HashPipe's stateful ALUs: Algorithm 3 of the paper, one stage each.
 
-use std::hint::select_unpredictable;
-
 use crate::pisa::hash::SlotHash;
-use crate::pisa::{Salu, Slot, Slots, Word};
+use crate::pisa::{BATCH, Salu, Slot, Word};
 use crate::wire::FlowKey;
 
 /// A cell: a flow's key and its count. A count of 0 is an empty slot.
@@ -76,8 +74,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
     }
 
     #[inline(always)]
-    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Carry<K, OWN>>, slots: &mut Slots) {
-        self.0.hash.slots(phvs.map(|phv| phv.key), slots);
+    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), |phv| phv.key), slots);
     }
 
     #[inline(always)]
@@ -87,11 +85,11 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
 
     #[inline(always)]
     fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K, OWN>) -> (Cell<K>, Evicted<K>) {
-        // The packet's key is in the cell in any case, with what was counted of it. No branch: whether
-        // it was there is not to be predicted.
-        let same = key == phv.key;
-        let sum = select_unpredictable(same, count, 0).saturating_add(phv.count);
-        ((phv.key, sum), Evicted { key, count: select_unpredictable(same, 0, count), estimate: sum })
+        // The packet's key is in the cell in any case, with what was counted of it. By arithmetic:
+        // whether it was there is not to be predicted, and a compiler makes a branch of a choice.
+        let same = u32::from(key == phv.key).wrapping_neg();
+        let sum = (count & same).saturating_add(phv.count);
+        ((phv.key, sum), Evicted { key, count: count & !same, estimate: sum })
     }
 
     #[inline(always)]
@@ -149,8 +147,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
     }
 
     #[inline(always)]
-    fn slots<'a>(&self, phvs: impl Iterator<Item = &'a Carry<K, OWN>>, slots: &mut Slots) {
-        self.0.hash.slots(phvs.map(Self::looked_for), slots);
+    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), Self::looked_for), slots);
     }
 
     #[inline(always)]

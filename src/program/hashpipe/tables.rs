@@ -109,9 +109,13 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
         let Self { stages: Some(stages), mask, carries } = self else { return };
         let carries = &mut carries[..phvs.len().min(BATCH)];
-        carries.iter_mut().zip(&*phvs).for_each(|(room, phv)| *room = carry(phv, *mask, what));
+        for (room, phv) in carries.iter_mut().zip(&*phvs) {
+            *room = carry(phv, *mask, what);
+        }
         stages.run(carries, BatchOrder::StageMajor);
-        phvs.iter_mut().zip(carries).for_each(|(phv, carry)| phv.flow_estimate = carry.estimate);
+        for (phv, carry) in phvs.iter_mut().zip(carries) {
+            phv.flow_estimate = carry.estimate;
+        }
     }
 
     fn exchange(&mut self, spare: &mut Tables<K>) {
