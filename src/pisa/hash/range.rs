@@ -86,13 +86,6 @@ impl HighRange {
         let quotient = ((value as u128 * self.reciprocal as u128) >> 64) as u32;
         (value as u32).wrapping_sub(quotient.wrapping_mul(self.slots))
     }
-
-    /// As [`Self::slot`], with a branch on the kind of length, which a loop over the packets of one array
-    /// predicts.
-    #[inline(always)]
-    pub const fn slot_in_loop(self, hash: u32) -> u32 {
-        if self.reciprocal == 0 { (hash as u64 >> self.shift) as u32 } else { self.slot(hash) }
-    }
 }
 
 /// Four [`HighRange`]s side by side, which take four hashes in a few vector instructions. Each is of
@@ -163,7 +156,6 @@ mod tests {
                 }
                 let value = (u64::from(h) * values) >> 32;
                 prop_assert_eq!(u64::from(high.slot(h)), value % u64::from(n), "{} of {}", h, n);
-                prop_assert_eq!(high.slot_in_loop(h), high.slot(h));
                 prop_assert!(n == 1 || 1 << high.bits() == values);
             }
         }

@@ -134,7 +134,7 @@ impl<C: Counter> Salu for Tower<C> {
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
         // Only four bits of a lane's number count.
-        Slot(self.range.slot_in_loop(phv.bases[usize::from(self.lane) & (LANES - 1)]))
+        Slot(self.range.slot(phv.bases[usize::from(self.lane) & (LANES - 1)]))
     }
 
     #[inline(always)]
