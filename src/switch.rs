@@ -201,6 +201,8 @@ pub struct Switch {
     order: BatchOrder,
     stats: Arc<SwitchStats>,
     phvs: Box<[Phv; BURST]>,
+    /// What the plain packets of a burst begin with.
+    begun: Box<Phv>,
     /// Place for PHVs of copies and fragments that egress stages are to see.
     later: Box<[Phv; BURST]>,
     /// Some port is a fabric port, so shims are looked for.
@@ -231,6 +233,7 @@ impl Switch {
             order,
             stats,
             phvs,
+            begun: Box::default(),
             later: Box::new([Phv::default(); BURST]),
             fabric,
             header: TelemetryHeader::default(),

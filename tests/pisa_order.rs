@@ -146,6 +146,59 @@ impl GroupSalu<SIDES> for Sided {
     }
 }
 
+/// The same, enabled in all stages alike.
+#[derive(Clone, Copy, Debug)]
+struct Alike(Sided);
+
+impl GroupSalu<SIDES> for Alike {
+    type Phv = Fields;
+    type Cell = u32;
+    const UNIFORM: bool = true;
+
+    fn enabled(&self, phv: &Fields) -> bool {
+        phv[0] & 1 == 0
+    }
+
+    fn slot(&self, phv: &Fields) -> Slot {
+        self.0.slot(phv)
+    }
+
+    fn rmw(&self, array: usize, cell: u32, phv: &Fields) -> u32 {
+        self.0.rmw(array, cell, phv)
+    }
+}
+
+/// A packet ends when the first field is 0.
+#[derive(Clone, Copy, Debug)]
+struct Ending(Random);
+
+impl Salu for Ending {
+    type Phv = Fields;
+    type Cell = u32;
+    type Out = u32;
+    const UNTIL_END: bool = true;
+
+    fn enabled(&self, phv: &Fields) -> bool {
+        !Self::ended(phv)
+    }
+
+    fn ended(phv: &Fields) -> bool {
+        phv[0] == 0
+    }
+
+    fn slot(&self, phv: &Fields) -> Slot {
+        self.0.slot(phv)
+    }
+
+    fn rmw(&self, cell: u32, phv: &Fields) -> (u32, u32) {
+        self.0.rmw(cell, phv)
+    }
+
+    fn commit(&self, out: u32, phv: &mut Fields) {
+        self.0.commit(out, phv);
+    }
+}
+
 type Group = Stage<ArrayGroup<Sided, SIDES>>;
 type Last = Then<Stage<Array<Everywhere>>, Group>;
 type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<Repeat<Stage<Array<Random>>>, Last>>;
@@ -227,6 +280,29 @@ proptest! {
             let (mut program, mut packets) = (program.clone(), packets.clone());
             packets.chunks_mut(burst).for_each(|burst| program.run(burst, order));
             (cells(&program), packets)
+        };
+        prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
+    }
+
+    /// The same of stages that the engine does not ask which packets are enabled.
+    #[test]
+    fn stages_that_are_not_asked_leave_the_same_state(
+        salus in proptest::collection::vec(salu(), 0..6),
+        packets in proptest::collection::vec(any::<Fields>(), 0..200),
+        burst in 1..100usize,
+    ) {
+        let ending = |salu: &Random| Stage(Array::new("ending", Ending(*salu), CELLS).hashed(4));
+        let alike = |salu: &Random| Stage(ArrayGroup::new("alike", Alike(Sided(*salu)), CELLS).hashed(4));
+        let run = |order| {
+            let mut ending = Repeat(salus.iter().map(ending).collect());
+            let mut alike = Repeat(salus.iter().map(alike).collect());
+            // No packet has ended at first.
+            let mut packets: Vec<_> = packets.iter().map(|[a, b, c, d]| [a | 2, *b, *c, *d]).collect();
+            packets.chunks_mut(burst).for_each(|burst| alike.run(burst, order));
+            packets.chunks_mut(burst).for_each(|burst| ending.run(burst, order));
+            let ended: Vec<_> = ending.0.iter().map(|stage| stage.0.registers().cells().to_vec()).collect();
+            let grouped: Vec<_> = alike.0.iter().map(|stage| stage.0.registers().cells().to_vec()).collect();
+            (ended, grouped, packets)
         };
         prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
     }

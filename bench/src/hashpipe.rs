@@ -13,7 +13,7 @@ use weir::wire::{Headers, Net, Tuple4, Tuple6};
 use crate::heavy::HeavyHitter;
 
 pub struct HashPipe {
-    program: hashpipe::HashPipeDataplane<Tuple4, Tuple6, false>,
+    program: hashpipe::HashPipeDataplane<Tuple4, Tuple6, 0>,
     /// What the registers are exchanged with to read them.
     bank: HashPipeBank<Tuple4, Tuple6>,
     phvs: Vec<Phv>,

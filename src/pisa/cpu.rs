@@ -14,7 +14,7 @@ pub enum Instructions {
     Clmul,
     /// AVX2, BMI and MOVBE, the level called x86-64-v3.
     Avx2,
-    /// AVX-512 and GFNI.
+    /// AVX-512, GFNI and VPCLMULQDQ.
     Avx512,
 }
 
@@ -47,17 +47,20 @@ fn has(instructions: Instructions) -> bool {
         Instructions::Portable => true,
         Instructions::Clmul => is_x86_feature_detected!("pclmulqdq"),
         Instructions::Avx2 => {
-            is_x86_feature_detected!("avx2")
+            has(Instructions::Clmul)
+                && is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("lzcnt")
                 && is_x86_feature_detected!("movbe")
         }
         Instructions::Avx512 => {
-            is_x86_feature_detected!("avx512f")
+            has(Instructions::Avx2)
+                && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vbmi")
                 && is_x86_feature_detected!("gfni")
+                && is_x86_feature_detected!("vpclmulqdq")
         }
     }
 }

@@ -2,7 +2,7 @@
 //! with a stateful ALU of its own, in memory cell by cell, so that a packet finds all of them on
 //! one cache line.
 
-use super::{AccessTrace, ArrayUse, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
+use super::{AccessTrace, ArrayUse, BATCH, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
 
 /// The cells of `N` arrays of one length, by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ pub trait GroupSalu<const N: usize>: Copy + Send + 'static {
     /// The PHV as this program sees it.
     type Phv;
     type Cell: Word;
+
+    /// Whether a packet is enabled is the same in all stages that are [repeated](super::Repeat), so that
+    /// the engine asks once for all of them.
+    const UNIFORM: bool = false;
 
     /// Whether the packet touches the arrays at all.
     #[inline(always)]
@@ -147,12 +151,24 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
         self.0.alu().packet(phv);
     }
 
+    const UNIFORM: bool = S::UNIFORM;
+
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
+    fn enabled(&self, phv: &S::Phv) -> bool {
+        self.0.salu.enabled(phv)
+    }
+
+    #[inline(always)]
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut [Slot; BATCH]) {
+        let enabled = members.only(phvs, |phv| self.enabled(phv));
+        self.batch_enabled(phvs, &enabled, slots);
+    }
+
+    #[inline(always)]
+    fn batch_enabled(&mut self, phvs: &mut [S::Phv], enabled: &Members, _: &mut [Slot; BATCH]) {
         let mut alu = self.0.alu();
         let salu = *alu.salu;
         alu.salu = &salu;
-        let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
         enabled.each(phvs, |_, phv| alu.access(phv));
     }
 

@@ -12,7 +12,10 @@ pub const MAX_PORTS: usize = 256;
 
 /// The fields that every program and table sees: parsed headers and intrinsic metadata.
 /// A program's own metadata is a type of its own.
+///
+/// On cache lines of its own, which are two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Phv {
     pub headers: Headers,
     /// Length on the wire in bytes, without the FCS and without the telemetry shim.
@@ -60,18 +63,15 @@ pub struct Phv {
     pub latency_ns: u32,
 }
 
-// Two cache lines: more costs every program.
+// More costs every program.
 const _: () = assert!(size_of::<Phv>() <= 128);
 
 impl Phv {
-    /// Begins a packet. The parser writes the headers, all of them; admission writes what is known
-    /// to egress stages.
+    /// What packets from a port begin with. The parser writes headers and length of each, admission
+    /// what is known to egress stages.
     #[inline(always)]
-    pub fn begin(&mut self, ingress: PortId, wire_bytes: u32) {
-        (self.ingress, self.wire_bytes, self.flow_estimate) = (ingress, wire_bytes, 0);
-        self.verdict = Verdict::default();
-        (self.enters, self.disposition) = (false, Disposition::Lost);
-        (self.shim, self.digest) = (Shim::new(1, 0, 0, shim::NO_CLASS), 0);
+    pub fn of_port(ingress: PortId) -> Self {
+        Self { ingress, shim: Shim::new(1, 0, 0, shim::NO_CLASS), ..Self::default() }
     }
 }
 

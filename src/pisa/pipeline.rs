@@ -4,6 +4,7 @@
 //! stage, so running a burst stage by stage leaves the same registers and PHVs, bit for bit, as
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
+use super::registers::Alu;
 use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
 
 /// Which loop is the outer one. The results are the same.
@@ -22,61 +23,70 @@ pub enum BatchOrder {
 /// Packets that run stage by stage together.
 pub const BATCH: usize = 64;
 
-/// The packets of a batch that later stages may still touch: bit i for packet i.
-#[derive(Clone, Copy)]
-pub struct Members(u64);
+/// The packets of a batch that later stages may still touch: the places of `len` packets, in order.
+#[derive(Clone)]
+pub struct Members {
+    len: usize,
+    places: [u8; BATCH],
+}
 
-const _: () = assert!(BATCH == u64::BITS as usize);
+const _: () = assert!(BATCH <= 1 << u8::BITS && BATCH.is_power_of_two());
 
 impl Members {
+    const NONE: Self = Self { len: 0, places: [0; BATCH] };
+
     /// All of a batch; of one that is too long the first [`BATCH`].
     #[inline(always)]
     fn all(len: usize) -> Self {
-        Self(u64::MAX.checked_shr(BATCH.saturating_sub(len) as u32).unwrap_or(0))
+        Self { len: len.min(BATCH), places: std::array::from_fn(|place| place as u8) }
     }
 
-    /// Does this with each of them, in order. Where they are all of the batch there is nothing to
-    /// look up.
+    /// Adds a packet behind the others if `there`, without a branch on that: which packets go on is
+    /// not to be predicted.
     #[inline(always)]
-    pub(super) fn each<V>(self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
-        if self.0 == Self::all(phvs.len()).0 {
-            // One bound, and not one more for each packet.
-            let len = phvs.len().min(BATCH);
-            for (i, phv) in phvs[..len].iter_mut().enumerate() {
-                does(i, phv);
+    fn push(&mut self, place: usize, there: bool) {
+        self.places[self.len % BATCH] = place as u8;
+        self.len += usize::from(there);
+    }
+
+    /// Whether they are all of the batch, so that there is nothing to look up.
+    #[inline(always)]
+    fn are_all<V>(&self, phvs: &[V]) -> bool {
+        self.len == phvs.len()
+    }
+
+    #[inline(always)]
+    fn places(&self) -> &[u8] {
+        &self.places[..self.len.min(BATCH)]
+    }
+
+    /// Does this with each of them, in order.
+    #[inline(always)]
+    pub(super) fn each<V>(&self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
+        if self.are_all(phvs) {
+            for (place, phv) in phvs.iter_mut().enumerate() {
+                does(place, phv);
             }
             return;
         }
-        for i in self.iter() {
-            if let Some(phv) = phvs.get_mut(i) {
-                does(i, phv);
+        for &place in self.places() {
+            if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                does(usize::from(place), phv);
             }
         }
     }
 
-    /// Their numbers, in order.
+    /// Those for which `keep` holds.
     #[inline(always)]
-    fn iter(self) -> impl Iterator<Item = usize> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let next = (left != 0).then(|| left.trailing_zeros() as usize);
-            left &= left.wrapping_sub(1);
-            next
-        })
-    }
-
-    /// Those for which `keep` holds, without a branch on it: which packets go on is not to be
-    /// predicted.
-    #[inline(always)]
-    pub(super) fn only<V>(self, phvs: &mut [V], keep: impl Fn(&V) -> bool) -> Self {
-        let mut kept = 0;
-        self.each(phvs, |i, phv| kept |= u64::from(keep(phv)) << i);
-        Self(kept)
+    pub(super) fn only<V>(&self, phvs: &mut [V], keep: impl Fn(&V) -> bool) -> Self {
+        let mut kept = Self::NONE;
+        self.each(phvs, |place, phv| kept.push(place, keep(phv)));
+        kept
     }
 
     #[inline(always)]
-    fn is_empty(self) -> bool {
-        self.0 == 0
+    fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 
@@ -88,9 +98,26 @@ pub trait Pipeline<V> {
     /// with it.
     fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe);
     /// Takes the members of a batch through, stage by stage, and leaves those that have not ended.
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members);
+    /// `slots` are of no meaning before and after.
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]);
     /// Adds what each stage uses, in order.
     fn usage(&self, stages: &mut Vec<StageUse>);
+
+    /// A packet that one stage of this kind is enabled for is enabled for all that are repeated, and no
+    /// packet ends in them.
+    const UNIFORM: bool = false;
+
+    /// Whether a packet is enabled. Asked with [`Self::UNIFORM`].
+    #[inline(always)]
+    fn enabled(&self, _phv: &V) -> bool {
+        true
+    }
+
+    /// As [`Self::batch`], of packets that are enabled. Called with [`Self::UNIFORM`].
+    #[inline(always)]
+    fn batch_enabled(&mut self, phvs: &mut [V], enabled: &Members, slots: &mut [Slot; BATCH]) {
+        self.batch(phvs, &mut enabled.clone(), slots);
+    }
 
     /// Whether nothing of this kind has any more to do with the packet.
     #[inline(always)]
@@ -107,8 +134,9 @@ pub trait Pipeline<V> {
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => {
+                let mut slots = [Slot(0); BATCH];
                 for batch in phvs.chunks_mut(BATCH) {
-                    self.batch(batch, &mut Members::all(batch.len()));
+                    self.batch(batch, &mut Members::all(batch.len()), &mut slots);
                 }
             }
         }
@@ -208,27 +236,21 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
         self.0.alu().commit(out, phv);
     }
 
-    /// All slots first, so that the hashes overlap and the cells are on their way; then the cells in
-    /// packet order. A slot depends on the PHV alone, so it may be taken early.
+    /// All slots first, so that they are hashed together and the cells are on their way; then the
+    /// cells in packet order. A slot depends on the PHV alone, so it may be taken early.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members) {
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut [Slot; BATCH]) {
         let mut alu = self.0.alu();
         if S::ALWAYS {
             let salu = *alu.salu;
             alu.salu = &salu;
             return members.each(phvs, |_, phv| alu.packet(phv));
         }
+        if S::UNTIL_END {
+            return *members = alu.batch(phvs, members, slots);
+        }
         let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
-        let mut slots = [Slot(0); BATCH];
-        enabled.each(phvs, |i, phv| {
-            let slot = alu.salu.slot(phv);
-            slots[i % BATCH] = slot;
-            alu.prefetch(slot);
-        });
-        enabled.each(phvs, |i, phv| {
-            let out = alu.access_at(slots[i % BATCH], phv);
-            alu.commit(out, phv);
-        });
+        alu.batch(phvs, &enabled, slots);
         *members = members.only(phvs, |phv| !S::ended(phv));
     }
 
@@ -239,6 +261,36 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
         stages.push(StageUse::of(vec![self.0.usage()]));
+    }
+}
+
+impl<S: Salu> Alu<'_, S> {
+    /// Takes enabled packets through, and returns those that have not ended.
+    #[inline(always)]
+    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) -> Members {
+        let mut left = Members::NONE;
+        let mut step = |alu: &mut Self, place: usize, slot, phv: &mut S::Phv| {
+            let out = alu.access_at(slot, phv);
+            alu.commit(out, phv);
+            left.push(place, !S::ended(phv));
+        };
+        let places = enabled.places();
+        self.salu.slots(phvs, places, slots);
+        for slot in &slots[..places.len()] {
+            self.prefetch(*slot);
+        }
+        if enabled.are_all(phvs) {
+            for ((place, phv), slot) in phvs.iter_mut().enumerate().zip(slots.iter()) {
+                step(self, place, *slot, phv);
+            }
+        } else {
+            for (&place, slot) in places.iter().zip(slots.iter()) {
+                if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                    step(self, place.into(), *slot, phv);
+                }
+            }
+        }
+        left
     }
 }
 
@@ -258,7 +310,7 @@ macro_rules! stage_of_several {
             }
 
             #[inline(always)]
-            fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+            fn batch(&mut self, phvs: &mut [V], members: &mut Members, _: &mut [Slot; BATCH]) {
                 members.each(phvs, |_, phv| self.packet(phv));
             }
 
@@ -294,12 +346,19 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]) {
+        if let (true, Some(first)) = (P::UNIFORM, self.0.first()) {
+            let enabled = members.only(phvs, |phv| first.enabled(phv));
+            for stage in &mut self.0 {
+                stage.batch_enabled(phvs, &enabled, slots);
+            }
+            return;
+        }
         for stage in &mut self.0 {
             if members.is_empty() {
                 break;
             }
-            stage.batch(phvs, members);
+            stage.batch(phvs, members, slots);
         }
     }
 
@@ -325,9 +384,9 @@ impl<V, A: Pipeline<V>, B: Pipeline<V>> Pipeline<V> for Then<A, B> {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [V], members: &mut Members) {
-        self.0.batch(phvs, members);
-        self.1.batch(phvs, members);
+    fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]) {
+        self.0.batch(phvs, members, slots);
+        self.1.batch(phvs, members, slots);
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {

@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 
-use super::Word;
+use super::{BATCH, Word};
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Slot(pub u32);
 
 /// One stateful ALU with its register array. For an enabled packet the engine reads the cell that
@@ -31,6 +32,9 @@ pub trait Salu: Copy + Send + 'static {
     /// the stateful ALU holds fits CPU registers.
     const ALWAYS: bool = false;
 
+    /// A packet is enabled until it has [ended](Self::ended), so that the engine need not ask.
+    const UNTIL_END: bool = false;
+
     /// Whether the packet touches the array at all: the match in front of the ALU.
     #[inline(always)]
     fn enabled(&self, _phv: &Self::Phv) -> bool {
@@ -39,6 +43,15 @@ pub trait Salu: Copy + Send + 'static {
 
     /// The cell that an enabled packet touches.
     fn slot(&self, phv: &Self::Phv) -> Slot;
+    /// The cells of the packets at these places, in order. What it leaves behind them is of no meaning.
+    #[inline(always)]
+    fn slots(&self, phvs: &[Self::Phv], places: &[u8], slots: &mut [Slot; BATCH]) {
+        for (slot, place) in slots.iter_mut().zip(places) {
+            if let Some(phv) = phvs.get(usize::from(*place)) {
+                *slot = self.slot(phv);
+            }
+        }
+    }
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
     /// Writes the output into the PHV.

@@ -216,9 +216,8 @@ impl Switch {
         out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
-        let mut phv = Phv::default();
-        phv.begin(ingress, frame.wire_len() as u32);
-        phv.verdict = Verdict::Port(port);
+        let wire_bytes = frame.wire_len() as u32;
+        let mut phv = Phv { wire_bytes, verdict: Verdict::Port(port), ..Phv::of_port(ingress) };
         match self.send_any(frame, &phv, port, out) {
             Ok(exit) if self.telemetry.egress => {
                 let mut waiting = Waiting::none();

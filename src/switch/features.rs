@@ -65,14 +65,7 @@ impl Switch {
             }
             meter.close();
         }
-        let mut kept = 0;
-        for at in (0..burst.len()).filter(|at| rejected[*at].is_none()) {
-            if kept < at {
-                phvs[kept] = phvs[at];
-            }
-            kept += 1;
-        }
-        if kept < burst.len() {
+        if rejected.iter().any(Option::is_some) {
             self.reject(ingress, burst, &rejected);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
 use crate::pisa::{DropReason, Phv, PortId};
-use crate::wire::{self, Frame, Net};
+use crate::wire::{self, Frame, Headers, Net};
 
 /// Why each packet of a burst may not enter.
 pub(super) type Rejected = [Option<DropReason>; BURST];
@@ -12,39 +12,56 @@ impl Switch {
     #[inline(always)]
     pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
         let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
-        let (mut kept, mut unmeasured) = (0, 0);
-        let mut rejected: Rejected = [None; BURST];
         let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
-        let telemetry = Telemetry {
-            role,
-            header,
-            by_bit: self.telemetry.clock.by_bit(),
-            digest_beside: self.telemetry.digest.then_some(epoch),
-        };
-        for (frame, rejected) in burst.iter().zip(&mut rejected) {
-            let phv = &mut self.phvs[kept];
-            phv.begin(ingress, frame.wire_len() as u32);
-            let parsed = wire::parse(frame.bytes(), &mut phv.headers).map_err(|_| DropReason::Runt);
-            match parsed.and_then(|()| telemetry.read(phv, frame.bytes())) {
-                Ok(()) => {
-                    if role == Role::Host {
-                        (phv.enters, phv.shim) = (true, phv.shim.with_epoch(epoch));
-                    }
-                    kept += 1;
-                    unmeasured += u64::from(phv.headers.net == Net::Other);
+        let begun = &mut *self.begun;
+        *begun = Phv { headers: Headers::of_plain(), ..Phv::of_port(ingress) };
+        if role == Role::Host {
+            (begun.enters, begun.shim) = (true, begun.shim.with_epoch(epoch));
+        }
+        let telemetry = Telemetry { role, header, digest_beside: self.telemetry.digest.then_some(epoch) };
+        let mut rejected: Rejected = [None; BURST];
+        let (mut unmeasured, mut rejects) = (0, 0);
+        for ((place, frame), phv) in burst.iter().enumerate().zip(self.phvs.iter_mut()) {
+            *phv = *begun;
+            phv.wire_bytes = frame.wire_len() as u32;
+            if wire::parse_plain(frame.bytes(), &mut phv.headers) {
+                continue;
+            }
+            match telemetry.read(phv, frame.bytes()) {
+                Ok(()) => unmeasured += u64::from(phv.headers.net == Net::Other),
+                Err(reason) => {
+                    rejected[place] = Some(reason);
+                    rejects += 1;
                 }
-                Err(reason) => *rejected = Some(reason),
             }
         }
         self.stats.unmeasured.add(unmeasured);
-        if kept < burst.len() {
+        if role == Role::Fabric && header == TelemetryHeader::Dscp {
+            self.read_dscp(burst.len());
+        }
+        if rejects > 0 {
             self.reject(ingress, burst, &rejected);
         }
     }
 
-    /// Takes what was rejected out of the burst.
+    /// Takes class and epoch bit out of the DSCP of the first packets of a burst.
+    #[inline(never)]
+    fn read_dscp(&mut self, packets: usize) {
+        let by_bit = self.telemetry.clock.by_bit();
+        for phv in self.phvs.iter_mut().take(packets) {
+            let (class, bit) = wire::dscp::read(phv.headers.tos);
+            phv.shim = phv.shim.with_class(class).with_epoch(by_bit[usize::from(bit)]);
+            phv.headers.tos &= !wire::dscp::MASK;
+        }
+    }
+
+    /// Takes what was rejected out of the burst, and its PHVs.
     #[cold]
-    pub(super) fn reject<F: Frame>(&self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+    pub(super) fn reject<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+        let places = 0..burst.len();
+        for (kept, place) in places.filter(|place| rejected[*place].is_none()).enumerate() {
+            self.phvs[kept] = self.phvs[place];
+        }
         let mut reasons = rejected.iter();
         burst.retain(|_| match reasons.next().copied().flatten() {
             None => true,
@@ -60,22 +77,22 @@ impl Switch {
 struct Telemetry {
     role: Role,
     header: TelemetryHeader,
-    /// The epochs that the one bit of a packet's DSCP stands for.
-    by_bit: [u32; 2],
     /// The running epoch as packets carry it, where they carry a digest and four bits of theirs.
     digest_beside: Option<u32>,
 }
 
 impl Telemetry {
-    /// Reads the telemetry header into the PHV.
+    /// Parses a frame that may have any shape, with its shim.
     ///
     /// # Errors
-    /// For a shim from a host, one that this version cannot read, and one where the DSCP is used.
-    #[inline(always)]
+    /// For a runt, a shim from a host, one that this version cannot read, and one where the DSCP is
+    /// used.
+    #[inline(never)]
     fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
-        let fabric = self.role == Role::Fabric;
+        wire::parse(frame, &mut phv.headers).map_err(|_| DropReason::Runt)?;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-        if unreadable || (phv.headers.shim && (!fabric || self.header == TelemetryHeader::Dscp)) {
+        let takes_shims = self.role == Role::Fabric && self.header == TelemetryHeader::Shim;
+        if unreadable || (phv.headers.shim && !takes_shims) {
             return Err(DropReason::BadShim);
         }
         if phv.headers.shim {
@@ -85,11 +102,6 @@ impl Telemetry {
                 let epoch = wire::shim::nearest_epoch(running, phv.shim.epoch());
                 (phv.digest, phv.shim) = (phv.shim.digest(), phv.shim.with_epoch(epoch));
             }
-        }
-        if fabric && self.header == TelemetryHeader::Dscp {
-            let (class, bit) = wire::dscp::read(phv.headers.tos);
-            phv.shim = phv.shim.with_class(class).with_epoch(self.by_bit[usize::from(bit)]);
-            phv.headers.tos &= !wire::dscp::MASK;
         }
         Ok(())
     }

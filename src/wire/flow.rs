@@ -61,6 +61,14 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
     fn of(headers: &Headers) -> Self;
     fn bytes(self) -> Self::Bytes;
+    /// Whether the key has at most 16 bytes.
+    const NARROW: bool = Self::BITS <= u128::BITS;
+    /// The key's bytes as the last ones of a number, in network order; of a key that is not
+    /// [narrow](Self::NARROW), only some of them.
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.bytes().as_ref().iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
+    }
     /// The bits that both keys have.
     fn and(self, mask: Self) -> Self;
     /// The mask that leaves the first `prefix` bits of each address. A five-tuple is always whole.
@@ -87,13 +95,25 @@ fn v6(address: u128) -> Option<IpAddr> {
 }
 
 /// Ports and protocol in the low 40 bits.
+#[inline(always)]
 fn ports(headers: &Headers) -> u64 {
     u64::from(headers.sport) << 24 | u64::from(headers.dport) << 8 | u64::from(headers.proto)
 }
 
 /// IPv4 five-tuple: source, destination, ports, protocol in the low 104 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialOrd, Ord)]
+#[allow(clippy::derived_hash_with_manual_eq, reason = "equal numbers are equal")]
 pub struct Tuple4(pub u128);
+
+/// By halves, as a compiler writes and copies them: a load of both at once would wait for the stores of
+/// a cell that the packet before has written.
+impl PartialEq for Tuple4 {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        let differ = self.0 ^ other.0;
+        (differ as u64) | (differ >> 64) as u64 == 0
+    }
+}
 
 impl FlowKey for Tuple4 {
     const BITS: u32 = 104;
@@ -109,6 +129,11 @@ impl FlowKey for Tuple4 {
     fn bytes(self) -> [u8; 13] {
         let [_, _, _, bytes @ ..] = self.0.to_be_bytes();
         bytes
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0
     }
 
     #[inline(always)]
@@ -151,6 +176,11 @@ impl FlowKey for Pair4 {
     }
 
     #[inline(always)]
+    fn number(self) -> u128 {
+        self.0.into()
+    }
+
+    #[inline(always)]
     fn and(self, mask: Self) -> Self {
         Self(self.0 & mask.0)
     }
@@ -182,6 +212,11 @@ impl<const DST: bool> FlowKey for Addr4<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0.into()
     }
 
     #[inline(always)]
@@ -294,6 +329,11 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
     #[inline(always)]
     fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
+    }
+
+    #[inline(always)]
+    fn number(self) -> u128 {
+        self.0
     }
 
     #[inline(always)]

@@ -47,12 +47,29 @@ const PLAIN: usize = 2 + IPV4 + TRANSPORT;
 /// Fills `headers` from a frame. All fields are written.
 #[inline(always)]
 pub fn parse(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
+    *headers = Headers::of_plain();
+    if parse_plain(frame, headers) { Ok(()) } else { parse_any(frame, headers) }
+}
+
+impl Headers {
+    /// The headers that plain frames have in common; the other fields are zero.
+    #[inline(always)]
+    pub fn of_plain() -> Self {
+        common(MACS)
+    }
+}
+
+/// Fills the headers that plain frames do not have in common. Plain is the shape of nearly every
+/// frame: IPv4 without options behind the MAC addresses, TCP or UDP, no fragment. False, and nothing
+/// written, for a frame of another shape.
+#[inline(always)]
+pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
     match frame.first_chunk::<{ MACS + PLAIN }>() {
         Some(head) if is_plain(head, MACS) => {
-            *headers = parse_plain(head, MACS);
-            Ok(())
+            fill(head, MACS, headers);
+            true
         }
-        _ => parse_any(frame, headers),
+        _ => false,
     }
 }
 
@@ -69,22 +86,29 @@ fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
         & (usize::from(be16(head, at + 4)) >= IPV4 + TRANSPORT)
 }
 
+/// The headers that frames have in common where this shape begins with the EtherType at `at`.
 #[inline(always)]
-fn parse_plain<const N: usize>(head: &[u8; N], at: usize) -> Headers {
+fn common(at: usize) -> Headers {
     Headers {
         ethertype: ethertype::IPV4,
         net: Net::Ipv4,
-        tos: head[at + 3],
-        ttl: head[at + 10],
-        proto: head[at + 11],
-        src_ip: be32(head, at + 14).into(),
-        dst_ip: be32(head, at + 18).into(),
-        sport: be16(head, at + 22),
-        dport: be16(head, at + 24),
         l3: (at + 2) as u16,
         l4: (at + 2 + IPV4) as u16,
-        ..addresses(head)
+        ..Headers::default()
     }
+}
+
+/// The other headers. Fields that are side by side are read and written together, since a packet's
+/// way is bounded by its stores.
+#[inline(always)]
+fn fill<const N: usize>(head: &[u8; N], at: usize, headers: &mut Headers) {
+    [headers.dst, headers.src] = macs(head);
+    let [src, dst] = be64_halves(head, at + 14);
+    (headers.src_ip, headers.dst_ip) = (src.into(), dst.into());
+    let ports = be32(head, at + 22);
+    (headers.sport, headers.dport) = ((ports >> 16) as u16, ports as u16);
+    let (net, ttl) = (be32(head, at), be32(head, at + 8));
+    (headers.tos, headers.ttl, headers.proto) = (net as u8, (ttl >> 8) as u8, ttl as u8);
 }
 
 #[inline(never)]
@@ -94,7 +118,8 @@ fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
         && behind_shim(head).is_some()
         && is_plain(head, BEHIND_SHIM)
     {
-        *headers = Headers { shim: true, ..parse_plain(head, BEHIND_SHIM) };
+        *headers = Headers { shim: true, ..common(BEHIND_SHIM) };
+        fill(head, BEHIND_SHIM, headers);
         return Ok(());
     }
     *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
@@ -252,7 +277,8 @@ fn has(set: u64, proto: u8) -> bool {
 
 #[inline(always)]
 fn addresses<const N: usize>(head: &[u8; N]) -> Headers {
-    Headers { dst: mac(head, 0), src: mac(head, 6), ..Headers::default() }
+    let [dst, src] = macs(head);
+    Headers { dst, src, ..Headers::default() }
 }
 
 #[inline(always)]
@@ -271,11 +297,14 @@ fn upto(frame: &[u8], end: usize) -> &[u8] {
     frame.get(..end).unwrap_or(frame)
 }
 
+/// Destination and source, read as two words and so written.
 #[inline(always)]
-fn mac<const N: usize>(bytes: &[u8; N], at: usize) -> Mac {
-    let mut mac = Mac::default();
-    mac.0.copy_from_slice(&bytes[at..at + 6]);
-    mac
+fn macs<const N: usize>(bytes: &[u8; N]) -> [Mac; 2] {
+    let (mut low, mut high) = ([0; 8], [0; 4]);
+    low.copy_from_slice(&bytes[..8]);
+    high.copy_from_slice(&bytes[8..MACS]);
+    let ([a, b, c, d, e, f, g, h], [i, j, k, l]) = (low, high);
+    [Mac([a, b, c, d, e, f]), Mac([g, h, i, j, k, l])]
 }
 
 #[inline(always)]
@@ -288,6 +317,15 @@ fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_be_bytes(word)
+}
+
+/// Two words of 32 bits.
+#[inline(always)]
+fn be64_halves<const N: usize>(bytes: &[u8; N], at: usize) -> [u32; 2] {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    let word = u64::from_be_bytes(word);
+    [(word >> 32) as u32, word as u32]
 }
 
 #[inline(always)]

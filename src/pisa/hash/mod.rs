@@ -34,6 +34,8 @@ mod tests;
 
 use std::fmt;
 
+use super::cpu::Instructions;
+use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 pub use bank::{HashLanes, IndexBank};
@@ -72,15 +74,21 @@ enum Form {
 
 impl Crc {
     pub fn new(polynomial: Polynomial) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(clmul) = simd::Clmul::new(polynomial) {
-            return Self(Form::Clmul(clmul));
-        }
-        Self::portable(polynomial)
+        Self::limited(polynomial, Instructions::Avx512)
     }
 
     /// The same unit in the form that runs on every CPU, for comparison.
     pub fn portable(polynomial: Polynomial) -> Self {
+        Self::limited(polynomial, Instructions::Portable)
+    }
+
+    /// The same unit in the form for a CPU with no more than these instructions, for comparison.
+    pub fn limited(polynomial: Polynomial, limit: Instructions) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(clmul) = simd::Clmul::new(polynomial, limit) {
+            return Self(Form::Clmul(clmul));
+        }
+        _ = limit;
         Self(Form::Slices(table::Slices::new(polynomial)))
     }
 
@@ -90,6 +98,27 @@ impl Crc {
             #[cfg(target_arch = "x86_64")]
             Form::Clmul(clmul) => clmul.crc(key),
             Form::Slices(slices) => slices.crc(key),
+        }
+    }
+
+    /// The hashes of the keys at these places, of each the bits in `mask`, in place of slots. What it
+    /// leaves behind them is of no meaning.
+    #[inline(always)]
+    pub(super) fn hash_keys<K: FlowKey>(
+        &self,
+        places: &[u8],
+        key: impl Fn(usize) -> K,
+        mask: u32,
+        hashes: &mut [Slot; BATCH],
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW)
+            && clmul.crcs(K::BITS / 8, places, |place| key(place).number(), mask, hashes)
+        {
+            return;
+        }
+        for (hash, place) in hashes.iter_mut().zip(places) {
+            *hash = Slot(self.hash_key(key(usize::from(*place))) & mask);
         }
     }
 

@@ -25,6 +25,11 @@ impl Range {
         self.slots
     }
 
+    /// The bits of a hash that are the index, for a power of two.
+    pub const fn mask(self) -> Option<u32> {
+        if self.reciprocal == 0 { Some(self.slots - 1) } else { None }
+    }
+
     /// `h % slots`. The fraction h / slots is the low half of h · reciprocal; times slots it is the
     /// remainder (Lemire, Kaser, Kurz: Faster remainder by direct computation; exact for every
     /// 32-bit h and divisor).

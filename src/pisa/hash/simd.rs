@@ -10,6 +10,7 @@ use super::bitwise::advance;
 use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 use crate::pisa::cpu::{self, Instructions};
+use crate::pisa::{BATCH, Slot};
 
 /// One CRC by carry-less multiplication.
 ///
@@ -28,20 +29,25 @@ pub struct Clmul {
     reduce: [u64; 2],
     /// y^(−64), y^(−128), … mod P.
     fold: [u64; Self::WORDS - 1],
+    /// What the CPU has.
+    level: Instructions,
 }
+
+/// Reverses the bytes of each 64-bit word of a vector.
+const REVERSE: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 
 impl Clmul {
     const WORDS: usize = 8;
     /// Bytes taken at once.
     const BLOCK: usize = 8 * Self::WORDS;
 
-    pub fn new(polynomial: Polynomial) -> Option<Self> {
-        if !cpu::uses(Instructions::Clmul) {
-            return None;
-        }
+    /// With no more than these instructions.
+    pub fn new(polynomial: Polynomial, limit: Instructions) -> Option<Self> {
+        let levels = [Instructions::Avx512, Instructions::Avx2, Instructions::Clmul];
+        let level = levels.into_iter().find(|level| *level <= limit && cpu::uses(*level))?;
         let modulus = u64::from(polynomial.reflected()) << 1 | 1;
         let fold = std::array::from_fn(|i| u64::from(advance(polynomial, 1, 64 * (i as u32 + 1))));
-        Some(Self { reduce: [inverse(modulus), modulus], fold })
+        Some(Self { reduce: [inverse(modulus), modulus], fold, level })
     }
 
     #[inline(always)]
@@ -76,6 +82,90 @@ impl Clmul {
             sum = xor(sum, term);
         }
         self.reduce(sum)
+    }
+
+    /// The CRCs of the keys at these places, of each the bits in `mask`; of a few places behind them as
+    /// well. A key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and nothing
+    /// done, where the CPU has no more than [`Self::crc`] takes.
+    ///
+    /// Each key is loaded by itself: a wider load would wait for the stores of several.
+    #[inline(always)]
+    pub fn crcs(
+        &self,
+        bytes: u32,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) -> bool {
+        let init = u128::from(INIT) << (8 * bytes - u32::BITS);
+        match self.level {
+            // SAFETY: the CPU has the features, as the level says.
+            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, places, key, mask, crcs) },
+            // SAFETY: as above.
+            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, places, key, mask, crcs) },
+            _ => return false,
+        }
+        true
+    }
+
+    /// Of each number w₀ w₁: (w₀ / y⁶⁴ + w₁) reduced, four at a time.
+    #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
+    fn crcs_of_fours(
+        &self,
+        init: u128,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) {
+        /// The truth tables of a xor (b and c), and of (not (a xor b)) and c.
+        const XOR_AND: i32 = 0x78;
+        const XNOR_AND: i32 = 0x82;
+        let each = |number: u128| _mm512_broadcast_i32x4(halves(number));
+        let (reverse, init) = (_mm512_broadcast_i32x4(bytes_of(&REVERSE)), each(init));
+        let (fold, reduce) = (each(self.fold[0].into()), _mm512_broadcast_i32x4(pair(self.reduce[0], self.reduce[1])));
+        let (low, mask) = (each(u64::MAX.into()), _mm512_set1_epi32(mask as i32));
+        let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
+        let (fours, rest) = places.as_chunks::<4>();
+        let last: [u8; 4] = std::array::from_fn(|i| rest.get(i).or(rest.last()).copied().unwrap_or(0));
+        let last = (!rest.is_empty()).then_some(&last);
+        let (crcs, _) = crcs.as_chunks_mut::<4>();
+        for (four, crcs) in fours.iter().chain(last).zip(crcs) {
+            let [a, b, c, d] = four.map(|place| halves(key(usize::from(place))));
+            let keys = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            let keys = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(keys, c), d);
+            let words = _mm512_shuffle_epi8(_mm512_xor_si512(keys, init), reverse);
+            let product = _mm512_clmulepi64_epi128::<0x01>(words, fold);
+            let sum = _mm512_ternarylogic_epi64::<XOR_AND>(product, words, low);
+            let quotient = _mm512_clmulepi64_epi128::<0x00>(sum, reduce);
+            let multiple = _mm512_clmulepi64_epi128::<0x10>(quotient, reduce);
+            let register = _mm512_ternarylogic_epi64::<XNOR_AND>(sum, multiple, mask);
+            let packed = _mm512_castsi512_si128(_mm512_permutexvar_epi32(thirds, register));
+            // SAFETY: `crcs` is 16 writable bytes, for a `Slot` is its number; the store needs no
+            // alignment.
+            unsafe { _mm_storeu_si128(crcs.as_mut_ptr().cast(), packed) }
+        }
+    }
+
+    #[target_feature(enable = "avx2,pclmulqdq")]
+    fn crcs_one_by_one(
+        &self,
+        init: u128,
+        places: &[u8],
+        key: impl Fn(usize) -> u128,
+        mask: u32,
+        crcs: &mut [Slot; BATCH],
+    ) {
+        let (reverse, init) = (bytes_of(&REVERSE), halves(init));
+        let (fold, reduce) = (pair(self.fold[0], 0), pair(self.reduce[0], self.reduce[1]));
+        for (&place, crc) in places.iter().zip(crcs) {
+            let words = _mm_shuffle_epi8(xor(halves(key(usize::from(place))), init), reverse);
+            let sum = xor(_mm_clmulepi64_si128::<0x01>(words, fold), _mm_move_epi64(words));
+            let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
+            let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
+            *crc = Slot((third(xor(sum, multiple)) ^ XOROUT) & mask);
+        }
     }
 
     /// word / y^(64 places) mod P, not yet reduced.
@@ -138,6 +228,17 @@ fn inverse(modulus: u64) -> u64 {
 fn pair(low: u64, high: u64) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+#[inline(always)]
+fn halves(number: u128) -> __m128i {
+    pair(number as u64, (number >> 64) as u64)
+}
+
+/// As [`pair`], byte by byte.
+#[inline(always)]
+fn bytes_of(bytes: &[u8; 16]) -> __m128i {
+    pair(word(bytes, 0, 8), word(bytes, 8, 8))
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Crc, Polynomial, Range};
-use crate::pisa::Slot;
+use crate::pisa::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 /// From a key to a slot.
@@ -21,6 +21,19 @@ impl SlotHash {
     #[inline(always)]
     pub fn slot<K: FlowKey>(&self, key: K) -> Slot {
         Slot(self.range.index(self.crc.hash_key(key)))
+    }
+
+    /// The slots of the keys at these places, in order. What it leaves behind them is of no meaning.
+    #[inline(always)]
+    pub fn slots<K: FlowKey>(&self, places: &[u8], key: impl Fn(usize) -> K, slots: &mut [Slot; BATCH]) {
+        let mask = self.range.mask();
+        self.crc.hash_keys(places, key, mask.unwrap_or(u32::MAX), slots);
+        if mask.is_none() {
+            let range = self.range;
+            for (slot, _) in slots.iter_mut().zip(places) {
+                slot.0 = range.index(slot.0);
+            }
+        }
     }
 
     /// Bits that name a slot.

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
+use clap::ValueEnum;
 use proptest::prelude::*;
 
 use super::*;
+use crate::pisa::BATCH;
+use crate::wire::{Addr4, Addr6, Headers, Pair4, Pair6, Tuple4, Tuple6};
 
 fn hash(polynomial: Polynomial, bytes: &[u8]) -> u32 {
     bitwise::crc(polynomial, INIT, XOROUT, bytes)
@@ -48,8 +51,51 @@ impl Banks {
     }
 }
 
+/// Keys of flows through every form of [`Crc::hash_keys`].
+fn together<K: FlowKey>(polynomial: Polynomial, headers: &[Headers]) {
+    let keys: Vec<K> = headers.iter().map(K::of).collect();
+    let hashes: Vec<_> = keys.iter().map(|key| hash(polynomial, key.bytes().as_ref())).collect();
+    // From behind, so that a key's place is not its number.
+    let places: Vec<u8> = (0..keys.len() as u8).rev().collect();
+    // What is in it from the stage before is of no meaning.
+    let mut got = [Slot(7); BATCH];
+    for limit in Instructions::value_variants() {
+        for mask in [u32::MAX, 0xfff, 0] {
+            Crc::limited(polynomial, *limit).hash_keys(&places, |place| keys[place], mask, &mut got);
+            let expected: Vec<_> = hashes.iter().rev().map(|hash| Slot(hash & mask)).collect();
+            assert_eq!(got[..keys.len()], expected, "{limit:?}, {} bits", K::BITS);
+        }
+    }
+}
+
+fn headers() -> impl Strategy<Value = Headers> {
+    let fields = (any::<u128>(), any::<u128>(), any::<u16>(), any::<u16>(), any::<u8>());
+    fields.prop_map(|(src_ip, dst_ip, sport, dport, proto)| Headers {
+        src_ip,
+        dst_ip,
+        sport,
+        dport,
+        proto,
+        ..Headers::default()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn hashes_of_several_keys_are_those_of_each(
+        p in polynomial(),
+        headers in prop::collection::vec(headers(), 0..=BATCH),
+    ) {
+        together::<Tuple4>(p, &headers);
+        together::<Pair4>(p, &headers);
+        together::<Addr4<false>>(p, &headers);
+        together::<Addr4<true>>(p, &headers);
+        together::<Tuple6>(p, &headers);
+        together::<Pair6>(p, &headers);
+        together::<Addr6<false>>(p, &headers);
+    }
 
     #[test]
     fn single_forms_equal_the_bitwise_crc(p in polynomial(), bytes in prop::collection::vec(any::<u8>(), 200)) {

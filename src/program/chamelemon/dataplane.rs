@@ -18,6 +18,14 @@ pub const MAX_ROWS: usize = 5;
 /// [`MAX_ROWS`] and some, so that a row's number needs no comparison.
 const ROWS: usize = MAX_ROWS.next_power_of_two();
 
+/// Lanes of a packet's index hashes. Those of the classifier's arrays stand behind the rows.
+pub mod lane {
+    pub const FINGERPRINT: usize = 1;
+    pub const SAMPLE: usize = 2;
+    /// That of the encoders' first row; the others follow.
+    pub const ROW: usize = 3;
+}
+
 /// What the first switch took a packet for, and the two bits that tell the last switch of it.
 pub mod class {
     /// Not encoded: not measured, or a light-loss candidate that is not sampled.
@@ -64,17 +72,11 @@ impl Meta {
         self.estimate = u32::MAX;
     }
 
-    /// Goes on when the index hashes are there. The fingerprint has this lane.
+    /// Goes on when the index hashes are there.
     #[inline(always)]
-    pub fn sign(&mut self, lane: u8) {
-        self.inverses[FRAGMENTS - 1] |= fingerprint(self.base(lane.into()));
+    pub fn sign(&mut self) {
+        self.inverses[FRAGMENTS - 1] |= fingerprint(self.bases[lane::FINGERPRINT]);
         self.inverses = self.inverses.map(|fragment| P - fragment);
-    }
-
-    /// A lane of the hash units. Only four bits of a lane's number count.
-    #[inline(always)]
-    fn base(&self, lane: usize) -> u32 {
-        self.bases[lane & (LANES - 1)]
     }
 }
 
@@ -131,7 +133,8 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        Slot(self.range.slot(phv.base(self.lane.into())))
+        // Only four bits of a lane's number count.
+        Slot(self.range.slot(phv.bases[usize::from(self.lane) & (LANES - 1)]))
     }
 
     #[inline(always)]
@@ -171,6 +174,7 @@ pub struct Row(pub u8);
 impl GroupSalu<COUNTERS> for Row {
     type Phv = Meta;
     type Cell = u32;
+    const UNIFORM: bool = true;
 
     #[inline(always)]
     fn enabled(&self, phv: &Meta) -> bool {
@@ -234,17 +238,13 @@ impl Entry {
         }
     }
 
-    /// Finds the packet's bucket in each row. The hash of the first row has this lane.
+    /// Finds the packet's bucket in each row.
     #[inline(always)]
-    pub fn locate(&self, meta: &mut Meta, row_lane: u8) {
+    pub fn locate(&self, meta: &mut Meta) {
         meta.encoded = self.rows > 0;
-        let Some((bases, rest)) = meta.bases.get(usize::from(row_lane)..).and_then(|bases| bases.split_first_chunk())
-        else {
-            return;
-        };
-        let slots = self.ranges.slots(bases);
-        if let (Some(last), Some(&base)) = (&self.last, rest.first()) {
-            meta.buckets[TOGETHER] = last.bucket(base);
+        let slots = self.ranges.slots(&std::array::from_fn(|row| meta.bases[lane::ROW + row]));
+        if let Some(last) = &self.last {
+            meta.buckets[TOGETHER] = last.bucket(meta.bases[lane::ROW + TOGETHER]);
         }
         for (bucket, (slot, offset)) in meta.buckets.iter_mut().zip(slots.into_iter().zip(self.offsets)) {
             *bucket = slot.wrapping_add(offset);
@@ -265,10 +265,6 @@ pub struct ClassTable {
     pub hl_threshold: u32,
     pub sample: u32,
     pub sample_seed: u16,
-    /// The hash lane that samples.
-    pub sample_lane: u8,
-    /// The hash lane of the first row; the others follow.
-    pub row_lane: u8,
     /// The parts by class.
     pub parts: [Entry; 4],
     /// What a packet of each class carries on: none where no part counts it when it leaves.
@@ -291,11 +287,11 @@ impl ClassTable {
     /// From the flow's size to the class that the packet carries on, and its buckets.
     #[inline(always)]
     pub fn classify(&self, meta: &mut Meta) -> u8 {
-        let sampled = samples(meta.base(self.sample_lane.into()), self.sample, self.sample_seed);
+        let sampled = samples(meta.bases[lane::SAMPLE], self.sample, self.sample_seed);
         let light = select_unpredictable(sampled, class::LL, class::NONE);
         let below = select_unpredictable(meta.estimate >= self.hl_threshold, class::HL, light);
         let candidate = select_unpredictable(meta.estimate >= self.hh_threshold, class::HH, below);
-        self.parts[usize::from(candidate & 3)].locate(meta, self.row_lane);
+        self.parts[usize::from(candidate & 3)].locate(meta);
         self.carried[usize::from(candidate & 3)]
     }
 }

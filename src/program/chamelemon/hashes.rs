@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::dataplane::{MAX_LEVELS, MAX_ROWS};
+use super::dataplane::{MAX_LEVELS, MAX_ROWS, lane};
 use super::id::{FlowId, KEY, Naming};
 use crate::pisa::hash::{HashFamily, IndexBank, IndexHashes, IndexKey, Polynomial};
 
@@ -25,7 +25,7 @@ pub struct Hashes {
     levels: usize,
     rows: usize,
     shared: Polynomial,
-    /// Of the index hashes, in their order.
+    /// Of the index hashes, in the order of their lanes.
     own: Vec<Polynomial>,
     index: IndexHashes,
     naming: Naming,
@@ -38,7 +38,7 @@ impl Hashes {
     pub fn new(family: &HashFamily, levels: usize, rows: usize) -> Self {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
         let names = |label, arrays| (0..arrays as u32).map(move |index| (label, index));
-        let names = names(TOWER, levels).chain(names(ROWS, rows)).chain([(FINGERPRINT, 0), (SAMPLE, 0)]);
+        let names = [(FINGERPRINT, 0), (SAMPLE, 0)].into_iter().chain(names(ROWS, rows)).chain(names(TOWER, levels));
         let own: Vec<_> = names.map(|(label, index)| family.derive(label, index)).collect();
         let shared = family.derive(SHARED, 0);
         let (index, naming) = (IndexHashes::new(shared, &own), Naming::new(family));
@@ -61,41 +61,36 @@ impl Hashes {
 
     /// The index hash for classifier array `level`.
     pub fn tower(&self, level: usize, key: &Key) -> u32 {
-        self.index.hash(level, key)
+        self.lane(lane::ROW + self.rows + level, key)
     }
 
     /// The index hash for encoder row `row`.
     #[inline(always)]
     pub fn row(&self, row: usize, key: &Key) -> u32 {
-        self.index.hash(self.levels + row, key)
+        self.lane(lane::ROW + row, key)
     }
 
     /// The hash whose high bits are the fingerprint.
     #[inline(always)]
     pub fn fingerprint(&self, key: &Key) -> u32 {
-        self.index.hash(self.levels + self.rows, key)
+        self.lane(lane::FINGERPRINT, key)
     }
 
     pub fn sample(&self, id: FlowId) -> u32 {
-        self.index.hash(self.levels + self.rows + 1, &self.key(id))
+        self.lane(lane::SAMPLE, &self.key(id))
     }
 
-    /// All of it at once, in the lanes that [`Lanes`] names.
-    pub fn bank(&self) -> (IndexBank, Lanes) {
-        let row = 1 + self.levels as u8;
-        let fingerprint = row + self.rows as u8;
-        (IndexBank::new(self.shared, &self.own), Lanes { tower: 1, row, fingerprint, sample: fingerprint + 1 })
+    #[inline(always)]
+    fn lane(&self, lane: usize, key: &Key) -> u32 {
+        // Lane 0 has what all share.
+        self.index.hash(lane - 1, key)
     }
-}
 
-/// Lanes of the bank of hash units: classifier array i has lane `tower + i`, row i of the encoders
-/// lane `row + i`.
-#[derive(Clone, Copy, Debug)]
-pub struct Lanes {
-    pub tower: u8,
-    pub row: u8,
-    pub fingerprint: u8,
-    pub sample: u8,
+    /// All of it at once, in their [lanes](lane), and the lane of the first classifier array; the
+    /// others follow.
+    pub fn bank(&self) -> (IndexBank, u8) {
+        (IndexBank::new(self.shared, &self.own), (lane::ROW + self.rows) as u8)
+    }
 }
 
 /// Sketches fit each other when their hash units are of one deployment.

@@ -37,6 +37,12 @@ impl FlowId {
         Self([(tuple >> 72) as u32, (tuple >> 40) as u32, (tuple >> 8) as u32, u32::from(tuple as u8)])
     }
 
+    /// The ID of an IPv4 packet.
+    #[inline(always)]
+    pub fn of_ipv4(headers: &Headers) -> Self {
+        Self([headers.src_ip as u32, headers.dst_ip as u32, of_ports(headers), headers.proto.into()])
+    }
+
     fn tuple(self) -> Tuple4 {
         let [source, destination, ports, proto] = self.0.map(u128::from);
         Tuple4(source << 72 | destination << 40 | ports << 8 | proto)
@@ -137,9 +143,7 @@ impl Naming {
     #[inline(always)]
     pub fn id(&self, headers: &Headers) -> Option<FlowId> {
         match headers.net {
-            Net::Ipv4 => {
-                Some(FlowId([headers.src_ip as u32, headers.dst_ip as u32, of_ports(headers), headers.proto.into()]))
-            }
+            Net::Ipv4 => Some(FlowId::of_ipv4(headers)),
             Net::Ipv6 => Some(self.digest(Tuple6::of(headers))),
             Net::Other => None,
         }

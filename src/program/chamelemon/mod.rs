@@ -88,7 +88,7 @@ pub use answers::{flows_of_network, flows_of_switch, losses};
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
 pub use collector::{Analysis, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
-pub use hashes::{Hashes, Lanes};
+pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use runtime::{Partition, Runtime, Shape};
 pub use tables::ChameleMonDataplane;

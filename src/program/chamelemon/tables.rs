@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::bank::{ChameleMonBank, Counters, of_width};
 use super::dataplane::{COUNTERS, ClassTable, Counter, Entry, Meta, Row, Tower, class};
-use super::hashes::{Hashes, Lanes};
+use super::hashes::Hashes;
 use super::id::{FlowId, KEY};
 use super::runtime::{Runtime, Shape, counter_range};
 use super::{Config, Schedule, Width};
@@ -14,10 +14,10 @@ use crate::pisa::hash::{HashFamily, HighRange, IndexBank};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
-    Repeat, Stage, StageUse,
+    Repeat, Slot, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
-use crate::wire::{Net, shim};
+use crate::wire::{Net, Shim, shim};
 
 /// No epoch: no packet carries it.
 const CLOSED: u32 = u32::MAX;
@@ -75,8 +75,8 @@ impl Pipeline<Meta> for TowerStage {
     }
 
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [Meta], members: &mut Members) {
-        of_width!(self, stage => stage.batch(phvs, members));
+    fn batch(&mut self, phvs: &mut [Meta], members: &mut Members, slots: &mut [Slot; BATCH]) {
+        of_width!(self, stage => stage.batch(phvs, members, slots));
     }
 
     fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
@@ -107,15 +107,13 @@ fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
 }
 
 /// The tables behind the classifier, by the parameters of an epoch.
-fn class_table(runtime: &Runtime, shape: &Shape, lanes: Lanes) -> ClassTable {
+fn class_table(runtime: &Runtime, shape: &Shape) -> ClassTable {
     let parts = runtime.upstream(shape);
     ClassTable {
         hh_threshold: runtime.hh_threshold,
         hl_threshold: runtime.hl_threshold,
         sample: runtime.sample,
         sample_seed: runtime.sample_seed,
-        sample_lane: lanes.sample,
-        row_lane: lanes.row,
         carried: ClassTable::carried(&parts),
         parts: parts.each_ref().map(Entry::new),
     }
@@ -138,6 +136,17 @@ struct Batch {
 /// No place.
 const NOWHERE: u8 = u8::MAX;
 
+/// The places of a batch of which all packets are measured.
+const IN_ORDER: [u8; BATCH] = {
+    let mut places = [0; BATCH];
+    let mut at = 0;
+    while at < BATCH {
+        places[at] = at as u8;
+        at += 1;
+    }
+    places
+};
+
 impl Batch {
     fn metas(&mut self) -> &mut [Meta] {
         &mut self.metas[..self.len]
@@ -148,15 +157,16 @@ impl Batch {
 struct Hashing {
     hashes: Arc<Hashes>,
     bank: IndexBank,
-    lanes: Lanes,
+    /// The lane of the first classifier array.
+    tower_lane: u8,
     batch: Box<Batch>,
 }
 
 impl Hashing {
     fn new(hashes: Arc<Hashes>) -> Self {
-        let (bank, lanes) = hashes.bank();
+        let (bank, tower_lane) = hashes.bank();
         let (ids, metas, places) = ([FlowId::default(); BATCH], [Meta::default(); BATCH], [0; BATCH]);
-        Self { hashes, bank, lanes, batch: Box::new(Batch { len: 0, ids, metas, places }) }
+        Self { hashes, bank, tower_lane, batch: Box::new(Batch { len: 0, ids, metas, places }) }
     }
 
     /// Begins a batch of the packets for which `wanted` holds.
@@ -165,18 +175,27 @@ impl Hashing {
         let Batch { len, ids, metas, places } = &mut *self.batch;
         let mut keys = [[0; KEY]; BATCH];
         let mut next = 0;
-        let naming = self.hashes.naming();
-        for (i, phv) in phvs.iter().take(BATCH).enumerate() {
-            if !wanted(phv) {
-                continue;
+        if phvs.iter().fold(true, |all, phv| all & wanted(phv) & (phv.headers.net == Net::Ipv4)) {
+            let rooms = ids.iter_mut().zip(keys.iter_mut().zip(metas.iter_mut()));
+            for (phv, (id, (key, meta))) in phvs.iter().zip(rooms) {
+                // Not read back from where it is written to, which would wait for the stores of its words.
+                let own = FlowId::of_ipv4(&phv.headers);
+                (*id, *key) = (own, own.bytes());
+                meta.begin(own);
             }
-            let Some(id) = naming.id(&phv.headers) else { continue };
-            if next >= BATCH {
-                break;
+            *places = IN_ORDER;
+            next = phvs.len().min(BATCH);
+        } else {
+            let naming = self.hashes.naming();
+            for (i, phv) in phvs.iter().take(BATCH).enumerate().filter(|(_, phv)| wanted(phv)) {
+                let Some(id) = naming.id(&phv.headers) else { continue };
+                if next >= BATCH {
+                    break;
+                }
+                (ids[next], keys[next], places[next]) = (id, id.bytes(), i as u8);
+                metas[next].begin(id);
+                next += 1;
             }
-            (ids[next], keys[next], places[next]) = (id, id.bytes(), i as u8);
-            metas[next].begin(id);
-            next += 1;
         }
         *len = next;
         let metas = &mut metas[..next];
@@ -184,7 +203,7 @@ impl Hashing {
             self.bank.hash_burst(&keys[..next], metas);
         }
         for meta in metas {
-            meta.sign(self.lanes.fingerprint);
+            meta.sign();
         }
     }
 
@@ -230,14 +249,24 @@ impl Hashing {
     }
 }
 
-/// Classifies a packet. A function: the compiler does not inline a closure that has two callers, and
-/// the loops would call code without AVX2.
+/// Classifies a packet. A function: the compiler does not inline a closure that has several callers,
+/// and the loops would call code without AVX2.
 #[inline(always)]
-fn mark(gate: &ClassTable, meta: &mut Meta, phv: Option<&mut Phv>) {
-    let class = gate.classify(meta);
-    if let Some(phv) = phv {
-        phv.shim = phv.shim.with_class(class);
-    }
+fn mark(gate: &ClassTable, meta: &mut Meta, phv: &mut Phv) {
+    phv.shim = phv.shim.with_class(gate.classify(meta));
+}
+
+/// What packets that leave match, by epoch bit and class.
+type Parts = [[Entry; 4]; 2];
+
+/// Finds the buckets of a packet that leaves, and returns whether it is encoded there.
+#[inline(always)]
+fn locate(parts: &Parts, open: [u32; 2], meta: &mut Meta, shim: Shim) -> bool {
+    let epoch = shim.epoch();
+    let half = (epoch & 1) as usize;
+    parts[half][usize::from(shim.class() & 3)].locate(meta);
+    meta.encoded &= open[half] == epoch;
+    meta.encoded
 }
 
 /// ChameleMon in one switch.
@@ -250,7 +279,7 @@ pub struct ChameleMonDataplane {
     gate: ClassTable,
     /// What packets that leave match, by epoch bit and class, and the epoch that is counted there,
     /// as packets carry it.
-    downstream_parts: [[Entry; 4]; 2],
+    downstream_parts: Parts,
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
     /// with.
@@ -276,16 +305,16 @@ impl ChameleMonDataplane {
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let hashing = Hashing::new(hashes);
-        let lanes = hashing.lanes;
+        let tower_lane = hashing.tower_lane;
         Ok(Self {
             shape,
             hashing,
             tower: Repeat(
-                (lanes.tower..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect(),
+                (tower_lane..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect(),
             ),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
-            gate: class_table(&runtime, &shape, lanes),
+            gate: class_table(&runtime, &shape),
             downstream_parts: [false, true].map(|bit| entries(&runtime, &shape, bit)),
             runtimes: [runtime; 2],
             bit: false,
@@ -333,14 +362,24 @@ impl ChameleMonDataplane {
             BatchOrder::PacketMajor => {
                 for (meta, &mut place) in metas.iter_mut().zip(places) {
                     tower.packet(meta);
-                    mark(&gate, meta, phvs.get_mut(usize::from(place)));
+                    if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                        mark(&gate, meta, phv);
+                    }
                     upstream.packet(meta);
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => {
                 tower.run(metas, order);
-                for (meta, &place) in metas.iter_mut().zip(&places[..]) {
-                    mark(&gate, meta, phvs.get_mut(usize::from(place)));
+                if metas.len() == phvs.len() {
+                    for (meta, phv) in metas.iter_mut().zip(phvs) {
+                        mark(&gate, meta, phv);
+                    }
+                } else {
+                    for (meta, &place) in metas.iter_mut().zip(&places[..]) {
+                        if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                            mark(&gate, meta, phv);
+                        }
+                    }
                 }
                 upstream.run(metas, order);
             }
@@ -372,24 +411,25 @@ impl ChameleMonDataplane {
         let wanted = |phv: &Phv| {
             (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
         };
-        if !self.hashing.are_in_place(phvs, wanted) {
+        let in_place = self.hashing.are_in_place(phvs, wanted);
+        if !in_place {
             self.hashing.take_again(phvs, wanted);
         }
-        let row_lane = self.hashing.lanes.row;
         let (parts, open) = (&self.downstream_parts, self.open);
         let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
         let len = (*len).min(BATCH);
         let mut counted = true;
-        for (meta, &place) in metas[..len].iter_mut().zip(&places[..len]) {
-            let Some(phv) = phvs.get(usize::from(place)) else {
-                meta.encoded = false;
-                continue;
-            };
-            let epoch = phv.shim.epoch();
-            let half = (epoch & 1) as usize;
-            parts[half][usize::from(phv.shim.class() & 3)].locate(meta, row_lane);
-            meta.encoded &= open[half] == epoch;
-            counted &= meta.encoded;
+        if in_place {
+            for (meta, phv) in metas[..len].iter_mut().zip(phvs) {
+                counted &= locate(parts, open, meta, phv.shim);
+            }
+        } else {
+            for (meta, &place) in metas[..len].iter_mut().zip(&places[..len]) {
+                match phvs.get(usize::from(place)) {
+                    Some(phv) => counted &= locate(parts, open, meta, phv.shim),
+                    None => meta.encoded = false,
+                }
+            }
         }
         if !counted {
             self.count_strays(phvs);
@@ -475,7 +515,7 @@ impl Dataplane for ChameleMonDataplane {
             // Registers that run on keep the parameters that they were filled with.
             self.set_downstream_parts(epoch, before);
         }
-        self.gate = class_table(self.runtime(), &self.shape, self.hashing.lanes);
+        self.gate = class_table(self.runtime(), &self.shape);
     }
 
     fn spare(&self) -> Box<dyn Bank> {

@@ -1,32 +1,29 @@
 //! HashPipe's stateful ALUs: Algorithm 3 of the paper, one stage each.
 
-use std::hint::select_unpredictable;
-
 use crate::pisa::hash::SlotHash;
-use crate::pisa::{Salu, Slot, Word};
+use crate::pisa::{BATCH, Salu, Slot, Word};
 use crate::wire::FlowKey;
 
 /// A cell: a flow's key and its count. A count of 0 is an empty slot.
 pub type Cell<K> = (K, u32);
 
-/// The PHV as HashPipe sees it: the packet's own key, and the pair that it carries from stage to
-/// stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Carry<K> {
+/// The PHV as HashPipe sees it: the pair that a packet carries from stage to stage, and its own key
+/// `OWN` times, which is once where stages past the first look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carry<K, const OWN: usize> {
     /// The packet's own key.
-    pub own: K,
-    /// 1 when packets are counted, the length on the wire when bytes are.
-    pub weight: u32,
-    /// The carried key, and its count. A count of 0 ends the processing.
+    pub own: [K; OWN],
+    /// The carried key, and its count. A count of 0 ends the processing. At first they are the packet's
+    /// own: 1 when packets are counted, the length on the wire when bytes are.
     pub key: K,
     pub count: u32,
     /// What the stages have counted so far for the packet's own flow.
     pub estimate: u32,
 }
 
-/// Stage 1: always inserts the packet's own key (Algorithm 3, lines 1–17). For `SUM` see [`Merge`].
+/// Stage 1: always inserts the packet's own key (Algorithm 3, lines 1–17). For `OWN` see [`Merge`].
 #[derive(Clone, Copy, Debug)]
-pub struct Insert<const SUM: bool> {
+pub struct Insert<const OWN: usize> {
     pub hash: SlotHash,
 }
 
@@ -62,34 +59,41 @@ impl<S, K> For<S, K> {
     }
 }
 
-impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
-    type Phv = Carry<K>;
+impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
+    type Phv = Carry<K, OWN>;
     type Cell = Cell<K>;
     type Out = Evicted<K>;
     const OUTPUTS: u32 = 3;
     const DECIDES: bool = true;
 
+    const UNTIL_END: bool = true;
+
     #[inline(always)]
-    fn slot(&self, phv: &Carry<K>) -> Slot {
-        self.0.hash.slot(phv.own)
+    fn slot(&self, phv: &Carry<K, OWN>) -> Slot {
+        self.0.hash.slot(phv.key)
     }
 
     #[inline(always)]
-    fn ended(phv: &Carry<K>) -> bool {
-        !SUM && phv.count == 0
+    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), |phv| phv.key), slots);
     }
 
     #[inline(always)]
-    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
-        // The packet's key is in the cell in any case, with what was counted of it. No branch: whether
-        // it was there is not to be predicted.
-        let same = key == phv.own;
-        let sum = select_unpredictable(same, count, 0).saturating_add(phv.weight);
-        ((phv.own, sum), Evicted { key, count: select_unpredictable(same, 0, count), estimate: sum })
+    fn ended(phv: &Carry<K, OWN>) -> bool {
+        OWN == 0 && phv.count == 0
     }
 
     #[inline(always)]
-    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K>) {
+    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K, OWN>) -> (Cell<K>, Evicted<K>) {
+        // The packet's key is in the cell in any case, with what was counted of it. By arithmetic:
+        // whether it was there is not to be predicted, and a compiler makes a branch of a choice.
+        let same = u32::from(key == phv.key).wrapping_neg();
+        let sum = (count & same).saturating_add(phv.count);
+        ((phv.key, sum), Evicted { key, count: count & !same, estimate: sum })
+    }
+
+    #[inline(always)]
+    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K, OWN>) {
         phv.key = out.key;
         phv.count = out.count;
         phv.estimate = out.estimate;
@@ -104,40 +108,58 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Insert<SUM>, K> {
 /// empty slot needs no case of its own, since 0 is less than any carried count and a carried count
 /// of 0 ends.
 ///
-/// With `SUM`, a packet that carries nothing any more uses its one access to read its own key's
+/// With its own key, a packet that carries nothing any more uses its one access to read its own key's
 /// count, so that the estimate is the sum over the stages that remained free (§3.4: "summing all
 /// the matching flow counters").
 #[derive(Clone, Copy, Debug)]
-pub struct Merge<const SUM: bool> {
+pub struct Merge<const OWN: usize> {
     pub hash: SlotHash,
 }
 
-impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
-    type Phv = Carry<K>;
+impl<K: FlowKey, const OWN: usize> For<Merge<OWN>, K> {
+    /// The key whose slot a packet accesses.
+    #[inline(always)]
+    fn looked_for(phv: &Carry<K, OWN>) -> K {
+        match phv.own.first() {
+            Some(own) if phv.count == 0 => *own,
+            _ => phv.key,
+        }
+    }
+}
+
+impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
+    type Phv = Carry<K, OWN>;
     type Cell = Cell<K>;
     type Out = Evicted<K>;
-    const OUTPUTS: u32 = if SUM { 4 } else { 3 };
+    const OUTPUTS: u32 = if OWN > 0 { 4 } else { 3 };
     const DECIDES: bool = true;
 
     #[inline(always)]
-    fn enabled(&self, phv: &Carry<K>) -> bool {
-        SUM || phv.count > 0
+    fn enabled(&self, phv: &Carry<K, OWN>) -> bool {
+        OWN > 0 || phv.count > 0
+    }
+
+    const UNTIL_END: bool = true;
+
+    #[inline(always)]
+    fn slot(&self, phv: &Carry<K, OWN>) -> Slot {
+        self.0.hash.slot(Self::looked_for(phv))
     }
 
     #[inline(always)]
-    fn slot(&self, phv: &Carry<K>) -> Slot {
-        self.0.hash.slot(if SUM && phv.count == 0 { phv.own } else { phv.key })
+    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), Self::looked_for), slots);
     }
 
     #[inline(always)]
-    fn ended(phv: &Carry<K>) -> bool {
-        !SUM && phv.count == 0
+    fn ended(phv: &Carry<K, OWN>) -> bool {
+        OWN == 0 && phv.count == 0
     }
 
     #[inline(always)]
-    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K>) -> (Cell<K>, Evicted<K>) {
-        if SUM && phv.count == 0 {
-            let estimate = if key == phv.own { count } else { 0 };
+    fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K, OWN>) -> (Cell<K>, Evicted<K>) {
+        if OWN > 0 && phv.count == 0 {
+            let estimate = if phv.own.first() == Some(&key) { count } else { 0 };
             return ((key, count), Evicted { key: phv.key, count: 0, estimate });
         }
         if key == phv.key {
@@ -150,10 +172,10 @@ impl<K: FlowKey + Word, const SUM: bool> Salu for For<Merge<SUM>, K> {
     }
 
     #[inline(always)]
-    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K>) {
+    fn commit(&self, out: Evicted<K>, phv: &mut Carry<K, OWN>) {
         phv.key = out.key;
         phv.count = out.count;
-        if SUM {
+        if OWN > 0 {
             phv.estimate = phv.estimate.saturating_add(out.estimate);
         }
     }

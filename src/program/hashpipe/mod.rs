@@ -212,8 +212,8 @@ impl Program for HashPipe {
         config.validate()?;
         fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
             match config.estimate {
-                Estimate::First => Box::new(HashPipeDataplane::<A, B, false>::new(config, hashes)),
-                Estimate::Sum => Box::new(HashPipeDataplane::<A, B, true>::new(config, hashes)),
+                Estimate::First => Box::new(HashPipeDataplane::<A, B, 0>::new(config, hashes)),
+                Estimate::Sum => Box::new(HashPipeDataplane::<A, B, 1>::new(config, hashes)),
             }
         }
         Ok(match config.key {

@@ -4,8 +4,6 @@
 use std::any::Any;
 use std::num::NonZeroU32;
 
-use arrayvec::ArrayVec;
-
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Scope, Unit};
@@ -14,16 +12,15 @@ use crate::pisa::{Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Re
 use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
 
-type Stages<K, const SUM: bool> = Then<Stage<Array<For<Insert<SUM>, K>>>, Repeat<Stage<Array<For<Merge<SUM>, K>>>>>;
+type Stages<K, const OWN: usize> = Then<Stage<Array<For<Insert<OWN>, K>>>, Repeat<Stage<Array<For<Merge<OWN>, K>>>>>;
 
 /// The tables of one address family.
-struct Family<K: FlowKey + Word, const SUM: bool> {
-    stages: Option<Stages<K, SUM>>,
+struct Family<K: FlowKey + Word, const OWN: usize> {
+    stages: Option<Stages<K, OWN>>,
     mask: K,
+    /// Room for a batch.
+    carries: Box<[Carry<K, OWN>; BATCH]>,
 }
-
-/// Bytes of IPv4 tables up to which packet by packet takes less time: a second-level cache.
-const SMALL: u64 = 1 << 20;
 
 /// What is counted: the unit, and of which packets.
 type What = (Unit, Scope);
@@ -31,16 +28,17 @@ type What = (Unit, Scope);
 /// Whether a packet is counted among those of its address family.
 #[inline(always)]
 fn counts<K: FlowKey>(phv: &Phv, (_, scope): What) -> bool {
-    phv.headers.net == K::NET && (phv.enters || scope == Scope::Switch)
+    (phv.headers.net == K::NET) & (phv.enters || scope == Scope::Switch)
 }
 
 #[inline(always)]
-fn carry<K: FlowKey>(phv: &Phv, mask: K, (unit, _): What) -> Carry<K> {
+fn carry<K: FlowKey, const OWN: usize>(phv: &Phv, mask: K, (unit, _): What) -> Carry<K, OWN> {
     let weight = match unit {
         Unit::Packets => 1,
         Unit::Bytes => phv.wire_bytes,
     };
-    Carry { own: K::of(&phv.headers).and(mask), weight, ..Carry::default() }
+    let key = K::of(&phv.headers).and(mask);
+    Carry { own: [key; OWN], key, count: weight, estimate: 0 }
 }
 
 /// Names the arrays in budgets and traces.
@@ -59,7 +57,7 @@ pub fn label(net: Net) -> &'static str {
     }
 }
 
-impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
+impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     fn new(config: &Config, slots: u32, prefix: u8, hashes: &HashFamily) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
             let hash = |stage: u32| SlotHash::new(hashes.derive(label(K::NET), stage), n);
@@ -69,7 +67,8 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
             let later = |stage| Stage(Array::planned(name, For::new(Merge { hash: hash(stage) }), slots).hashed(bits));
             Then(first, Repeat((1..config.stages).map(later).collect()))
         });
-        Self { stages, mask: K::mask(prefix) }
+        let none = Carry { own: [K::default(); OWN], key: K::default(), count: 0, estimate: 0 };
+        Self { stages, mask: K::mask(prefix), carries: Box::new([none; BATCH]) }
     }
 
     /// Packet by packet.
@@ -90,21 +89,32 @@ impl<K: FlowKey + Word, const SUM: bool> Family<K, SUM> {
         phv.flow_estimate = carry.estimate;
     }
 
-    /// Stage by stage.
+    /// Stage by stage; at most [`BATCH`] packets.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Phv], what: What) {
-        let Some(stages) = &mut self.stages else { return };
-        let mut carries = ArrayVec::<Carry<K>, BATCH>::new();
-        let mut members = ArrayVec::<u8, BATCH>::new();
-        for (i, phv) in (0u8..).zip(phvs.iter()).filter(|(_, phv)| counts::<K>(phv, what)) {
-            // There is room: a batch has at most BATCH packets.
-            let _ = (carries.try_push(carry(phv, self.mask, what)), members.try_push(i));
+        let Self { stages: Some(stages), mask, carries } = self else { return };
+        let mut len = 0;
+        for (room, phv) in carries.iter_mut().zip(phvs.iter().filter(|phv| counts::<K>(phv, what))) {
+            *room = carry(phv, *mask, what);
+            len += 1;
         }
-        stages.run(&mut carries, BatchOrder::StageMajor);
-        for (carry, &i) in carries.iter().zip(&members) {
-            if let Some(phv) = phvs.get_mut(usize::from(i)) {
-                phv.flow_estimate = carry.estimate;
-            }
+        stages.run(&mut carries[..len], BatchOrder::StageMajor);
+        for (phv, carry) in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)).zip(carries.iter()) {
+            phv.flow_estimate = carry.estimate;
+        }
+    }
+
+    /// As [`Self::batch`], where all of the packets are counted.
+    #[inline(always)]
+    fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
+        let Self { stages: Some(stages), mask, carries } = self else { return };
+        let carries = &mut carries[..phvs.len().min(BATCH)];
+        for (room, phv) in carries.iter_mut().zip(&*phvs) {
+            *room = carry(phv, *mask, what);
+        }
+        stages.run(carries, BatchOrder::StageMajor);
+        for (phv, carry) in phvs.iter_mut().zip(carries) {
+            phv.flow_estimate = carry.estimate;
         }
     }
 
@@ -131,13 +141,13 @@ impl<K: FlowKey + Word> Tables<K> {
 }
 
 /// HashPipe with keys `A` for IPv4 and `B` for IPv6.
-pub struct HashPipeDataplane<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> {
-    v4: Family<A, SUM>,
-    v6: Family<B, SUM>,
+pub struct HashPipeDataplane<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> {
+    v4: Family<A, OWN>,
+    v6: Family<B, OWN>,
     config: Config,
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A, B, SUM> {
+impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> HashPipeDataplane<A, B, OWN> {
     pub fn new(config: &Config, hashes: &HashFamily) -> Self {
         Self {
             v4: Family::new(config, config.slots, config.prefix, hashes),
@@ -146,39 +156,26 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> HashPipeDataplane<A,
         }
     }
 
-    /// Whether an access waits too short a time for the cells of a burst to be asked for together.
-    #[inline(always)]
-    fn fits_cache(&self) -> bool {
-        let Config { stages, slots, .. } = self.config;
-        u64::from(stages) * u64::from(slots) * size_of::<Cell<A>>() as u64 <= SMALL
-    }
-
     fn what(&self) -> What {
         (self.config.count, self.config.scope)
     }
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const SUM: bool> Dataplane for HashPipeDataplane<A, B, SUM> {
+impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashPipeDataplane<A, B, OWN> {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         let what = self.what();
         // The families share nothing, so their order does not matter.
-        let others = phvs.iter().any(|phv| phv.headers.net == B::NET);
-        let by_packet = match order {
-            BatchOrder::PacketMajor => true,
-            BatchOrder::StageMajor => false,
-            BatchOrder::Fastest => self.fits_cache(),
-        };
-        if by_packet {
+        if order == BatchOrder::PacketMajor {
             self.v4.packets(phvs, what);
-            if others {
-                self.v6.packets(phvs, what);
-            }
+            self.v6.packets(phvs, what);
             return;
         }
         for phvs in phvs.chunks_mut(BATCH) {
-            self.v4.batch(phvs, what);
-            if others {
+            if phvs.iter().fold(true, |all, phv| all & counts::<A>(phv, what)) {
+                self.v4.whole_batch(phvs, what);
+            } else {
+                self.v4.batch(phvs, what);
                 self.v6.batch(phvs, what);
             }
         }

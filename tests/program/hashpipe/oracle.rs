@@ -39,14 +39,14 @@ fn oracle<K: FlowKey>(config: &Config, slots: u32, hashes: &HashFamily, packets:
     oracle.tables
 }
 
-fn run<const SUM: bool>(
+fn run<const OWN: usize>(
     config: &Config,
     hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
     order: BatchOrder,
 ) -> HashPipeBank<Tuple4, Tuple6> {
-    let mut program = HashPipeDataplane::<Tuple4, Tuple6, SUM>::new(config, hashes);
+    let mut program = HashPipeDataplane::<Tuple4, Tuple6, OWN>::new(config, hashes);
     program.allocate();
     packets.chunks_mut(burst).for_each(|burst| program.run_ingress(burst, order));
     let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
@@ -84,9 +84,9 @@ proptest! {
         let v4 = oracle::<Tuple4>(&config, config.slots, &hashes, &packets);
         let v6 = oracle::<Tuple6>(&config, config.slots6(), &hashes, &packets);
         let bank = if sum {
-            run::<true>(&config, &hashes, &mut packets, burst, order)
+            run::<1>(&config, &hashes, &mut packets, burst, order)
         } else {
-            run::<false>(&config, &hashes, &mut packets, burst, order)
+            run::<0>(&config, &hashes, &mut packets, burst, order)
         };
         prop_assert_eq!(tables(&bank.v4), v4);
         prop_assert_eq!(tables(&bank.v6), v6);
@@ -196,7 +196,7 @@ fn the_standard_family_hashes_as_published() {
     let headers =
         Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
     let family = HashFamily::standard("hashpipe/ipv4/stage");
-    let bank = run::<false>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
+    let bank = run::<0>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
     let at = tables(&bank.v4)[0].iter().position(Option::is_some);
     // crc32(bytes 1 to 13), from Python's zlib.
     assert_eq!(at, Some(0xb720_698d % 4096));
