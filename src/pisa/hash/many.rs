@@ -41,7 +41,8 @@ impl Wanted {
 
     /// Adds a hash. Whether it was not among them.
     pub fn add(&mut self, hash: u32) -> bool {
-        let (word, bit) = ((hash & self.mask) as usize / 32, 1 << (hash % 32));
+        let hash = hash & self.mask;
+        let (word, bit) = (hash as usize / 32, 1 << (hash % 32));
         let before = self.table[word] & bit;
         self.table[word] |= bit;
         before == 0
@@ -80,14 +81,35 @@ impl Arguments {
 
     /// The hash of a packet with argument number `at`.
     #[inline(always)]
-    fn hash(&self, packet: u32, at: usize) -> u32 {
+    pub fn hash(&self, packet: u32, at: usize) -> u32 {
         let [inner, outer] = &self.addends[at / 16];
         self.global.join(packet, Addends(inner[at % 16], outer[at % 16]))
     }
 
-    /// Puts the hashes of a packet with all arguments into `out`, sixteen together.
-    pub fn hashes(&self, packet: u32, out: &mut Vec<Sixteen>) {
-        out.resize(self.addends.len(), [0; 16]);
+    /// Whether sixteen hashes take about as long as one.
+    #[inline(always)]
+    pub fn is_wide(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.joins.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// The arguments of number 64 · `word` and the next ones with which the packet's hash is no larger
+    /// than its limit, a bit each. Of the bits from `number` on some may be set.
+    pub fn at_most(&self, packet: u32, limits: &[Sixteen], word: usize, number: usize) -> u64 {
+        let sixteens = 4 * word..(4 * word + number.div_ceil(16)).min(self.addends.len());
+        #[cfg(target_arch = "x86_64")]
+        if let Some(joins) = &self.joins {
+            return joins.at_most(packet, &self.addends[sixteens.clone()], &limits[sixteens]);
+        }
+        let is_small = |at: &usize| self.hash(packet, *at) <= limits[at / 16][at % 16];
+        let all = 16 * sixteens.start..16 * sixteens.end;
+        all.filter(is_small).fold(0, |bits, at| bits | 1 << (at % 64))
+    }
+
+    /// Puts the hashes of a packet with the first arguments into `out`, sixteen together.
+    pub fn hashes(&self, packet: u32, out: &mut [Sixteen]) {
         #[cfg(target_arch = "x86_64")]
         if let Some(joins) = &self.joins {
             return joins.hashes(packet, &self.addends, out);
@@ -159,8 +181,16 @@ mod tests {
             }
             let arguments = Arguments::new(&global, &addends);
             for form in [arguments.clone(), arguments.portable()] {
-                let mut hashes = Vec::new();
+                let mut hashes = vec![[0; 16]; ids.len().div_ceil(16)];
                 form.hashes(packet, &mut hashes);
+                let limits: Vec<Sixteen> = hashes.iter().map(|hashes| hashes.map(|hash| hash ^ hash & 1)).collect();
+                for word in 0..ids.len().div_ceil(64) {
+                    let number = (ids.len() - 64 * word).min(64);
+                    let found = form.at_most(packet, &limits, word, number);
+                    for at in 0..number {
+                        prop_assert_eq!(found >> at & 1 == 1, naive[64 * word + at].is_multiple_of(2));
+                    }
+                }
                 prop_assert_eq!(&hashes.as_flattened()[..naive.len()], &naive[..]);
                 let mut words: Vec<u64> = vec![0; ids.len().div_ceil(64)];
                 for at in 0..ids.len() {

@@ -43,7 +43,7 @@ pub use family::CLASH;
 pub use family::{Derived, HashFamily};
 pub use global::{Addends, Global};
 pub use index::{IndexHashes, IndexKey, IndexSlots, MAX_HASHES, index_hash};
-pub use many::{Arguments, Wanted};
+pub use many::{Arguments, Sixteen, Wanted};
 pub use poly::Polynomial;
 pub use range::{HighRange, HighRanges, Range};
 pub use slot::SlotHash;

@@ -3,10 +3,11 @@
 //! identifier, the code of the packet's latency, or the largest code of a link's utilisation. It has
 //! no state of a flow. The registers of links are in [`utilisation`](super::utilisation).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::query::Value;
+use super::reading::Reading;
 use super::values::dataplane::ValueCode;
 use super::vectors::dataplane::{Vectors, WORDS, place};
 use crate::pisa::hash::{Addends, Global, HashFamily};
@@ -182,6 +183,8 @@ pub struct Code {
     pub(super) vectors: Option<Box<Vectors>>,
     /// Neither of these two.
     pub(super) is_plain: bool,
+    /// What decodes has of each instance, once it begins.
+    pub(super) reading: OnceLock<Vec<Reading>>,
     pub(super) family: HashFamily,
 }
 

@@ -25,8 +25,11 @@
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
 
-use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Layer, Limits, MAX_CODED_HOPS};
+use std::sync::OnceLock;
+
+use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Limits, MAX_CODED_HOPS};
 use super::hops::Hops;
+use super::reading::Reading;
 use super::vectors::{self, dataplane::Vectors};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
@@ -130,7 +133,17 @@ impl Code {
         let instances = (0..instances.clamp(1, DIGEST_BITS / bits)).map(instance).collect();
         let limits = Limits::new(layers);
         let family = family.clone();
-        Self { bits, limits, instances, checksum: None, fragments: None, vectors: None, is_plain: true, family }
+        Self {
+            bits,
+            limits,
+            instances,
+            checksum: None,
+            fragments: None,
+            vectors: None,
+            is_plain: true,
+            reading: OnceLock::new(),
+            family,
+        }
     }
 
     /// With fragments of identifiers in place of hashes, where the bits of an instance are a power of
@@ -146,7 +159,8 @@ impl Code {
     /// With hops that are drawn by bit vectors in place of one hash each.
     #[must_use]
     pub fn with_vectors(self) -> Self {
-        Self { vectors: Some(Box::new(Vectors::new(&self.limits))), is_plain: false, ..self }
+        let vectors = Some(Box::new(Vectors::new(&self.limits)));
+        Self { vectors, is_plain: false, reading: OnceLock::new(), ..self }
     }
 
     /// Fragments of an identifier, each in packets of its own; 1 where packets carry hashes.
@@ -208,13 +222,8 @@ impl Code {
     /// Who wrote an instance's part of a digest, and what, after a path of `length` switches.
     pub fn read(&self, instance: usize, length: usize, identity: u32, digest: u16) -> Option<Observed> {
         let hashes = self.instances.get(instance)?;
-        let layer = self.layer_of(hashes, identity);
-        let acts = |hop: &usize| self.acts_at::<true>(hashes, layer, identity, *hop);
-        let hops = match (&self.vectors, layer) {
-            (Some(vectors), _) => self.hops_by_vectors(vectors, hashes, layer, identity, length),
-            (None, Layer::Baseline) => (1..=length).rev().find(acts).into_iter().collect(),
-            (None, Layer::Xor(_)) => (1..=length).filter(acts).collect(),
-        };
+        let reading = self.reading.get_or_init(|| Reading::of(self));
+        let hops = reading.get(instance)?.hops(self, hashes, identity, length);
         let value = u32::from(digest) >> hashes.shift & self.mask();
         Some(Observed { instance, hops, value, identity })
     }
@@ -262,10 +271,10 @@ pub fn switch_id(name: &str) -> u32 {
 /// One instance's part of a packet's digest, as the sink reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
-    instance: usize,
+    pub(super) instance: usize,
     /// The hops that wrote it.
     pub hops: Hops,
     /// The xor of what they wrote.
     pub value: u32,
-    identity: u32,
+    pub(super) identity: u32,
 }

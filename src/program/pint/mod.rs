@@ -53,6 +53,7 @@ mod parameters;
 pub mod plan;
 mod prepared;
 pub mod query;
+mod reading;
 pub mod record;
 mod recorder;
 mod replica;

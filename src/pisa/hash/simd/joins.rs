@@ -61,6 +61,20 @@ impl Joins {
         unsafe { self.choose(packet, arguments, wanted, among) }
     }
 
+    /// A bit for each of up to 64 hashes that is no larger than its limit.
+    pub fn at_most(&self, packet: u32, arguments: &[[Sixteen; 2]], limits: &[Sixteen]) -> u64 {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.compare(packet, arguments, limits) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn compare(&self, packet: u32, arguments: &[[Sixteen; 2]], limits: &[Sixteen]) -> u64 {
+        arguments.iter().zip(limits).enumerate().fold(0, |bits, (at, (arguments, limits))| {
+            let are_small = _mm512_cmple_epu32_mask(self.sixteen(packet, arguments), load(limits));
+            bits | u64::from(are_small) << (16 * at)
+        })
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     fn all(&self, packet: u32, arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
         for (arguments, out) in arguments.iter().zip(out) {

@@ -21,7 +21,7 @@
 //! the vectors and k / 2ᵗ for the candidates, four and five take the fewest, 0.19 a hop, whatever k.
 //!
 //! What decodes takes the candidates from the hashes' set bits: in an xor layer all, in a baseline
-//! layer the last first, until one acts.
+//! layer the last first, until one acts ([`reading`](super::reading)).
 
 pub(super) mod dataplane;
 #[cfg(test)]
@@ -29,11 +29,10 @@ mod tests;
 
 use dataplane::{HOPS_LOG, VECTORS, Vectors, WORDS, place};
 
-use super::dataplane::{Code, Instance, Layer, Limits, MAX_CODED_HOPS};
-use super::hops::{Bits, Hops};
+use super::dataplane::{Layer, Limits};
 
 /// Hops of a hash.
-const HOPS: usize = 1 << HOPS_LOG;
+pub(super) const HOPS: usize = 1 << HOPS_LOG;
 
 /// The argument of g that makes hash number `word`: no hop has it.
 pub(super) fn argument(word: usize) -> u32 {
@@ -72,49 +71,5 @@ impl Vectors {
     /// hops are candidates.
     pub fn places(&self, xor: usize) -> u64 {
         if self.candidates(Layer::Xor(xor), 0, 0) == 0 { HOPS as u64 } else { 1 }
-    }
-}
-
-impl Code {
-    /// The hops that wrote an instance's part of a packet, of a path of `length` switches.
-    pub(super) fn hops_by_vectors(
-        &self,
-        vectors: &Vectors,
-        instance: &Instance,
-        layer: Layer,
-        identity: u32,
-        length: usize,
-    ) -> Hops {
-        let length = length.min(MAX_CODED_HOPS);
-        let candidates = |word: usize| {
-            let hash = instance.acts.join(identity, instance.words[word]);
-            let rest = length - HOPS * word;
-            let on_path = if rest < HOPS { (1 << rest) - 1 } else { u32::MAX };
-            vectors.candidates(layer, word, hash) & on_path
-        };
-        let acts = |hop: &usize| {
-            let hash = instance.acts.join(identity, instance.hops[*hop]);
-            vectors.limits.acts(layer, *hop, hash)
-        };
-        let mut words = 0..length.div_ceil(HOPS);
-        let hop = |word: usize, bit: usize| HOPS * word + bit + 1;
-        match layer {
-            Layer::Baseline => {
-                let last = words.rev().find_map(|word| {
-                    let mut open = candidates(word);
-                    std::iter::from_fn(|| {
-                        let bit = open.checked_ilog2()?;
-                        open ^= 1 << bit;
-                        Some(hop(word, bit as usize))
-                    })
-                    .find(acts)
-                });
-                last.into_iter().collect()
-            }
-            Layer::Xor(_) => {
-                let all = words.by_ref().flat_map(|word| Bits(candidates(word).into()).map(move |bit| hop(word, bit)));
-                all.filter(acts).collect()
-            }
-        }
     }
 }

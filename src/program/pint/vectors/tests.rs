@@ -5,8 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::program::pint::dataplane::MAX_HOPS;
+use crate::program::pint::dataplane::{Code, MAX_CODED_HOPS, MAX_HOPS};
 use crate::program::pint::encoding::Layers;
+use crate::program::pint::hops::Hops;
 
 fn layers() -> [Layers; 5] {
     let all = |p| Layers { baseline: 0.3, xor: vec![p, 0.5, 0.01] };
@@ -61,8 +62,17 @@ proptest! {
 
     /// What is read of a packet is what each hop by itself says, for all lengths.
     #[test]
-    fn what_is_read_is_what_each_hop_does(seed: u64, identity: u32, kind in 0..5usize, instances in 1..4u32) {
-        let code = code(instances, &layers()[kind], seed);
+    fn what_is_read_is_what_each_hop_does(
+        seed: u64,
+        identity: u32,
+        kind in 0..5usize,
+        instances in 1..4u32,
+        plain: bool,
+    ) {
+        let code = match plain {
+            true => Code::new(16 / instances, instances, &layers()[kind], &HashFamily::reproducible(seed)),
+            false => code(instances, &layers()[kind], seed),
+        };
         for (length, number) in (1..=MAX_CODED_HOPS).flat_map(|length| (0..code.instances()).map(move |i| (length, i))) {
             let instance = &code.instances[number];
             let layer = code.layer_of(instance, identity);
