@@ -27,8 +27,7 @@ fn trace(workload: &str) -> Trace {
 fn packets(trace: &Trace) -> Vec<Phv> {
     let mut packets = Vec::new();
     let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |_, frame| {
-        let mut phv = Phv::default();
-        phv.begin(0, frame.len() as u32);
+        let mut phv = Phv { wire_bytes: frame.len() as u32, ..Phv::of_port(0) };
         parse(frame, &mut phv.headers).unwrap();
         packets.push(phv);
         Ok(())

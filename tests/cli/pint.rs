@@ -158,6 +158,34 @@ fn stages_stand_behind_what_they_need() {
     assert_eq!(used("utilisation:bits=8:aggregation=quantiles"), 8);
 }
 
+/// With vectors the path of one instance takes the paper's four stages too, and that of two takes six
+/// for its sixteen CRCs; the match is wider. Simulated networks find their paths.
+#[test]
+fn vectors_take_a_hash_more() {
+    let budget = |instances: u32| {
+        let query = format!("path:bits=8:instances={instances}:acts=vectors");
+        let document = weir(&format!("budget --program pint:queries={query} --target tofino --json")).json();
+        let stages = document["stages"].as_array().unwrap().clone();
+        let all =
+            |key: &str| stages.iter().flat_map(|stage| stage[key].as_array().unwrap().clone()).collect::<Vec<_>>();
+        let crcs = all("hashes").iter().filter(|hash| hash["name"] == "vectors").count();
+        (document["stages_used"].as_u64(), crcs, all("tables"))
+    };
+    let (stages, hashes, tables) = budget(1);
+    let table = json!({
+        "program": "pint", "logical": 4, "table": "layer, hop, vectors and g", "entries": 1420, "sram_bits": 0,
+        "tcam_blocks": 6
+    });
+    assert_eq!((stages, hashes, tables), (Some(4), 1, vec![table.clone()]));
+    let (stages, hashes, tables) = budget(2);
+    assert_eq!((stages, hashes, tables.len()), (Some(6), 2, 2));
+    let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 \
+                 --program pint:queries=path:bits=8:instances=2:acts=vectors";
+    let document = weir(&format!("{words} --json")).json();
+    let paths = &document["epochs"][0]["programs"]["pint"]["paths"];
+    assert!(paths["sure_flows"].as_u64() > Some(10) && paths["contradicted_flows"] == 0, "{paths}");
+}
+
 /// One switch alone has no loop, and neither has a simulated network; both say so.
 #[test]
 fn loops_are_none_where_there_are_none() {

@@ -41,9 +41,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn phv(flow: u16, depth: u16, now: u64) -> Phv {
-    let mut phv = Phv::default();
     let frame = frames::udp(1, 2, frames::host_mac(2), flow, 10);
-    phv.begin(0, frame.len() as u32);
+    let mut phv = Phv { wire_bytes: frame.len() as u32, ..Phv::of_port(0) };
     parse(&frame, &mut phv.headers).unwrap();
     (phv.queue_depth, phv.egress, phv.egress_ns) = (depth, flow % 3, now);
     phv

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use weir::pisa::cpu::{self, Instructions};
 
 /// Decode time against the number of switches, and reports a second that one core records.
 #[derive(Args)]
@@ -20,6 +21,9 @@ pub struct Inference {
     switches: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The instructions that hashes use at most, to compare with other CPUs
+    #[arg(long, value_enum, default_value_t = Instructions::Avx512)]
+    instructions: Instructions,
 }
 
 impl Inference {
@@ -28,6 +32,7 @@ impl Inference {
             self.runs > 0 && self.switches > decode::MAX_LENGTH,
             "--runs: at least 1, --switches: more than a path has"
         );
+        cpu::limit(self.instructions);
         println!("{}\n", machine());
         decode::run(self.runs, self.switches, self.seed);
         println!();

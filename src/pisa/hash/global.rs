@@ -11,24 +11,31 @@ use super::{Crc, HashFamily, Polynomial};
 /// small or lopsided addend carries seldom, and in a few of 60 families hop shares were up to 36
 /// standard deviations off (200 000 packets). With two, the worst of 12 480 shares was 3.9 off, which
 /// is what chance gives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Global {
     crcs: [Crc; 3],
+    polynomials: [Polynomial; 3],
 }
 
 /// An argument's part of a [`Global`] hash: for a hop number or a switch's identifier, two
 /// constants of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addends(u32, u32);
+pub struct Addends(pub(super) u32, pub(super) u32);
 
 impl Global {
     pub fn new(polynomials: [Polynomial; 3]) -> Self {
-        Self { crcs: polynomials.map(Crc::new) }
+        Self { crcs: polynomials.map(Crc::new), polynomials }
     }
 
     /// Number `index` of the hashes that a family has under a label.
     pub fn derive(family: &HashFamily, label: &str, index: u32) -> Self {
         Self::new([0, 1, 2].map(|crc| family.derive(label, 3 * index + crc)))
+    }
+
+    /// The polynomials of the inner and of the outer CRC.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn chained(&self) -> [Polynomial; 2] {
+        [self.polynomials[1], self.polynomials[2]]
     }
 
     #[inline(always)]

@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+mod joins;
+
 use core::arch::x86_64::*;
 
 use super::bank::HashLanes;
@@ -11,6 +13,8 @@ use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 use crate::pisa::cpu::{self, Instructions};
 use crate::pisa::{BATCH, Slot};
+
+pub use joins::Joins;
 
 /// One CRC by carry-less multiplication.
 ///

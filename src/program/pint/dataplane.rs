@@ -3,11 +3,13 @@
 //! identifier, the code of the packet's latency, or the largest code of a link's utilisation. It has
 //! no state of a flow. The registers of links are in [`utilisation`](super::utilisation).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::loops::dataplane::{Carried, Checked, LoopCode};
 use super::query::Value;
+use super::reading::Reading;
 use super::values::dataplane::ValueCode;
+use super::vectors::dataplane::{Vectors, WORDS, place};
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
 /// Maximum number of switches on a path: the shim counts hops up to 63, and a count that stays
@@ -177,6 +179,12 @@ pub struct Code {
     pub(super) checksum: Option<Checksum>,
     /// Packets carry fragments of identifiers in place of hashes.
     pub(super) fragments: Option<Fragments>,
+    /// Hops are drawn by vectors in place of one hash each.
+    pub(super) vectors: Option<Box<Vectors>>,
+    /// Neither of these two.
+    pub(super) is_plain: bool,
+    /// What decodes has of each instance, once it begins.
+    pub(super) reading: OnceLock<Vec<Reading>>,
     pub(super) family: HashFamily,
 }
 
@@ -238,6 +246,8 @@ pub(super) struct Instance {
     /// The argument of `values` that chooses the fragment of a packet.
     pub fragment: Addends,
     pub hops: [Addends; MAX_CODED_HOPS + 1],
+    /// The arguments of `acts` that make the vectors' bits, eight hops each.
+    pub words: [Addends; WORDS],
 }
 
 /// A switch as the codes know it: the hashes of its identifier, of the path one an instance.
@@ -264,13 +274,28 @@ impl Code {
     /// The same behind hops up to [`MAX_CODED_HOPS`].
     #[inline(always)]
     pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
+        match self.is_plain {
+            true => self.encode_as::<true>(switch, hop, identity, digest),
+            false => self.encode_any(switch, hop, identity, digest),
+        }
+    }
+
+    /// Out of line, because a plain code is what most networks have.
+    #[inline(never)]
+    fn encode_any(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
+        self.encode_as::<false>(switch, hop, identity, digest)
+    }
+
+    /// The digest by a code that is known to be plain, or by any.
+    #[inline(always)]
+    fn encode_as<const PLAIN: bool>(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for (instance, hash) in self.instances.iter().zip(&switch.path) {
             let mask = self.mask() << instance.shift;
-            let value = self.value_at(instance, identity, *hash, switch.id) << instance.shift;
+            let value = self.value_at::<PLAIN>(instance, identity, *hash, switch.id) << instance.shift;
             let layer = self.layer_of(instance, identity);
-            if self.acts_at(instance, layer, identity, hop) {
+            if self.acts_at::<PLAIN>(instance, layer, identity, hop) {
                 let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
                 digest = kept ^ value as u16;
             }
@@ -284,8 +309,14 @@ impl Code {
     /// What a switch writes into an instance of a packet: a hash of its identifier, or the packet's
     /// fragment of it.
     #[inline(always)]
-    pub(super) fn value_at(&self, instance: &Instance, identity: u32, hash: Addends, id: u32) -> u32 {
-        let value = match self.fragments {
+    pub(super) fn value_at<const PLAIN: bool>(
+        &self,
+        instance: &Instance,
+        identity: u32,
+        hash: Addends,
+        id: u32,
+    ) -> u32 {
+        let value = match self.fragments.filter(|_| !PLAIN) {
             None => instance.values.join(identity, hash),
             Some(fragments) => fragments.of(id, fragments.number(instance.values.join(identity, instance.fragment))),
         };
@@ -303,8 +334,20 @@ impl Code {
     }
 
     #[inline(always)]
-    pub(super) fn acts_at(&self, instance: &Instance, layer: Layer, identity: u32, hop: usize) -> bool {
+    pub(super) fn acts_at<const PLAIN: bool>(
+        &self,
+        instance: &Instance,
+        layer: Layer,
+        identity: u32,
+        hop: usize,
+    ) -> bool {
         let Some(addends) = instance.hops.get(hop) else { return false };
-        self.limits.acts(layer, hop, instance.acts.join(identity, *addends))
+        let hash = instance.acts.join(identity, *addends);
+        let vectors = self.vectors.as_ref().filter(|_| !PLAIN);
+        let Some(vectors) = vectors else { return self.limits.acts(layer, hop, hash) };
+        let (word, bit) = place(hop);
+        let Some(addends) = instance.words.get(word) else { return false };
+        let candidates = vectors.candidates(layer, word, instance.acts.join(identity, *addends));
+        candidates >> bit & 1 == 1 && vectors.limits.acts(layer, hop, hash)
     }
 }

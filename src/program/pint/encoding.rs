@@ -8,6 +8,9 @@
 //!          g(packet, hop) < p           in an xor layer
 //! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
 //! ```
+//! With `acts=vectors` bit vectors of the packet draw the hops that act, with the same probabilities
+//! ([`vectors`](super::vectors)).
+//!
 //! The packets of queries for other values of hops are all of one baseline layer, and carry codes of
 //! these values; on those of queries for a value of the whole way every hop acts
 //! ([`values`](super::values)).
@@ -22,8 +25,12 @@
 //! no hash. What a switch does with a packet is in [`dataplane`](super::dataplane); here the code is
 //! made and read.
 
-use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Layer, Limits, MAX_CODED_HOPS};
+use std::sync::OnceLock;
+
+use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Limits, MAX_CODED_HOPS};
 use super::hops::Hops;
+use super::reading::Reading;
+use super::vectors::{self, dataplane::Vectors};
 use crate::pisa::hash::{Global, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 
 /// Bits of the digest that a packet carries.
@@ -120,11 +127,23 @@ impl Code {
             let (layer, hops) = (argument(0), std::array::from_fn(argument));
             let values = Global::derive(family, "pint/values", number);
             let fragment = values.argument(&[0; 4]);
-            Instance { shift: number * bits, acts, values, layer, fragment, hops }
+            let words = std::array::from_fn(|word| acts.argument(&vectors::argument(word).to_be_bytes()));
+            Instance { shift: number * bits, acts, values, layer, fragment, hops, words }
         };
         let instances = (0..instances.clamp(1, DIGEST_BITS / bits)).map(instance).collect();
         let limits = Limits::new(layers);
-        Self { bits, limits, instances, checksum: None, fragments: None, family: family.clone() }
+        let family = family.clone();
+        Self {
+            bits,
+            limits,
+            instances,
+            checksum: None,
+            fragments: None,
+            vectors: None,
+            is_plain: true,
+            reading: OnceLock::new(),
+            family,
+        }
     }
 
     /// With fragments of identifiers in place of hashes, where the bits of an instance are a power of
@@ -133,7 +152,15 @@ impl Code {
     pub fn with_fragments(self) -> Self {
         let width_log = self.bits.trailing_zeros();
         let fragments = Fragments { number_bits: ID_BITS.trailing_zeros() - width_log, width_log };
-        Self { fragments: self.bits.is_power_of_two().then_some(fragments), ..self }
+        let fragments = self.bits.is_power_of_two().then_some(fragments);
+        Self { fragments, is_plain: self.is_plain && fragments.is_none(), ..self }
+    }
+
+    /// With hops that are drawn by bit vectors in place of one hash each.
+    #[must_use]
+    pub fn with_vectors(self) -> Self {
+        let vectors = Some(Box::new(Vectors::new(&self.limits)));
+        Self { vectors, is_plain: false, reading: OnceLock::new(), ..self }
     }
 
     /// Fragments of an identifier, each in packets of its own; 1 where packets carry hashes.
@@ -195,12 +222,8 @@ impl Code {
     /// Who wrote an instance's part of a digest, and what, after a path of `length` switches.
     pub fn read(&self, instance: usize, length: usize, identity: u32, digest: u16) -> Option<Observed> {
         let hashes = self.instances.get(instance)?;
-        let layer = self.layer_of(hashes, identity);
-        let acts = |hop: &usize| self.acts_at(hashes, layer, identity, *hop);
-        let hops = match layer {
-            Layer::Baseline => (1..=length).rev().find(acts).into_iter().collect(),
-            Layer::Xor(_) => (1..=length).filter(acts).collect(),
-        };
+        let reading = self.reading.get_or_init(|| Reading::of(self));
+        let hops = reading.get(instance)?.hops(self, hashes, identity, length);
         let value = u32::from(digest) >> hashes.shift & self.mask();
         Some(Observed { instance, hops, value, identity })
     }
@@ -209,7 +232,7 @@ impl Code {
     #[inline(always)]
     pub fn value(&self, observed: &Observed, switch: &Coded) -> u32 {
         let (instance, hash) = (&self.instances[observed.instance], switch.path[observed.instance]);
-        self.value_at(instance, observed.identity, hash, switch.id)
+        self.value_at::<false>(instance, observed.identity, hash, switch.id)
     }
 
     /// The number of the fragment that the instance of a packet holds; 0 where packets carry hashes.
@@ -228,7 +251,8 @@ impl Code {
 impl PartialEq for Code {
     fn eq(&self, other: &Self) -> bool {
         let checksum = |code: &Self| code.checksum.as_ref().map(|checksum| checksum.mask);
-        let shape = |code: &Self| (code.bits, code.instances.len(), code.fragments, checksum(code));
+        let shape =
+            |code: &Self| (code.bits, code.instances.len(), code.fragments, code.vectors.is_some(), checksum(code));
         shape(self) == shape(other) && self.limits == other.limits && self.family == other.family
     }
 }
@@ -247,10 +271,10 @@ pub fn switch_id(name: &str) -> u32 {
 /// One instance's part of a packet's digest, as the sink reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
-    instance: usize,
+    pub(super) instance: usize,
     /// The hops that wrote it.
     pub hops: Hops,
     /// The xor of what they wrote.
     pub value: u32,
-    identity: u32,
+    pub(super) identity: u32,
 }

@@ -9,11 +9,28 @@ const WORDS: usize = MAX_CODED_HOPS / u64::BITS as usize;
 pub struct Hops([u64; WORDS]);
 
 impl Hops {
+    /// Hop 64 · i + j + 1 is there where bit j of word i is set.
+    pub fn of_words(words: [u64; WORDS]) -> Self {
+        Self(words)
+    }
+
     pub fn insert(&mut self, hop: usize) {
         let bit = hop.wrapping_sub(1);
         if let Some(word) = self.0.get_mut(bit / 64) {
             *word |= 1 << (bit % 64);
         }
+    }
+
+    pub fn remove(&mut self, hop: usize) {
+        let bit = hop.wrapping_sub(1);
+        if let Some(word) = self.0.get_mut(bit / 64) {
+            *word &= !(1 << (bit % 64));
+        }
+    }
+
+    pub fn contains(self, hop: usize) -> bool {
+        let bit = hop.wrapping_sub(1);
+        self.0.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 
     /// Those that are in both.
@@ -87,6 +104,10 @@ mod tests {
             prop_assert_eq!(hops(first), a.clone());
             prop_assert_eq!((second.len(), first.is_empty()), (b.len(), a.is_empty()));
             prop_assert_eq!(hops(first.and(second)), &a & &b);
+            prop_assert!((0..=MAX_CODED_HOPS + 1).all(|hop| first.contains(hop) == a.contains(&hop)));
+            let mut rest = first;
+            b.iter().for_each(|hop| rest.remove(*hop));
+            prop_assert_eq!(rest, first.without(second));
             prop_assert_eq!(hops(first.without(second)), &a - &b);
         }
     }

@@ -35,8 +35,8 @@
 //!   for long paths.
 //! - Digests of several undecided hops are used before all but one are decided, and links between
 //!   switches where these are configured. The paper does neither.
-//! - The hops that wrote a digest are found with one hash a hop, not with bit vectors, which would
-//!   cost the switch eight times as many hashes.
+//! - The hops that wrote a digest are found with one hash a hop, or with bit vectors where the query
+//!   has `acts=vectors`; these keep each probability as it is, where the paper's round it ([`vectors`]).
 //! - A checksum of the path, of which the paper says that it would tell several paths of a flow
 //!   apart, is a sum of hashes of switch and hop in bits of its own.
 //! - Packets that are fragments, and those that crossed a link without a shim, are not measured.
@@ -53,6 +53,7 @@ mod parameters;
 pub mod plan;
 mod prepared;
 pub mod query;
+mod reading;
 pub mod record;
 mod recorder;
 mod replica;
@@ -61,6 +62,7 @@ pub mod samples;
 mod scheme;
 pub mod utilisation;
 pub mod values;
+pub mod vectors;
 mod window;
 
 pub use analysis::PintAnalysis;

@@ -99,6 +99,18 @@ named! {
     }
 }
 
+named! {
+    /// By what the hops that write a packet of the path query are drawn (§4.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum PathActs {
+        /// One hash for each hop of each packet.
+        #[default]
+        Hashes = "hashes",
+        /// Bit vectors of the packet. What decodes computes fewer hashes, and a switch one more.
+        Vectors = "vectors",
+    }
+}
+
 /// One query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
@@ -111,6 +123,8 @@ pub struct Query {
     pub instances: u32,
     /// Of a path: what switches write of their identifiers.
     pub coding: PathCoding,
+    /// Of a path: by what the hops that write a packet are drawn.
+    pub acts: PathActs,
     /// Of a path: bits of its checksum, which tells several paths of one flow apart; 0 is none.
     pub checksum: u32,
     /// The share of packets that are to carry it, at least.
@@ -147,6 +161,7 @@ impl Query {
             bits: 8,
             instances: 1,
             coding: PathCoding::default(),
+            acts: PathActs::default(),
             checksum: 0,
             frequency: Share::ALL,
             flow: FlowDefinition::default(),
@@ -204,6 +219,11 @@ impl Query {
                 let names = || PathCoding::ALL.map(PathCoding::name).join(", ");
                 let coding = PathCoding::ALL.into_iter().find(|coding| coding.name() == text);
                 self.coding = coding.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
+            }
+            ("acts", Value::Path) => {
+                let names = || PathActs::ALL.map(PathActs::name).join(", ");
+                let acts = PathActs::ALL.into_iter().find(|acts| acts.name() == text);
+                self.acts = acts.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
             }
             ("checksum", Value::Path) => self.checksum = number(1..=DIGEST_BITS - 1)?,
             ("frequency", _) => self.frequency = text.parse().map_err(|why| format!("{key}={text}: {why}"))?,
@@ -281,7 +301,7 @@ impl Value {
     /// The keys of its queries.
     fn keys(self) -> &'static str {
         match self {
-            Self::Path => "bits, instances, coding, checksum, frequency and flow",
+            Self::Path => "bits, instances, coding, acts, checksum, frequency and flow",
             Self::Loops => "bits, threshold, frequency and flow",
             Self::Latency | Self::Queue => "bits, aggregation, frequency, flow, from, to, space and window",
             Self::Utilisation => "bits, aggregation, frequency, flow, rate, period, space and window",
@@ -330,8 +350,8 @@ pub(super) fn written(ns: impl Into<u64>) -> String {
 
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { value, aggregation, bits, instances, coding, checksum, frequency, flow, .. } = self;
-        let Self { range, space, window_ns, threshold, links, .. } = self;
+        let Self { value, aggregation, bits, instances, coding, acts, checksum, frequency, .. } = self;
+        let Self { flow, range, space, window_ns, threshold, links, .. } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *aggregation != Self::new(*value).aggregation {
             write!(f, ":aggregation={}", aggregation.name())?;
@@ -341,6 +361,9 @@ impl fmt::Display for Query {
         }
         if *coding != PathCoding::default() {
             write!(f, ":coding={}", coding.name())?;
+        }
+        if *acts != PathActs::default() {
+            write!(f, ":acts={}", acts.name())?;
         }
         if *checksum > 0 {
             write!(f, ":checksum={checksum}")?;

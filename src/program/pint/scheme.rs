@@ -8,7 +8,7 @@ use super::dataplane::{CarriedSet, Code, Coded, Part, Scheme};
 use super::encoding::{DIGEST_BITS, Layers};
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
-use super::query::{PathCoding, Query, Value};
+use super::query::{PathActs, PathCoding, Query, Value};
 use super::values::dataplane::ValueCode;
 use crate::pisa::hash::{Global, HashFamily};
 
@@ -20,7 +20,8 @@ impl Scheme {
         let code = |query: &Query| {
             let code = Code::new(query.bits, query.instances, layers, family);
             let code = code.with_checksum(query.checksum);
-            Arc::new(if query.coding == PathCoding::Fragments { code.with_fragments() } else { code })
+            let code = if query.coding == PathCoding::Fragments { code.with_fragments() } else { code };
+            Arc::new(if query.acts == PathActs::Vectors { code.with_vectors() } else { code })
         };
         let path = find(Value::Path).map(code);
         let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));

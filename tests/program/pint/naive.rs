@@ -7,7 +7,7 @@ use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{Disposition, Phv};
 use weir::program::pint::encoding::{Layers, switch_id};
 use weir::program::pint::loops::record::Looped;
-use weir::program::pint::query::{PathCoding, Query, Value};
+use weir::program::pint::query::{PathActs, PathCoding, Query, Value};
 use weir::program::pint::record::{Seen, Stream};
 use weir::program::pint::{Config, PlanId};
 use weir::wire::{FiveTuple, Fragment};
@@ -40,6 +40,24 @@ fn real(hash: &Global, packet: u32, argument: u32) -> f64 {
 /// A probability as switches know it: a number of a hash's first bits.
 pub fn rounded(probability: f64, bits: i32) -> f64 {
     (probability * 2f64.powi(bits)).round() / 2f64.powi(bits)
+}
+
+/// Whether a hop acts on a packet with this probability: by its hash alone, or, with vectors, where
+/// all bits are set that the next hash of its eight hops has for it, as many as halve a one until it is
+/// the probability at least, and no more than four.
+fn acts(g: &Global, phv: &Phv, query: &Query, probability: f64) -> bool {
+    let hop = u32::from(phv.shim.hop());
+    let (mut share, mut candidate) = (1.0, true);
+    if query.acts == PathActs::Vectors {
+        let bits = (real(g, phv.identity, 65_536 + (hop - 1) / 8) * 2f64.powi(32)) as u32;
+        for vector in 0..4 {
+            if share / 2.0 >= probability {
+                share /= 2.0;
+                candidate &= bits >> (8 * vector + (hop - 1) % 8) & 1 == 1;
+            }
+        }
+    }
+    candidate && real(g, phv.identity, hop) * share < probability
 }
 
 impl Naive {
@@ -112,7 +130,7 @@ impl Naive {
 
     fn path(&self, phv: &Phv, instance: u32, query: &Query, part: u32) -> u32 {
         let ([g, h], bits) = (&self.paths[instance as usize], query.bits);
-        let (layer, acts) = (real(g, phv.identity, 0), real(g, phv.identity, phv.shim.hop().into()));
+        let layer = real(g, phv.identity, 0);
         let fragments = 32 / bits;
         let fragment = (real(h, phv.identity, 0) * f64::from(fragments)) as u32;
         let value = match query.coding {
@@ -121,10 +139,10 @@ impl Naive {
         };
         let value = value & ((1 << bits) - 1);
         if layer < rounded(self.layers.baseline, 8) {
-            return if acts < rounded(1.0 / f64::from(phv.shim.hop()), 16) { value } else { part };
+            return if acts(g, phv, query, rounded(1.0 / f64::from(phv.shim.hop()), 16)) { value } else { part };
         }
         let [p] = self.layers.xor[..] else { unreachable!("weir has one xor layer") };
-        part ^ if acts < rounded(p, 16) { value } else { 0 }
+        part ^ if acts(g, phv, query, rounded(p, 16)) { value } else { 0 }
     }
 
     fn latency(&self, phv: &Phv, query: &Query, part: u32) -> u32 {

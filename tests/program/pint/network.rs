@@ -128,6 +128,20 @@ fn paths_of_a_fat_tree() {
     assert!(linked.decided > one_bit.decided && linked.decided > linked.flows / 2, "{linked:?} {one_bit:?}");
 }
 
+/// With hops that bit vectors draw, paths are as true, and about as many are decided.
+#[test]
+fn vectors_draw_the_hops_of_a_fat_tree() {
+    let of = |acts: &str| {
+        let queries = format!("path:bits=8:instances=2:acts={acts}").parse().unwrap();
+        let config = Config { queries, path_length: 20, ..Config::default() };
+        run(&setup("fat-tree:4", "isp/uniform,flows=100,packets=20000,seed=5", config), 2)
+    };
+    let [hashes, vectors] = ["hashes", "vectors"].map(of);
+    assert_eq!(hashes.flows, vectors.flows);
+    assert!(vectors.decided > vectors.flows / 2 && vectors.sure > vectors.flows / 4, "{vectors:?}");
+    assert!(hashes.decided.abs_diff(vectors.decided) < vectors.flows / 10, "{hashes:?} and {vectors:?}");
+}
+
 /// Links double packets and deliver them late: no path is wrong.
 #[test]
 fn faults_make_no_path_wrong() {

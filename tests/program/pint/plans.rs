@@ -18,11 +18,12 @@ use weir::wire::{Headers, Net, Shim};
 const FAMILY: u64 = 5;
 
 /// Different queries within 16 bits.
-const QUERIES: [&str; 4] = [
+const QUERIES: [&str; 5] = [
     "path:bits=8:instances=2",
     "path:bits=8+latency:bits=8",
     "path:bits=4+latency:bits=8:frequency=15/16",
     "latency:bits=8+path:bits=8",
+    "path:bits=8:instances=2:acts=vectors",
 ];
 
 fn config(plan: usize) -> Config {
@@ -315,6 +316,9 @@ fn parameters_have_one_byte_form() {
     }
     let golden: String = parameters(1).encode().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(golden, format!("0210051a{}", hex("path:bits=8+latency:bits=8")));
+    let golden: String = parameters(4).encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(golden, format!("02100524{}", hex("path:bits=8:instances=2:acts=vectors")));
+    assert_ne!(parameters(4).id(), parameters(0).id());
     // Queries that no plan meets are refused where they come in.
     let wrong = PlanParameters { budget: 4, ..parameters(1) };
     assert!(Schedule::<Pint>::new(config(0), parameters(0)).update(3, wrong).is_err());

@@ -68,11 +68,16 @@ impl Set {
         self.len < before
     }
 
-    /// Keeps the numbers that are in `other`. Whether there were others.
-    pub fn intersect(&mut self, other: &Self) -> bool {
+    /// Lets `keep` clear bits, number 64 · i + j in bit j of word i. Whether it did.
+    pub fn narrow(&mut self, keep: impl FnOnce(&mut [u64])) -> bool {
         let before = self.len;
-        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+        keep(&mut self.words);
         self.len = self.words.iter().map(|word| word.count_ones() as usize).sum();
         self.len < before
+    }
+
+    /// Keeps the numbers that are in `other`. Whether there were others.
+    pub fn intersect(&mut self, other: &Self) -> bool {
+        self.narrow(|words| words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other))
     }
 }

@@ -152,6 +152,61 @@ fn a_decided_path_is_the_true_one() {
     assert!(decided[0] >= 58 && decided[1] >= 58, "{decided:?} of 60");
 }
 
+/// Whatever the order in which inference looks at digests, it leaves the candidates that all rules for
+/// all digests leave, after each packet, also where packets contradict each other.
+#[test]
+fn candidates_are_those_of_naive_elimination() {
+    let mut state = 33;
+    let (mut contradicted, mut decided) = (0, 0);
+    for round in 0..96usize {
+        let (bits, instances) = SHAPES[round % SHAPES.len()];
+        let code = Code::new(bits, instances, &layers()[round % 4], &HashFamily::reproducible(round as u64));
+        let code = if round % 3 == 0 { code.with_vectors() } else { code };
+        let (length, switches) = (1 + below(&mut state, 9), 20 + below(&mut state, 120));
+        let (pairs, walk) = ring(&mut state, switches, length);
+        let (on_links, falsified) = (round % 2 == 0, round % 8 > 5);
+        let (links, path) =
+            if on_links { (Some(&pairs[..]), walk) } else { (None, path(&mut state, switches, length)) };
+        let universe = Universe::new(&code, ids(switches), links);
+        let coded: Vec<_> = path.iter().map(|switch| universe.switches[*switch].clone()).collect();
+        let mut naive = naive::Naive::new(&code, &universe, links, length);
+        let mut inference = Inference::new(&code, &universe, length);
+        if round % 5 == 0 {
+            naive.fix(length, path[length - 1]);
+            inference.fix(length, path[length - 1]);
+        }
+        let mut packets = Vec::new();
+        for packet in 0..12 * length {
+            let identity = draw(&mut state) as u32;
+            let wrong = if falsified && packet % 9 == 8 { 1 } else { 0 };
+            packets.push((identity, code.digest(&coded, identity) ^ wrong));
+            let (identity, digest) = packets[packet];
+            naive.add(identity, digest);
+            inference.add(identity, digest);
+            assert_eq!(inference.is_contradicted(), naive.is_contradicted, "round {round}, {packet} packets");
+            if naive.is_contradicted {
+                break;
+            }
+            let sets = inference.candidates.iter();
+            let found = sets.map(|set| set.iter().collect::<std::collections::BTreeSet<_>>());
+            assert!(found.eq(naive.candidates.iter().cloned()), "round {round}, {packet} packets");
+        }
+        // All at once leave the same.
+        let mut at_once = Inference::new(&code, &universe, length);
+        if round % 5 == 0 {
+            at_once.fix(length, path[length - 1]);
+        }
+        at_once.add_all(packets);
+        assert_eq!(at_once.is_contradicted(), inference.is_contradicted());
+        assert!(at_once.hops().eq(inference.hops()) && at_once.path() == inference.path());
+        assert!(inference.is_contradicted() || at_once.candidates == inference.candidates);
+        assert_eq!(at_once.evidence(), inference.evidence());
+        contradicted += usize::from(naive.is_contradicted);
+        decided += usize::from(inference.path().is_some());
+    }
+    assert!(contradicted >= 10 && decided >= 50, "{contradicted} and {decided}");
+}
+
 /// A topology decides with fewer packets, and its candidates are those of walks alone.
 #[test]
 fn a_topology_prunes() {

@@ -9,6 +9,8 @@ fn queries_are_read_as_they_are_written() {
         "path:bits=4:instances=2:flow=dst",
         "path:bits=5:instances=2:checksum=6:flow=pair",
         "path:bits=4:instances=2:coding=fragments:checksum=6",
+        "path:bits=4:instances=2:acts=vectors",
+        "path:bits=4:instances=2:coding=fragments:acts=vectors:checksum=6",
         "latency:bits=3:frequency=1/65536:from=1us:to=1500us:space=65536",
         "latency:bits=8:space=400:window=1500ms+path:bits=8",
         "loops:bits=12:frequency=1/4:flow=pair:threshold=1+path:bits=4",
@@ -96,18 +98,24 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("queue:to=1"), "queue: to is at least twice from");
     let none = "space and window are of the samples of hops, and max has none";
     assert_eq!(refused("congestion:space=99:aggregation=max"), format!("congestion: {none}"));
-    assert_eq!(refused("path:space=100"), "space: path has bits, instances, coding, checksum, frequency and flow");
+    assert_eq!(
+        refused("path:space=100"),
+        "space: path has bits, instances, coding, acts, checksum, frequency and flow"
+    );
     assert_eq!(refused("loops:bits=3"), "bits=3: a whole number from 4 to 16");
     assert_eq!(refused("loops:threshold=4"), "threshold=4: a whole number from 0 to 3");
     assert_eq!(refused("loops:space=100"), "space: loops has bits, threshold, frequency and flow");
     assert_eq!(
         refused("path:threshold=1"),
-        "threshold: path has bits, instances, coding, checksum, frequency and flow"
+        "threshold: path has bits, instances, coding, acts, checksum, frequency and flow"
     );
     assert_eq!(refused("path:bits=9:instances=2"), "path: bits × instances exceeds the 16 bits of a digest");
     let sum = "path: bits × instances + checksum exceeds the 16 bits of a digest";
     assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
     assert_eq!(refused("path:coding=parts"), "coding=parts: one of hash, fragments");
+    assert_eq!(refused("path:acts=bits"), "acts=bits: one of hashes, vectors");
+    let keys = "bits, aggregation, frequency, flow, from, to, space and window";
+    assert_eq!(refused("latency:acts=vectors"), format!("acts: latency has {keys}"));
     assert_eq!(refused("path:bits=5:coding=fragments"), "path: fragments have 1, 2, 4, 8 or 16 bits");
     assert_eq!(refused("queue:bits=3"), "queue: 3 bits reach 64, and to is 2048: more bits, or a smaller to");
     let far = refused("latency:aggregation=sum:bits=4");

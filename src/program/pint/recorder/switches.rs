@@ -52,7 +52,7 @@ impl Switches {
             if let Ok(place) = self.names.binary_search_by(|name| (**name).cmp(sink)) {
                 inference.fix(hops.into(), place);
             }
-            seen.iter().for_each(|seen| inference.add(seen.identity, seen.digest));
+            inference.add_all(seen.iter().map(|seen| (seen.identity, seen.digest)));
             let hops = inference.hops().map(|hop| hop.map(|place| self.names[place].clone())).collect();
             let decided = Decided { hops, evidence: inference.evidence() };
             Some(decided).filter(|_| !inference.is_contradicted())

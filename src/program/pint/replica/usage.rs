@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::pisa::{HashUse, ProgramUse, StageUse, range_entries};
 use crate::program::pint::Pint;
-use crate::program::pint::dataplane::{Code, Limits, MAX_HOPS, Part, Scheme};
+use crate::program::pint::dataplane::{Code, MAX_HOPS, Part, Scheme};
 use crate::program::pint::encoding::{HOP_BITS, LAYER_BITS};
 use crate::program::pint::loops::dataplane::LoopCode;
 use crate::program::pint::loops::record::Looped;
@@ -60,7 +60,9 @@ impl<'a> Chains<'a> {
         if scheme.sets() > 1 {
             chains.all.push(set_chain(scheme));
         }
-        chains.all.extend(scheme.path().map(|path| chains.path(path)));
+        if let Some(path) = scheme.path() {
+            chains.all.extend(chains.path(path));
+        }
         for code in scheme.values() {
             chains.value(code);
         }
@@ -79,25 +81,30 @@ impl<'a> Chains<'a> {
         StageUse::matching(name, entries * sets, NUMBER_BITS + HOP_BITS + set_bits + more).behind(&[SET])
     }
 
-    fn path(&self, path: &Code) -> Vec<StageUse> {
-        let each = |hashes: [HashUse; 3]| {
-            let all = (0..path.instances()).flat_map(|_| hashes.iter().cloned());
-            StageUse::hashing(all.collect())
-        };
-        let of_each = |of_one: StageUse| {
-            let matches = of_one.matches.iter().cycle().take(path.instances()).cloned().collect();
-            StageUse { matches, ..of_one }
-        };
-        let inner = ["inner CRC of layer", "inner CRC of g", "inner CRC of h"].map(|name| hash(name, 32, true));
+    /// A chain for each instance.
+    fn path(&self, path: &Code) -> Vec<Vec<StageUse>> {
+        let vectors = path.vectors.as_deref();
         let h = if path.is_fragmented() { FRAGMENT_BITS } else { path.bits() };
-        let outer = [("layer", LAYER_BITS), ("g", HOP_BITS), ("h", h)].map(|(name, bits)| hash(name, bits, false));
-        let mut chain = vec![StageUse::default(), each(inner), each(outer)];
+        let outer = [
+            ("inner CRC of layer", "layer", LAYER_BITS, true),
+            ("inner CRC of g", "g", HOP_BITS, true),
+            ("inner CRC of h", "h", h, true),
+            ("inner CRC of vectors", "vectors", u32::BITS, vectors.is_some()),
+        ];
+        let outer = outer.into_iter().filter(|(.., is_there)| *is_there);
+        let (inner, outer) =
+            outer.map(|(inner, name, bits, _)| (hash(inner, 32, true), hash(name, bits, false))).unzip();
+        let mut chain = vec![StageUse::default(), StageUse::hashing(inner), StageUse::hashing(outer)];
         // The fragment of an identifier is looked up by h.
-        let fragment = || of_each(StageUse::matching("fragment", path.fragments() as u64, FRAGMENT_BITS));
+        let fragment = || StageUse::matching("fragment", path.fragments() as u64, FRAGMENT_BITS);
         chain.extend(path.is_fragmented().then(fragment));
         let is_its = |part: &Part| part.value == Value::Path;
-        chain.push(of_each(self.matching("layer, hop and g", LAYER_BITS, path_entries(&path.limits), is_its)));
-        chain
+        let (name, more) = match vectors {
+            None => ("layer, hop and g", LAYER_BITS),
+            Some(_) => ("layer, hop, vectors and g", LAYER_BITS + u32::BITS),
+        };
+        chain.push(self.matching(name, more, path_entries(path), is_its));
+        vec![chain; path.instances()]
     }
 
     /// A utilisation's code, and what writes it, are in the stages of its registers.
@@ -199,14 +206,16 @@ fn reservoir_entries(limits: &[u32]) -> u64 {
 }
 
 /// Entries that find what a hop does to the path's digest.
-fn path_entries(limits: &Limits) -> u64 {
+fn path_entries(path: &Code) -> u64 {
+    let limits = path.vectors.as_ref().map_or(&path.limits, |vectors| &vectors.limits);
+    let places = |xor| path.vectors.as_ref().map_or(1, |vectors| vectors.places(xor));
     let [baseline, xor @ ..] = &limits.layers[..] else { return 0 };
     let mut before = *baseline;
-    let of_xor = xor.iter().zip(&limits.xor).map(|(end, limit)| {
+    let of_xor = xor.iter().zip(&limits.xor).enumerate().map(|(number, (end, limit))| {
         let layer = before.checked_add(1).map_or(0, |first| range_entries(first, *end));
         before = *end;
         // The first hop writes what others xor, and zeros where it does not act.
-        layer * (2 * range_entries(0, *limit) + 1)
+        layer * ((1 + places(number)) * range_entries(0, *limit) + 1)
     });
     range_entries(0, *baseline) * reservoir_entries(&limits.hops) + of_xor.sum::<u64>()
 }
