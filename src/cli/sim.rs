@@ -52,9 +52,9 @@ pub struct Sim {
     /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<Fault>,
-    /// Hosts that answer, with congestion control: hpcc[,feedback=int|digest|none][,load=50%]; needs
-    /// --rate, and a workload with sizes in bytes. Flows come in at random, so flows= has no
-    /// meaning
+    /// Hosts that answer, with congestion control: hpcc, or hpcc,feedback=int,load=50%; feedback is
+    /// int, digest or none. Needs --rate, and a workload with sizes in bytes. Flows come in at
+    /// random, so flows= has no meaning
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<Transport>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials

@@ -9,7 +9,7 @@
 //! value  = h(switch, packet)            `bits` bits; written over the digest, or xored onto it
 //! ```
 //! With `acts=vectors` bit vectors of the packet draw the hops that act, with the same probabilities
-//! ([`vectors`](super::vectors)).
+//! ([`vectors`]).
 //!
 //! The packets of queries for other values of hops are all of one baseline layer, and carry codes of
 //! these values; on those of queries for a value of the whole way every hop acts

@@ -21,7 +21,7 @@
 //! the vectors and k / 2ᵗ for the candidates, four and five take the fewest, 0.19 a hop, whatever k.
 //!
 //! What decodes takes the candidates from the hashes' set bits: in an xor layer all, in a baseline
-//! layer the last first, until one acts ([`reading`](super::reading)).
+//! layer the last first, until one acts (`reading.rs`).
 
 pub(super) mod dataplane;
 #[cfg(test)]
