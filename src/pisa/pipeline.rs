@@ -270,6 +270,7 @@ impl<S: Salu> Alu<'_, S> {
     fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) -> Members {
         let mut left = Members::NONE;
         let mut step = |alu: &mut Self, place: usize, slot, phv: &mut S::Phv| {
+            debug_assert!(alu.salu.enabled(phv), "a packet that is not enabled");
             let out = alu.access_at(slot, phv);
             alu.commit(out, phv);
             left.push(place, !S::ended(phv));

@@ -32,7 +32,8 @@ pub trait Salu: Copy + Send + 'static {
     /// the stateful ALU holds fits CPU registers.
     const ALWAYS: bool = false;
 
-    /// A packet is enabled until it has [ended](Self::ended), so that the engine need not ask.
+    /// A packet is enabled until it has [ended](Self::ended), so that the engine need not ask. None has
+    /// ended before the first stage, and all stages of the chain have the same [`ended`](Self::ended).
     const UNTIL_END: bool = false;
 
     /// Whether the packet touches the array at all: the match in front of the ALU.

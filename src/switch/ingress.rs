@@ -82,14 +82,14 @@ struct Telemetry {
 }
 
 impl Telemetry {
-    /// Parses a frame that may have any shape, with its shim.
+    /// Parses a frame that is not plain, with its shim.
     ///
     /// # Errors
     /// For a runt, a shim from a host, one that this version cannot read, and one where the DSCP is
     /// used.
     #[inline(never)]
     fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
-        wire::parse(frame, &mut phv.headers).map_err(|_| DropReason::Runt)?;
+        wire::parse_any(frame, &mut phv.headers).map_err(|_| DropReason::Runt)?;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
         let takes_shims = self.role == Role::Fabric && self.header == TelemetryHeader::Shim;
         if unreadable || (phv.headers.shim && !takes_shims) {

@@ -61,8 +61,8 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
     fn of(headers: &Headers) -> Self;
     fn bytes(self) -> Self::Bytes;
-    /// Whether the key has at most 16 bytes.
-    const NARROW: bool = Self::BITS <= u128::BITS;
+    /// Whether the key has 4 to 16 whole bytes.
+    const NARROW: bool = Self::BITS >= u32::BITS && Self::BITS <= u128::BITS && Self::BITS % 8 == 0;
     /// The key's bytes as the last ones of a number, in network order; of a key that is not
     /// [narrow](Self::NARROW), only some of them.
     #[inline(always)]

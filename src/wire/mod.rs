@@ -29,7 +29,7 @@ pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tup
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, ppp, proto};
-pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_plain};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain};
 pub use shim::Shim;
 
 /// Maximum number of frames that are received, processed and sent together.

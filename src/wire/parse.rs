@@ -111,8 +111,12 @@ fn fill<const N: usize>(head: &[u8; N], at: usize, headers: &mut Headers) {
     (headers.tos, headers.ttl, headers.proto) = (net as u8, (ttl >> 8) as u8, ttl as u8);
 }
 
+/// Fills the headers of a frame of any shape, all of them.
+///
+/// # Errors
+/// If the frame is shorter than an Ethernet header.
 #[inline(never)]
-fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
+pub fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
     if let Some(head) = frame.first_chunk::<{ BEHIND_SHIM + PLAIN }>()
         && behind_shim(head).is_some()

@@ -179,6 +179,11 @@ fn vectors_take_a_hash_more() {
     assert_eq!((stages, hashes, tables), (Some(4), 1, vec![table.clone()]));
     let (stages, hashes, tables) = budget(2);
     assert_eq!((stages, hashes, tables.len()), (Some(5), 2, 2));
+    let longer =
+        weir("budget --program pint:path_length=21,queries=path:bits=8:acts=vectors --target tofino --json").json();
+    let stages = longer["stages"].as_array().unwrap();
+    let entries = stages.iter().flat_map(|stage| stage["tables"].as_array().unwrap()).map(|table| &table["entries"]);
+    assert_eq!((&longer["stages_used"], entries.collect::<Vec<_>>()), (&4.into(), vec![&json!(1716)]));
     let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 \
                  --program pint:queries=path:bits=8:instances=2:acts=vectors";
     let document = weir(&format!("{words} --json")).json();

@@ -50,7 +50,7 @@ fn cpu(machine: &Machine) -> Check {
 }
 
 fn hash_unit(machine: &Machine) -> Check {
-    if ["gfni", "avx512f", "avx512bw", "avx512vbmi"].iter().all(|flag| has_flag(machine, flag)) {
+    if ["gfni", "vpclmulqdq", "avx512f", "avx512bw", "avx512vbmi"].iter().all(|flag| has_flag(machine, flag)) {
         Check::ok("hash-unit", "GFNI and AVX-512")
     } else if has_flag(machine, "pclmulqdq") {
         Check::ok("hash-unit", "tables and PCLMULQDQ (no GFNI with AVX-512, which is faster)")

@@ -8,7 +8,7 @@ fn good() -> Machine {
         dpdk: Some("DPDK 22.11.11".into()),
         program: "/opt/weir".into(),
         architecture: "x86_64",
-        cpuinfo: "processor\t: 0\nflags\t\t: fpu sse4_2 pclmulqdq gfni avx512f avx512bw avx512vbmi\n".into(),
+        cpuinfo: "processor\t: 0\nflags\t\t: fpu sse4_2 pclmulqdq gfni vpclmulqdq avx512f avx512bw avx512vbmi\n".into(),
         meminfo: "MemAvailable:   8000000 kB\nHugePages_Total:     512\nHugePages_Free:      256\nHugepagesize:       2048 kB\n".into(),
         status: "Name:\tweir\nCapEff:\t0000008000003000\nCpus_allowed_list:\t0-3,8\n".into(),
         governors: vec!["performance".into()],

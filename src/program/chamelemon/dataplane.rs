@@ -26,6 +26,8 @@ pub mod lane {
     pub const ROW: usize = 3;
 }
 
+const _: () = assert!(lane::ROW + MAX_ROWS + MAX_LEVELS <= LANES);
+
 /// What the first switch took a packet for, and the two bits that tell the last switch of it.
 pub mod class {
     /// Not encoded: not measured, or a light-loss candidate that is not sampled.
