@@ -73,6 +73,31 @@ fn a_digest_before_and_after() {
     assert_ne!(access["cell"]["after"], "0x0000");
 }
 
+/// The frame that one switch sends to the next: what the first has written is what the second finds.
+#[test]
+fn a_digest_from_the_switch_before() {
+    let files = Files::new();
+    let switch = |file: &str, from: &str, frame: &str| {
+        let port = |name: &str, role: &str| format!("[[port]]\nname = \"{name}\"\ndev = \"null\"\nrole = \"{role}\"\n");
+        let ports = port("a", from) + &port("b", "fabric");
+        let config = format!("[switch]\nname = \"{file}\"\nreproducible = 7\n{ports}[[program]]\nname = \"pint\"\n");
+        files.write(file, config);
+        let mut command = binary();
+        command.args(["trace", "--json", "--port", "a", "--hex", frame, "--config"]).arg(files.path(file));
+        let ended = command.output();
+        let packet = Ended::of(ended.unwrap()).json();
+        let cell = packet["programs"][0]["egress_stages"][0][0]["cell"].clone();
+        (cell["before"].clone(), cell["after"].clone(), packet["outputs"][0]["frame"].as_str().unwrap().to_owned())
+    };
+    let (before, after, frame) = switch("first.toml", "host", FRAME);
+    assert_eq!(before, "0x0000");
+    let (found, left, next) = switch("second.toml", "fabric", &frame);
+    assert_eq!(found, after);
+    let (found, ..) = switch("third.toml", "fabric", &next);
+    assert_eq!(found, left);
+    assert!([after, left].iter().all(|digest| *digest != "0x0000"), "nothing was written");
+}
+
 #[test]
 fn bytes_from_a_pipe() {
     let dump = format!("0x0000:  {FRAME}\n");

@@ -7,7 +7,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::common::{Controller, Lab, Namespace, Weir, eventually};
+use crate::common::{Controller, Lab, Listener, Namespace, Weir, eventually};
 
 const EPOCH: &str = "250ms";
 const TRANSIT: &str = "60ms";
@@ -137,6 +137,7 @@ fn flows_take_ways_of_their_own() {
     let Some(fabric) = Fabric::new("flows_take_ways_of_their_own") else { return };
     let (controller, switches) = (fabric.controller("pint"), fabric.switches());
     fabric.is_connected();
+    let listeners = fabric.hosts.each_ref().map(|host| Listener::start(host, "eth0"));
     let found = eventually("the paths of all flows to be sure", || {
         fabric.send();
         let paths = controller.ask("show paths --last 60s --top 1000");
@@ -158,6 +159,7 @@ fn flows_take_ways_of_their_own() {
     }
     let used: BTreeSet<_> = crossed.values().flatten().collect();
     assert_eq!(used.len(), 2, "both spines: {crossed:?}");
+    listeners.map(Listener::stop);
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

@@ -3,13 +3,11 @@
 //! known, and hosts see nothing of what switches tell each other.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
+use crate::common::{Controller, Host, Lab, Link, Listener, Namespace, Weir, eventually};
 
 /// Long enough for a machine that does other things as well.
 const EPOCH: &str = "250ms";
@@ -18,54 +16,11 @@ const EPOCH_NS: u128 = 250_000_000;
 /// How often traffic is tried again when the machine was too busy to measure each epoch whole.
 const ROUNDS: usize = 6;
 const PINGS: i64 = 100;
+/// Of PINT, in 16 bits of each packet: the controller says so, and switches follow.
+const QUERIES: &str =
+    "path:bits=8+latency:bits=8:frequency=7/8+utilisation:bits=8:frequency=1/8:rate=40Mbps:period=100ms";
 const PROGRAMS: &str = "[[program]]\nname = \"chamelemon\"\n[[program]]\nname = \"hashpipe\"\nscope = \"network\"\nslots = 512\n\
                         [[program]]\nname = \"pint\"\n";
-
-/// Counts the frames at an interface by EtherType and length, until its input ends.
-const LISTENER: &str = r#"
-import json, select, socket, sys
-frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-frames.bind((sys.argv[1], 0))
-print("ready", flush=True)
-seen = {}
-while frames in select.select([frames, sys.stdin], [], [])[0]:
-    frame = frames.recv(65535)
-    kind = frame[12:14].hex()
-    seen.setdefault(kind, {}).setdefault(len(frame), 0)
-    seen[kind][len(frame)] += 1
-print(json.dumps(seen))
-"#;
-
-/// Listens at a host.
-struct Listener {
-    python: Child,
-    said: BufReader<ChildStdout>,
-}
-
-impl Listener {
-    fn start(host: &Host) -> Self {
-        let mut python = host.space.command("python3");
-        python.args(["-c", LISTENER, &host.interface()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut python = python.spawn().expect("python3 starts");
-        let mut listener = Self { said: BufReader::new(python.stdout.take().expect("piped")), python };
-        assert_eq!(listener.line(), "ready\n");
-        listener
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).expect("it says something");
-        line
-    }
-
-    /// The frames, by EtherType and length.
-    fn stop(mut self) -> Value {
-        drop(self.python.stdin.take());
-        let seen = serde_json::from_str(&self.line()).expect("JSON");
-        self.python.wait().expect("it ends");
-        seen
-    }
-}
 
 struct Network {
     lab: Lab,
@@ -161,11 +116,17 @@ fn pings(epochs: &[Value], list: &str, from: &Host, to: &Host) -> i64 {
     flows.filter(of).map(|one| one["packets"].as_i64().unwrap()).sum()
 }
 
+/// What a table says of the pings from a host.
+fn of_pings<'a>(table: &'a Value, from: &Host) -> Option<&'a Value> {
+    let is_its = |one: &&Value| one["flow"]["src"] == from.address() && one["flow"]["proto"] == 1;
+    table.as_array()?.iter().find(is_its)
+}
+
 #[test]
 fn three_programs_measure_together() {
     let Some(network) = Network::new("three_programs_measure_together") else { return };
     let expected = "--switch near --switch core --switch far --program chamelemon";
-    let program = "--program hashpipe:scope=network,slots=512 --program pint";
+    let program = format!("--program hashpipe:scope=network,slots=512 --program pint:queries={QUERIES}");
     let controller = Controller::start(
         &network.lab,
         &format!("{expected} {program} --epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv"),
@@ -173,7 +134,7 @@ fn three_programs_measure_together() {
     let [near, core, far] = network.switches();
     let [host1, host2] = &network.hosts[..] else { unreachable!("two hosts") };
     host1.reaches(host2);
-    let listeners = [host1, host2].map(Listener::start);
+    let listeners = [host1, host2].map(|host| Listener::start(&host.space, &host.interface()));
 
     let known = (0..ROUNDS).any(|_| {
         until_known(&controller);
@@ -203,9 +164,7 @@ fn three_programs_measure_together() {
     assert!(known, "the machine is too busy");
     eventually("the path to be sure", || {
         let paths = controller.ask("show paths --last 60s --top 1000");
-        let path = paths["paths"].as_array().unwrap().iter().find(|path| {
-            path["flow"]["src"] == host1.address() && path["flow"]["proto"] == 1 && path["certainty"] == "sure"
-        });
+        let path = of_pings(&paths["paths"], host1).filter(|path| path["certainty"] == "sure");
         let Some(path) = path else {
             host1.space.try_run(&format!("ping -n -q -i 0.02 -W 1 -c {PINGS} {}", host2.address()));
             return None;
@@ -213,11 +172,26 @@ fn three_programs_measure_together() {
         assert_eq!(path["switches"], json!(["near", "core", "far"]));
         Some(())
     });
+    eventually("the times in each switch, and the busiest link", || {
+        host1.space.try_run(&format!("ping -n -q -i 0.02 -W 1 -c {PINGS} {}", host2.address()));
+        let latency = controller.ask("show latency --last 60s --top 1000");
+        let hops = of_pings(&latency["latencies"], host1)?["hops"].as_array()?.clone();
+        let utilisation = controller.ask("show utilisation --last 60s --top 1000");
+        let busiest = of_pings(&utilisation["utilisations"], host1)?["max_utilisation"].as_f64()?;
+        let known =
+            |hop: &Value| hop["samples"].as_u64() >= Some(10) && hop["p99_ns"].as_u64() >= hop["p50_ns"].as_u64();
+        if hops.len() != 3 || !hops.iter().all(known) {
+            return None;
+        }
+        let names: Vec<_> = hops.iter().map(|hop| hop["switch"].clone()).collect();
+        assert_eq!(names, ["near", "core", "far"]);
+        // 50 pings a second of 98 bytes are a thousandth of the link's rate.
+        assert!((0.0..0.1).contains(&busiest), "{utilisation}");
+        Some(())
+    });
     for seen in listeners.map(Listener::stop) {
-        let kinds = seen.as_object().unwrap();
-        // IPv4, ARP and IPv6; and each IPv4 packet is a ping as its host sent it.
-        assert!(kinds.keys().all(|kind| ["0800", "0806", "86dd"].contains(&kind.as_str())), "{seen}");
-        let lengths = kinds["0800"].as_object().unwrap();
+        // Each IPv4 packet is a ping as its host sent it.
+        let lengths = seen["0800"].as_object().unwrap();
         assert_eq!(lengths.keys().collect::<Vec<_>>(), ["98"], "{seen}");
         assert!(lengths["98"].as_i64() > Some(PINGS), "{seen}");
     }

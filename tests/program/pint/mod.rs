@@ -4,6 +4,7 @@ mod latency;
 mod loops;
 mod naive;
 mod network;
+mod page;
 mod plans;
 mod utilisation;
 mod values;
