@@ -72,7 +72,7 @@ bench: setup-bench ## throughput, latency, memory and start-up beside testpmd, O
 
 figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolchain is enough
 	@echo "Building (release) …" >&2
-	@for paper in hashpipe chamelemon-losses chamelemon-tasks pint-path pint-latency pint-loops pint-hpcc pint-together pint-hashes; do \
+	@for paper in hashpipe chamelemon-losses chamelemon-tasks pint-path pint-reference pint-latency pint-loops pint-hpcc pint-together pint-hashes; do \
 		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures $$paper --out out/figures || exit 1; \
 	done
 

@@ -142,7 +142,7 @@ impl Edges {
         adaptation.iter_mut().for_each(|adaptation| adaptation.why.clone_from(&why));
         let answers = self.analysis.answers(&network, None, ProgramReport::LIMITS);
         let answers = EpochAnswers { adaptation, ..answers };
-        let answers = ProgramReport::new(&self.config, &answers, &self.generation, |_| true);
+        let answers = ProgramReport::new(&self.config, &answers, &self.generation, &[], |_| true);
         Ok(EdgesReport::new(&network, answers))
     }
 

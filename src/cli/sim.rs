@@ -337,7 +337,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     headings.extend(LOSSES.iter().filter(|_| losses));
     let loops = reports.iter().any(|(_, report)| report.loops.is_some());
     let is_main = paths || !(latencies || loops || utilisations || !values.is_empty());
-    headings.extend(if paths { PATHS } else { HEAVY }.iter().filter(|_| is_main));
+    headings.extend(if paths { &PATHS[..] } else { &HEAVY[..] }.iter().filter(|_| is_main));
     headings.extend(LATENCY.iter().filter(|_| latencies));
     headings.extend(LOOPS.iter().filter(|_| loops));
     headings.extend(UTILISATION.iter().filter(|_| utilisations));
@@ -346,7 +346,7 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
         row.extend(losses_row(report).into_iter().filter(|_| losses));
-        let main = if paths { paths_row(report) } else { heavy_row(report) };
+        let main = if paths { paths_row(report).to_vec() } else { heavy_row(report).to_vec() };
         row.extend(main.into_iter().filter(|_| is_main));
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
@@ -366,11 +366,12 @@ fn heavy_row(report: &ProgramReport) -> [String; 4] {
     [k.to_string(), recall, precision, error]
 }
 
-const PATHS: [&str; 4] = [">flows out", ">paths decided", ">sure", ">contradicted"];
+const PATHS: [&str; 6] = [">flows out", ">paths decided", ">sure", ">right", ">wrong", ">contradicted"];
 
-fn paths_row(report: &ProgramReport) -> [String; 4] {
-    let PathCounts { flows, decided_flows, sure_flows, contradicted_flows } = report.paths.unwrap_or_default();
-    [flows, decided_flows, sure_flows, contradicted_flows].map(output::grouped)
+fn paths_row(report: &ProgramReport) -> [String; 6] {
+    let PathCounts { flows, decided_flows, sure_flows, right_flows, wrong_flows, contradicted_flows, .. } =
+        report.paths.unwrap_or_default();
+    [flows, decided_flows, sure_flows, right_flows, wrong_flows, contradicted_flows].map(output::grouped)
 }
 
 const LATENCY: [&str; 3] = [">latency samples", ">slowest hop, p99", "at"];

@@ -26,6 +26,11 @@ pub fn switch_name(switch: u32) -> String {
     format!("s{switch}")
 }
 
+/// The switch of a name in records and answers.
+pub fn switch_of(name: &str) -> Option<u32> {
+    name.strip_prefix('s')?.parse().ok()
+}
+
 /// What a port leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {

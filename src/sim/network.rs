@@ -335,6 +335,7 @@ impl Network {
     #[inline]
     fn cross(&mut self, port: Place, mut packet: Packet) {
         packet.tag.held = 0;
+        packet.tag.way = packet.tag.way.through(self.owners[port as usize].0);
         let wire = &mut self.wires[port as usize];
         let between = matches!(wire.peer, Peer::Port(_));
         if let (false, Some(ledger)) = (between, &mut self.ledger) {
@@ -380,6 +381,7 @@ impl Network {
                     u64::from(packet.frame.bytes().get(12..14) == Some(&ethertype::SHIM.to_be_bytes()[..]));
                 let Sent { epoch, flow } = packet.tag.of();
                 self.generation_mut(epoch).delivered(flow, port);
+                self.generation_mut(epoch).passed(flow, packet.tag.way);
                 self.deliver(host, packet);
             }
         }

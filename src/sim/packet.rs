@@ -16,6 +16,8 @@ pub struct Tag {
     pub flow: u32,
     /// The low bits of the epoch that ran at the switch where it entered the network.
     pub entered: u32,
+    /// The switches that it has left.
+    pub way: Way,
     /// Links between switches that it has crossed.
     pub hops: u8,
     /// The link of its path, counted from 1, on which it is to be lost; 0 for none.
@@ -33,6 +35,21 @@ impl Tag {
     /// Whether both are of one packet.
     pub fn is_of(&self, other: &Self) -> bool {
         self.of() == other.of() && self.number == other.number
+    }
+}
+
+/// Switches that were passed one after the other, as a hash: for a given number of switches, other
+/// ones or another order give another hash, but for one pair of 2⁶⁴.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Way(u64);
+
+impl Way {
+    /// The way that leads on through a switch.
+    #[inline]
+    #[must_use]
+    pub fn through(self, switch: u32) -> Self {
+        // As FxHash joins words; no switch is 0, so that the way's length counts too.
+        Self((self.0.rotate_left(5) ^ (u64::from(switch) + 1)).wrapping_mul(0x517c_c1b7_2722_0a95))
     }
 }
 

@@ -216,8 +216,11 @@ impl Simulation {
             let config = controller.program().clone();
             let update = controller.follow(records, now, |answers| {
                 let Some(epoch) = answers.epoch.checked_sub(first) else { return };
-                let truth = network.generation(epoch);
-                told.insert(answers.epoch, ProgramReport::new(&config, answers, truth, |at| fabric(network, at)));
+                let beside = [epoch.checked_sub(1), Some(epoch + 1)].into_iter().flatten();
+                let beside: Vec<_> = beside.map(|epoch| network.generation(epoch)).collect();
+                let report =
+                    ProgramReport::new(&config, answers, network.generation(epoch), &beside, |at| fabric(network, at));
+                told.insert(answers.epoch, report);
                 *last = Some(answers.clone());
             });
             updates.extend(update.map(|update| (program, update)));

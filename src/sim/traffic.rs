@@ -1,11 +1,12 @@
 //! An epoch's flows between the network's hosts, in the order of a workload, and what becomes of
 //! each of their packets.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::addresses::{Addresses, Place};
 use super::keys::ends;
 use super::loss::Victims;
+use super::packet::Way;
 use super::topology::Topology;
 use super::{Setup, SimError};
 use crate::trace::{SplitMix64, Tuple, Workload};
@@ -100,6 +101,8 @@ pub struct SimFlow {
     pub sent_bytes: u64,
     pub delivered: u32,
     pub lost: u32,
+    /// The switches that the first of its packets passed that left the network.
+    pub(super) way: Option<Way>,
     /// Packets still to be sent, and of these to be lost on purpose.
     left: u32,
     to_lose: u32,
@@ -129,6 +132,7 @@ impl SimFlow {
             sent_bytes: 0,
             delivered: 0,
             lost: 0,
+            way: None,
             left: 0,
             to_lose: 0,
         }
@@ -158,6 +162,8 @@ pub struct Generation {
     pub sequence: Vec<u32>,
     /// Lost packets by flow and place.
     pub places: FxHashMap<(u32, Where), u32>,
+    /// The ways of flows whose packets took several, but for that of the first one.
+    more_ways: FxHashSet<(u32, Way)>,
     random: SplitMix64,
     /// Packets that links made of others.
     pub doubled: u64,
@@ -171,6 +177,7 @@ impl Default for Generation {
             packet_bytes: 0,
             sequence: Vec::new(),
             places: FxHashMap::default(),
+            more_ways: FxHashSet::default(),
             random: SplitMix64::new(0),
             doubled: 0,
         }
@@ -206,7 +213,7 @@ impl Generation {
         }
         let sequence = workload.order.sequence(&sizes, seed);
         let packet_bytes = flows.first().map_or(0, |flow| workload.frame_len(0, Tuple::V4(flow.tuple)) as u32);
-        Self { flows, packet_bytes, sequence, places: FxHashMap::default(), random: losses, doubled: 0 }
+        Self { flows, packet_bytes, sequence, random: losses, ..Self::default() }
     }
 
     /// Sends the next packet of a flow. Returns the link of its path on which it is to be lost, 0
@@ -244,6 +251,21 @@ impl Generation {
             Some(flow) if flow.exit == at => flow.delivered += 1,
             _ => self.lost(flow, Where::Astray(at)),
         }
+    }
+
+    /// Notes the way that a packet took out of the network.
+    #[inline]
+    pub(super) fn passed(&mut self, flow: u32, way: Way) {
+        let Some(entry) = self.flows.get_mut(flow as usize) else { return };
+        if *entry.way.get_or_insert(way) != way {
+            self.more_ways.insert((flow, way));
+        }
+    }
+
+    /// The flows of which packets left the network, each with every way that these took.
+    pub(super) fn ways(&self) -> impl Iterator<Item = (&SimFlow, Way)> {
+        let first = self.flows.iter().filter_map(|flow| Some((flow, flow.way?)));
+        first.chain(self.more_ways.iter().map(|(flow, way)| (&self.flows[*flow as usize], *way)))
     }
 
     /// Sends all packets that a flow has left to where they are to go, if none of them is to be

@@ -96,9 +96,12 @@ fn a_simulated_network_decides_paths() {
         let number = |key: &str| paths[key].as_u64().unwrap();
         assert!(number("flows") >= number("decided_flows") && number("decided_flows") >= number("sure_flows"));
         assert!(number("sure_flows") > 0 && number("contradicted_flows") == 0, "{paths}");
+        // Each path is held against the truth.
+        let counts = ["right_flows", "wrong_flows", "sure_wrong_flows"].map(number);
+        assert_eq!(counts, [number("decided_flows"), 0, 0], "{paths}");
     }
     let text = weir(words).stdout;
-    assert!(text.contains("paths decided") && !text.contains("recall"), "{text}");
+    assert!(text.contains("paths decided") && text.contains("wrong") && !text.contains("recall"), "{text}");
 }
 
 /// The paper's stages: four for the path, four for the latency, eight for the utilisation, and no more

@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "paper")]
     figure: Vec<losses::Part>,
     /// Most trials for one point; large sketches take fewer (chamelemon-losses, pint-path,
-    /// pint-hashes)
+    /// pint-reference, pint-hashes, pint-layers)
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     trials: u32,
     /// Directory for the CSV and SVG files
@@ -61,6 +61,8 @@ enum Paper {
     PintPath,
     /// Figure 9 of PINT: errors of latency quantiles
     PintLatency,
+    /// Packets until a path is decided, beside a simulation of PINT's text
+    PintReference,
     /// PINT's loop detection (appendix A.4): false alarms, and how soon a loop is reported
     PintLoops,
     /// Figures 7 and 8 of PINT: HPCC on what INT and PINT measure, in a simulated network
@@ -69,6 +71,8 @@ enum Paper {
     PintTogether,
     /// Packets until a path is decided with one and two hashes of 8 bits, for Figure 11 of PINT
     PintHashes,
+    /// The search for PINT's layers by bits and lengths of paths; only where it is named
+    PintLayers,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -90,6 +94,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if wanted(Paper::PintPath) {
         let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
         pint::run(&arguments.out, trials as usize)?;
+    }
+    if wanted(Paper::PintReference) {
+        let trials = if arguments.quick { arguments.trials.min(100) } else { arguments.trials };
+        pint::reference(&arguments.out, trials as usize)?;
+    }
+    if arguments.paper == Some(Paper::PintLayers) {
+        pint::search(&arguments.out, if arguments.quick { 100 } else { arguments.trials as usize / 40 }.max(1))?;
     }
     if wanted(Paper::PintLatency) {
         pint::latency(&arguments.out, arguments.quick)?;

@@ -6,7 +6,7 @@
 
 use weir::pisa::hash::HashFamily;
 use weir::program::pint::dataplane::{Coded, Measured, Scheme};
-use weir::program::pint::encoding::{Layers, switch_id};
+use weir::program::pint::encoding::switch_id;
 use weir::program::pint::plan::{Demand, Plan, Share};
 use weir::program::pint::query::{Query, Value};
 
@@ -71,7 +71,7 @@ impl Shared {
         let plan = Plan::new(&demands, BUDGET).expect("two of three queries fit on each packet");
         // The scheme has two queries. It leaves the bits of the third, the utilisation, as they are.
         let queries = [Value::Path, Value::Latency].map(|value| query(value, BITS));
-        let scheme = Scheme::new(&queries, &plan, &Layers::of_length(MAX_HOPS as u32), family);
+        let scheme = Scheme::new(&queries, &plan, MAX_HOPS as u32, family);
         let switches = identifiers(tree).map(|id| scheme.switch(id)).collect();
         Self { scheme, switches }
     }

@@ -36,7 +36,7 @@ const FAMILIES: u64 = 10;
 
 /// The code of paths of about `length` switches.
 fn code(acts: PathActs, [bits, instances]: [u32; 2], length: usize, seed: u64) -> Code {
-    let code = Code::new(bits, instances, &Layers::of_length(length as u32), &HashFamily::reproducible(seed));
+    let code = Code::new(bits, instances, &Layers::of_length(length as u32, bits), &HashFamily::reproducible(seed));
     if acts == PathActs::Vectors { code.with_vectors() } else { code }
 }
 

@@ -71,9 +71,19 @@ impl Layers {
     }
 
     /// The layers that decode paths of about `length` switches with the fewest packets, by
-    /// simulation (docs/pint.md).
-    pub fn of_length(length: u32) -> Self {
-        Self { baseline: 0.4, xor: vec![(4.5 / f64::from(length.max(1))).min(0.6)] }
+    /// simulation (docs/pint.md), from hashes of so many bits.
+    ///
+    /// A digest of several undecided hops says the more of them the more bits it has: one of a single
+    /// bit says nothing before all but one of its hops are known. So the fewer the bits, the more packets
+    /// are of the baseline layer.
+    pub fn of_length(length: u32, bits: u32) -> Self {
+        let baseline = match bits {
+            0 | 1 => 0.75,
+            2 | 3 => 0.625,
+            4..=7 => 0.5,
+            _ => 0.375,
+        };
+        Self { baseline, xor: vec![(4.5 / f64::from(length.max(1))).min(0.6)] }
     }
 
     /// The interleaved scheme of Figure 5: one xor layer, and the baseline for three packets of

@@ -2,7 +2,7 @@
 //! what their plan and their codes follow from.
 
 use super::dataplane::Scheme;
-use super::encoding::{DIGEST_BITS, Layers};
+use super::encoding::DIGEST_BITS;
 use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, Share};
 use super::query::{Queries, Query, Value};
 use super::{Config, Pint};
@@ -11,8 +11,9 @@ use crate::program::answers::Described;
 use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Parameters, Program, ProgramError};
 
-/// The first byte. It names the hashes as well: with others a switch would write other digests.
-const VERSION: u8 = 2;
+/// The first byte. It names the hashes and the layers as well: with others a switch would write other
+/// digests.
+const VERSION: u8 = 3;
 
 /// The longest text of queries, in bytes.
 const MAX_TEXT: usize = 160 * MAX_QUERIES;
@@ -56,7 +57,7 @@ impl PlanParameters {
     /// one; such parameters are not valid.
     pub fn scheme(&self, hashes: &HashFamily) -> Scheme {
         let plan = self.plan().unwrap_or_else(|_| Plan(Vec::new()));
-        Scheme::new(&self.queries.codes(), &plan, &Layers::of_length(self.path_length), hashes)
+        Scheme::new(&self.queries.codes(), &plan, self.path_length, hashes)
     }
 
     /// Checks the ranges, and that there is a plan.

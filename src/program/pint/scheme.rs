@@ -14,11 +14,15 @@ use crate::pisa::hash::{Global, HashFamily};
 
 impl Scheme {
     /// The codes of these queries, of which no two have one [code](Query::code), by their plan. Parts
-    /// of a digest stand in the order of the queries, the first one in the lowest bits.
-    pub fn new(queries: &[Query], plan: &Plan, layers: &Layers, family: &HashFamily) -> Self {
+    /// of a digest stand in the order of the queries, the first one in the lowest bits. Paths have about
+    /// `path_length` switches.
+    pub fn new(queries: &[Query], plan: &Plan, path_length: u32, family: &HashFamily) -> Self {
         let find = |value| queries.iter().find(|query| query.value == value);
         let code = |query: &Query| {
-            let code = Code::new(query.bits, query.instances, layers, family);
+            // A fragment says of one hop as much as there is to know of it, however few its bits.
+            let bits = if query.coding == PathCoding::Fragments { DIGEST_BITS } else { query.bits };
+            let layers = Layers::of_length(path_length, bits);
+            let code = Code::new(query.bits, query.instances, &layers, family);
             let code = code.with_checksum(query.checksum);
             let code = if query.coding == PathCoding::Fragments { code.with_fragments() } else { code };
             Arc::new(if query.acts == PathActs::Vectors { code.with_vectors() } else { code })

@@ -17,12 +17,14 @@ fn config(queries: &str) -> Config {
 }
 
 /// Each hop has the same share of the packets, on paths of every length, of which each is told by
-/// chi-square: below the 99.9999th percentile of its distribution (Wilson and Hilferty).
+/// chi-square: below the 99.9999th percentile of its distribution (Wilson and Hilferty). The shim counts
+/// 62 hops, and the codes of values have no more.
 #[test]
 fn hops_are_sampled_uniformly() {
     const PACKETS: u32 = 10_000;
     for (seed, value) in [(0, Value::Latency), (1, Value::Latency), (2, Value::Queue), (3, Value::EgressPort)] {
         let code = ValueCode::new(&Query::new(value), &HashFamily::reproducible(seed)).unwrap();
+        assert!((0..PACKETS).all(|identity| code.writer(identity, 1) == Some(1)));
         for length in 2..=62 {
             let mut counts = vec![0u32; length];
             // As IPv4 identifications are: numbers in a row.

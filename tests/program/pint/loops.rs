@@ -91,6 +91,37 @@ fn looping_packets_are_found() {
     }
 }
 
+/// Each switch of a path without a loop is the last that wrote the digest of the same share of packets,
+/// for every length that the shim counts, told by chi-square: at most five standard deviations over its
+/// mean.
+#[test]
+fn hashes_are_of_uniform_hops() {
+    const PACKETS: u32 = 10_000;
+    for seed in 0..3 {
+        let code = LoopCode::new(16, 3, &HashFamily::reproducible(20 + seed));
+        let switches: Vec<_> = (1..=62).map(|id| code.switch(id)).collect();
+        // The last writer behind each hop, by packet.
+        let mut writers = vec![vec![0u32; 62]; 62];
+        for identity in 0..PACKETS {
+            let (mut carried, mut writer) = (Carried { digest: 0, matches: 0 }, 0);
+            for (at, switch) in switches.iter().enumerate() {
+                let after = code.check(*switch, at as u8 + 1, identity, carried).carried;
+                if at == 0 || after.digest != carried.digest {
+                    writer = at;
+                }
+                carried = after;
+                writers[at][writer] += 1;
+            }
+        }
+        for (counts, length) in writers.iter().zip(1..) {
+            let expected = f64::from(PACKETS) / f64::from(length);
+            let square = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
+            let (chi2, degrees) = (counts[..length as usize].iter().map(square).sum::<f64>(), f64::from(length - 1));
+            assert!(chi2 <= degrees + 5.0 * (2.0 * degrees).sqrt(), "{length} hops: {chi2}");
+        }
+    }
+}
+
 /// Packets on a path without a loop are reported as often as chance has it (within six standard
 /// deviations).
 #[test]

@@ -75,7 +75,7 @@ impl Naive {
         Self {
             sets: sets.collect(),
             q: global("pint/plan", 0),
-            layers: Layers::of_length(config.path_length),
+            layers: Layers::of_length(config.path_length, parameters.query(Value::Path).map_or(1, |path| path.bits)),
             paths: (0..16).map(hashes).collect(),
             terms: global("pint/checksum", 0),
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),

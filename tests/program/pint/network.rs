@@ -6,7 +6,7 @@ use weir::program::ProgramConfig;
 use weir::program::answers::Task;
 use weir::program::answers::{Certainty, FlowPath, Reason};
 use weir::program::pint::{Config, Pint};
-use weir::sim::{Fabric, Fault, Setup, Shape, Simulation};
+use weir::sim::{Fabric, Fault, ProgramReport, Setup, Shape, Simulation};
 use weir::wire::{Flow, FlowKey};
 
 /// Networks of these topologies, with epochs of 50 ms.
@@ -105,6 +105,33 @@ fn run(setup: &Setup, epochs: u64) -> Held {
         }
     }
     all
+}
+
+/// The report holds each path against the ways that packets took: all of a fat tree are right, with any
+/// definition of a flow, and one that is changed is wrong.
+#[test]
+fn a_report_counts_right_and_wrong_paths() {
+    for queries in ["path:bits=8:instances=2", "path:bits=8:checksum=8:flow=pair"] {
+        let config = Config { queries: queries.parse().unwrap(), ..Config::default() };
+        let setup = setup("fat-tree:4", "isp/uniform,flows=60,packets=16000,seed=6", config);
+        let mut simulation = Simulation::new(&setup).unwrap();
+        assert!(simulation.epoch(&setup.workload, None).is_none());
+        let report = simulation.finish().pop().unwrap();
+        let counts = report.programs["pint"].paths.unwrap();
+        assert!(counts.decided_flows > 20 && counts.sure_flows > 10, "{counts:?}");
+        assert_eq!([counts.right_flows, counts.wrong_flows], [counts.decided_flows, 0], "{counts:?}");
+        let (network, mut answers) = (simulation.network(), simulation.last(0).unwrap().clone());
+        let paths = &mut answers.paths.as_mut().unwrap().flows;
+        let sure = paths.iter_mut().find(|path| path.certainty == Certainty::Sure && path.switches.len() == 5).unwrap();
+        sure.switches.swap(1, 3);
+        let decided = paths.iter_mut().find(|path| path.certainty == Certainty::Decided).unwrap();
+        decided.switches.pop();
+        let program = &setup.programs[0];
+        let report = ProgramReport::new(program, &answers, network.generation(0), &[], |_| true);
+        let counts = report.paths.unwrap();
+        let wrong = [counts.wrong_flows, counts.sure_wrong_flows];
+        assert_eq!((counts.right_flows + 2, wrong), (counts.decided_flows, [2, 1]), "{counts:?}");
+    }
 }
 
 #[test]

@@ -23,13 +23,15 @@ const HASHES: [(&str, u32, u32); 3] = [("one", 8, 1), ("two of one hop", 16, 1),
 /// The mean packets of a path, by seed, for each of the hashes.
 pub fn table(runs: usize, progress: impl Fn(&str)) -> Result<String> {
     let theirs = Layers { baseline: 0.5, xor: vec![0.1] };
-    let layers = [("weir's", Layers::of_length(HOPS as u32)), ("the authors'", theirs)];
+    let layers = [("weir's", None), ("the authors'", Some(theirs))];
     let mut lines = String::from("layers,candidates,hashes_of_8_bits,packets_mean,mean_min,mean_max,");
     lines += "one_over_this_percent,over_min,over_max,wrong_paths,runs,seeds\n";
     for (of, layers) in layers {
         for switches in CANDIDATES {
             let of_hashes = |&(_, bits, instances): &(_, u32, u32)| {
-                let pint = Pint { bits, instances, layers: layers.clone(), switches, links: None };
+                let own = || Layers::of_length(HOPS as u32, bits);
+                let layers = layers.clone().unwrap_or_else(own);
+                let pint = Pint { bits, instances, layers, switches, links: None };
                 let path = random_path(switches, HOPS);
                 (0..SEEDS).map(|seed| pint.run_seeded(seed, runs, &path)).collect::<Vec<_>>()
             };

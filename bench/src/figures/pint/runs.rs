@@ -2,13 +2,19 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use weir::pisa::hash::HashFamily;
-use weir::program::pint::dataplane::Code;
+use weir::program::pint::dataplane::{Code, Coded};
 use weir::program::pint::encoding::Layers;
 use weir::program::pint::inference::{Inference, Universe};
 use weir::trace::SplitMix64;
+
+use super::super::experiment::Trials;
+
+/// Seeds of a point.
+pub const SEEDS: usize = 3;
 
 /// Runs with one family of hashes.
 const SHARED: usize = 250;
@@ -34,6 +40,44 @@ impl Packets {
 
     pub fn runs(&self) -> usize {
         self.sorted.len()
+    }
+
+    /// The standard error of the mean.
+    pub fn mean_error(&self) -> f64 {
+        let (mean, runs) = (self.mean(), self.sorted.len() as f64);
+        let squares: f64 = self.sorted.iter().map(|packets| (*packets as f64 - mean).powi(2)).sum();
+        (squares / (runs - 1.0).max(1.0) / runs).sqrt()
+    }
+
+    /// The standard error of a quantile: half of what lies between the quantiles whose shares are one
+    /// standard error of a share less and more.
+    pub fn quantile_error(&self, share: f64) -> f64 {
+        let error = (share * (1.0 - share) / self.sorted.len() as f64).sqrt();
+        (self.quantile((share + error).min(1.0)) - self.quantile(share - error)) as f64 / 2.0
+    }
+}
+
+/// Packets of runs with several seeds: of all of them, and by seed.
+pub struct Seeded {
+    pub all: Packets,
+    pub means: Trials,
+    /// 99th percentiles.
+    pub tails: Trials,
+}
+
+impl Seeded {
+    /// `runs` are divided among the seeds; `run` has a seed and a number of runs.
+    pub fn new(runs: usize, run: impl Fn(usize, usize) -> Packets) -> Self {
+        let seeds = SEEDS.min(runs.max(1));
+        let by_seed: Vec<_> = (0..seeds).map(|seed| run(seed, (runs + seed) / seeds)).collect();
+        let of = |number: &dyn Fn(&Packets) -> f64| {
+            Trials::of(&by_seed.iter().map(number).collect::<Vec<_>>()).expect("there is a seed")
+        };
+        let (means, tails) = (of(&Packets::mean), of(&|packets| packets.quantile(0.99) as f64));
+        let wrong = by_seed.iter().map(|packets| packets.wrong).sum();
+        let mut sorted: Vec<_> = by_seed.into_iter().flat_map(|packets| packets.sorted).collect();
+        sorted.sort_unstable();
+        Self { all: Packets { sorted, wrong }, means, tails }
     }
 }
 
@@ -92,28 +136,71 @@ impl Pint<'_> {
         self.run_seeded(0, runs, path)
     }
 
-    /// The same, with hashes and paths of a seed.
+    /// The same with several seeds, among which the runs are divided.
+    pub fn run_seeds(&self, runs: usize, path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync) -> Seeded {
+        Seeded::new(runs, |seed, runs| self.run_seeded(seed, runs, &path))
+    }
+
+    /// The same with the hashes and paths of one seed.
     pub fn run_seeded(&self, seed: usize, runs: usize, path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync) -> Packets {
-        let family = |number: u64| {
-            let code = Code::new(self.bits, self.instances, &self.layers, &HashFamily::reproducible(number));
-            let ids: Vec<_> = (0..self.switches as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
-            let universe = Universe::new(&code, ids.iter().copied(), self.links);
-            let switches: Vec<_> = ids.into_iter().map(|id| code.switch(id)).collect();
-            (code, universe, switches)
-        };
-        all(seed, runs, family, |(code, universe, switches), rng| {
-            let path = path(rng);
-            let coded: Vec<_> = path.iter().map(|switch| switches[*switch].clone()).collect();
-            let mut inference = Inference::new(code, universe, path.len());
-            for packets in 1.. {
-                let identity = rng.next_u64() as u32;
-                inference.add(identity, code.digest(&coded, identity));
-                if let Some(found) = inference.path() {
-                    return (packets, found == path);
+        all(
+            seed,
+            runs,
+            |number| self.drawn(number),
+            |(code, universe, switches), rng| {
+                let path = path(rng);
+                let coded: Vec<_> = path.iter().map(|switch| switches[*switch].clone()).collect();
+                let mut inference = Inference::new(code, universe, path.len());
+                for packets in 1.. {
+                    let identity = rng.next_u64() as u32;
+                    inference.add(identity, code.digest(&coded, identity));
+                    if let Some(found) = inference.path() {
+                        return (packets, found == path);
+                    }
                 }
-            }
-            unreachable!("packets do not end")
-        })
+                unreachable!("packets do not end")
+            },
+        )
+    }
+
+    /// A code of a family of hashes, with what decodes and encodes by it.
+    fn drawn(&self, family: u64) -> (Code, Universe, Vec<Coded>) {
+        let code = Code::new(self.bits, self.instances, &self.layers, &HashFamily::reproducible(family));
+        let ids: Vec<_> = (0..self.switches as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
+        let universe = Universe::new(&code, ids.iter().copied(), self.links);
+        let switches: Vec<_> = ids.into_iter().map(|id| code.switch(id)).collect();
+        (code, universe, switches)
+    }
+
+    /// Of each number of packets up to `packets`, the hops that are not decided, on average.
+    pub fn open_hops(
+        &self,
+        runs: usize,
+        packets: usize,
+        path: impl Fn(&mut SplitMix64) -> Vec<usize> + Sync,
+    ) -> Vec<f64> {
+        let sums = Mutex::new(vec![0; packets]);
+        all(
+            0,
+            runs,
+            |number| self.drawn(number),
+            |(code, universe, switches), rng| {
+                let path = path(rng);
+                let coded: Vec<_> = path.iter().map(|switch| switches[*switch].clone()).collect();
+                let mut inference = Inference::new(code, universe, path.len());
+                let open = (0..packets).map(|_| {
+                    let identity = rng.next_u64() as u32;
+                    inference.add(identity, code.digest(&coded, identity));
+                    inference.hops().filter(Option::is_none).count()
+                });
+                let open: Vec<_> = open.collect();
+                let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+                sums.iter_mut().zip(open).for_each(|(sum, open)| *sum += open);
+                (packets, true)
+            },
+        );
+        let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+        sums.into_iter().map(|sum: usize| sum as f64 / runs as f64).collect()
     }
 }
 
@@ -145,8 +232,8 @@ pub enum Other {
 }
 
 impl Other {
-    pub fn run(self, runs: usize, length: usize) -> Packets {
-        all(0, runs, |_| (), |(), rng| (self.packets(length, rng), true))
+    pub fn run(self, seed: usize, runs: usize, length: usize) -> Packets {
+        all(seed, runs, |_| (), |(), rng| (self.packets(length, rng), true))
     }
 
     fn packets(self, length: usize, rng: &mut SplitMix64) -> usize {
@@ -208,14 +295,14 @@ mod tests {
         let near =
             |packets: Packets, mean: f64| assert!((packets.mean() / mean - 1.0).abs() < 0.05, "{}", packets.mean());
         let harmonic = |n: u32| (1..=n).map(|i| 1.0 / f64::from(i)).sum::<f64>();
-        near(Other::Ppm.run(2000, 5), 40.0 * harmonic(40));
-        near(Other::Ams2(1).run(2000, 25), 25.0 * harmonic(25));
-        near(Other::LinearCoding { fragments: 1 }.run(2000, 30), 31.6);
+        near(Other::Ppm.run(0, 2000, 5), 40.0 * harmonic(40));
+        near(Other::Ams2(1).run(0, 2000, 25), 25.0 * harmonic(25));
+        near(Other::LinearCoding { fragments: 1 }.run(0, 2000, 30), 31.6);
     }
 
     #[test]
     fn no_path_is_wrong() {
-        let pint = Pint { bits: 8, instances: 2, layers: Layers::of_length(10), switches: 100, links: None };
+        let pint = Pint { bits: 8, instances: 2, layers: Layers::of_length(10, 8), switches: 100, links: None };
         let packets = pint.run(300, random_path(100, 10));
         assert_eq!((packets.wrong, packets.runs()), (0, 300));
         assert!(packets.mean() < 15.0 && packets.quantile(0.5) <= packets.quantile(0.99));

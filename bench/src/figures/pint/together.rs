@@ -200,7 +200,7 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
 fn alone(bits: u32, family: &HashFamily) -> Scheme {
     let queries = [query(Value::Latency, bits)];
     let plan = Plan::new(&[queries[0].demand()], 16).expect("one query fits");
-    Scheme::new(&queries, &plan, &Layers::of_length(MAX_HOPS as u32), family)
+    Scheme::new(&queries, &plan, MAX_HOPS as u32, family)
 }
 
 /// The flows of a run of which enough packets are kept.
@@ -277,8 +277,8 @@ struct Needed {
 fn needed(run: &Run, alone: Option<[u32; 2]>) -> Needed {
     let family = HashFamily::reproducible(run.job.seed);
     let shared = Shared::new(&run.job.tree, &family);
-    let layers = Layers::of_length(MAX_HOPS as u32);
-    let code = alone.map(|[bits, instances]| Code::new(bits, instances, &layers, &family));
+    let code =
+        alone.map(|[bits, instances]| Code::new(bits, instances, &Layers::of_length(MAX_HOPS as u32, bits), &family));
     let code = code.as_ref().or(shared.scheme().path().map(|code| &**code)).expect("the query is there");
     let universe = Universe::new(code, identifiers(&run.job.tree), None);
     let switches: Vec<_> = identifiers(&run.job.tree).map(|id| code.switch(id)).collect();
