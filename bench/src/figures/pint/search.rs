@@ -15,7 +15,7 @@ use super::shares;
 
 /// Typical lengths of paths, and candidates for each hop: those of a fat tree of K = 8, and of
 /// Kentucky Datalink.
-const LENGTHS: [(usize, usize); 5] = [(5, 80), (10, 753), (25, 753), (36, 753), (59, 753)];
+const LENGTHS: [(usize, usize); 6] = [(5, 80), (10, 753), (16, 753), (25, 753), (36, 753), (59, 753)];
 
 /// Bits and instances.
 const DIGESTS: [(u32, u32); 6] = [(1, 1), (2, 1), (4, 1), (4, 2), (8, 1), (8, 2)];
@@ -26,10 +26,8 @@ const BASELINES: [f64; 6] = [0.25, 0.375, 0.5, 0.625, 0.75, 0.875];
 const ACTING: [f64; 7] = [2.0, 3.0, 3.75, 4.5, 5.5, 7.0, 9.0];
 const MAX_PROBABILITY: f64 = 0.8;
 
-/// Pairs of xor layers: each probability as a multiple of the best one of a single layer, and what is
-/// added to the baseline's share.
-const PAIRS: [[f64; 2]; 4] = [[0.5, 1.0], [0.5, 2.0], [0.33, 1.5], [1.0, 2.5]];
-const SHIFTS: [f64; 3] = [-0.125, 0.0, 0.125];
+/// The same of two xor layers.
+const PAIRS: [[f64; 2]; 6] = [[2.0, 8.0], [2.5, 7.0], [2.5, 10.0], [3.0, 12.0], [3.5, 14.0], [4.5, 11.0]];
 
 /// What a trial is made for.
 #[derive(Clone, Copy)]
@@ -88,7 +86,7 @@ impl Tried {
     }
 }
 
-/// All points of a grid of one xor layer, pairs of xor layers around the best of these, and weir's own.
+/// All points of a grid of one xor layer and of one of two, and weir's own.
 pub fn table(runs: usize, progress: impl Fn(&str) + Sync) -> Result<String> {
     let mut text = String::from(
         "bits,instances,path_length,of,tau_baseline,xor_probabilities,hops,candidate_switches,packets_mean,\
@@ -103,12 +101,10 @@ pub fn table(runs: usize, progress: impl Fn(&str) + Sync) -> Result<String> {
             let of_baseline = |baseline: f64| probabilities.iter().map(move |p| Layers { baseline, xor: vec![*p] });
             let mut tried = case.try_all(BASELINES.into_iter().flat_map(of_baseline).collect(), runs);
             tried.sort_by(|a, b| a.score.total_cmp(&b.score));
-            let Some(Tried { layers: Layers { baseline, xor }, .. }) = tried.first() else { continue };
-            let pair = |[low, high]: [f64; 2]| {
-                let xor: Vec<_> = [low, high].map(|factor| (xor[0] * factor).min(1.0)).into();
-                SHIFTS.map(|shift| Layers { baseline: (baseline + shift).clamp(0.05, 0.95), xor: xor.clone() })
+            let pair = |baseline: f64| {
+                PAIRS.into_iter().map(move |pair| Layers { baseline, xor: pair.map(probability).into() })
             };
-            let mut pairs = case.try_all(PAIRS.into_iter().flat_map(pair).collect(), runs);
+            let mut pairs = case.try_all(BASELINES.into_iter().flat_map(pair).collect(), runs);
             pairs.sort_by(|a, b| a.score.total_cmp(&b.score));
             let own = case.try_all(vec![Layers::of_length(typical as u32, bits)], runs);
             for (of, tried) in [("one xor layer", &tried), ("two xor layers", &pairs), ("weir's", &own)] {

@@ -383,3 +383,39 @@ fn fragments_of_two_paths_are_never_certain() {
     }
     assert!(certain > 0);
 }
+
+/// With the default layers a path takes no more packets than in our simulation of the paper's text
+/// (bench/data/pint_path_packets.csv, its best layers), at points with few and many bits and hops.
+#[test]
+fn default_layers_take_few_packets() {
+    let points = [
+        (5, 80, (1, 1), 47.7),
+        (5, 80, (8, 2), 5.3),
+        (10, 753, (4, 1), 43.0),
+        (36, 157, (1, 1), 398.6),
+        (36, 157, (4, 1), 123.1),
+        (59, 753, (1, 1), 1003.6),
+        (59, 753, (8, 2), 82.5),
+    ];
+    let mut state = 77;
+    for (length, switches, (bits, instances), reference) in points {
+        let layers = Layers::of_length(length as u32, bits);
+        let runs = if bits == 1 { 20 } else { 100 };
+        let packets = (0..runs).map(|_| {
+            let code = Code::new(bits, instances, &layers, &HashFamily::reproducible(draw(&mut state)));
+            let universe = Universe::new(&code, ids(switches), None);
+            let path = path(&mut state, switches, length);
+            let coded: Vec<_> = path.iter().map(|switch| universe.switches[*switch].clone()).collect();
+            let mut inference = Inference::new(&code, &universe, length);
+            let decided = (1..).find(|_| {
+                let identity = draw(&mut state) as u32;
+                inference.add(identity, code.digest(&coded, identity));
+                inference.path().is_some()
+            });
+            assert_eq!(inference.path(), Some(path));
+            decided.unwrap()
+        });
+        let mean = packets.sum::<u32>() as f64 / f64::from(runs);
+        assert!(mean < 1.05 * reference, "{length} hops, {instances} × {bits} bits: {mean}");
+    }
+}
