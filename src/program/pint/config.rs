@@ -31,7 +31,7 @@ pub struct Config {
     /// most 16 bits.
     #[schemars(range(min = 1, max = Config::MAX_BITS))]
     pub instances: u32,
-    /// Typical number of switches on a path. The layers follow from it.
+    /// Number of switches on long paths. The layers follow from it, and from the bits.
     #[schemars(range(min = 1, max = Config::MAX_LENGTH))]
     pub path_length: u32,
     /// Reports that a switch keeps of an epoch: packets that left to hosts.

@@ -75,9 +75,9 @@ impl Layers {
     ///
     /// The fewer bits a digest has, the less it says before all its hops but one are known: with one bit
     /// nothing. So the baseline's share goes from 3/4 with one bit to 3/8 with eight; as a multiple of
-    /// 1/8 it takes two entries of a TCAM at most. In an xor layer 4.5 hops of the path act on average.
-    /// On paths of more than 15 switches, as in the paper, two layers with 3 and 12 take fewer packets
-    /// at the 99th percentile, and depend less on the length.
+    /// 1/8 it takes two entries of a TCAM at most. In an xor layer four hops of the path act on average.
+    /// On paths of more than 15 switches, as in the paper, two layers with 3 and 12 such hops take fewer
+    /// packets at the 99th percentile and depend less on the length, but for one bit.
     pub fn of_length(length: u32, bits: u32) -> Self {
         let baseline = match bits {
             0 | 1 => 0.75,
@@ -85,8 +85,12 @@ impl Layers {
             4..=7 => 0.5,
             _ => 0.375,
         };
-        let acting: &[f64] = if length > 15 { &[3.0, 12.0] } else { &[4.5] };
-        let probability = |hops: &f64| (hops / f64::from(length.max(1))).min(0.625);
+        let acting: &[f64] = match (length, bits) {
+            (0..=15, _) => &[4.0],
+            (_, 0 | 1) => &[4.5],
+            _ => &[3.0, 12.0],
+        };
+        let probability = |hops: &f64| (hops / f64::from(length.max(1))).min(0.6);
         Self { baseline, xor: acting.iter().map(probability).collect() }
     }
 

@@ -31,8 +31,8 @@
 //! a query's space says; with a window eight times as many codes, and the same space.
 //!
 //! *Deviations:* docs/pint.md lists them with the reasons.
-//! - Layers: one xor layer with shares found by simulation, where the appendix's formula is meant
-//!   for long paths.
+//! - Layers: one or two xor layers with shares found by simulation, by bits and length, where the
+//!   appendix's formula is meant for long paths and whole identifiers.
 //! - Digests of several undecided hops are used before all but one are decided, and links between
 //!   switches where these are configured. The paper does neither.
 //! - The hops that wrote a digest are found with one hash a hop, or with bit vectors where the query

@@ -25,7 +25,7 @@ pub struct PlanParameters {
     pub queries: Queries,
     /// Bits of a packet for all queries together.
     pub budget: u32,
-    /// Typical number of switches on a path. The layers follow from it.
+    /// Number of switches on long paths. The layers follow from it, and from the bits.
     pub path_length: u32,
 }
 

@@ -106,7 +106,8 @@ pub fn table(runs: usize, progress: impl Fn(&str) + Sync) -> Result<String> {
             };
             let mut pairs = case.try_all(BASELINES.into_iter().flat_map(pair).collect(), runs);
             pairs.sort_by(|a, b| a.score.total_cmp(&b.score));
-            let own = case.try_all(vec![Layers::of_length(typical as u32, bits)], runs);
+            // These are the numbers of docs/pint.md.
+            let own = case.try_all(vec![Layers::of_length(typical as u32, bits)], 10 * runs);
             for (of, tried) in [("one xor layer", &tried), ("two xor layers", &pairs), ("weir's", &own)] {
                 tried.iter().try_for_each(|tried| Ok::<_, anyhow::Error>(text += &tried.lines(case, of)?))?;
                 let Some(best) = tried.first() else { continue };
