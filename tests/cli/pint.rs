@@ -110,11 +110,20 @@ fn a_simulated_network_decides_paths() {
 fn it_fits_tofino() {
     let [path, latency] = ["path:bits=8", "latency:bits=8"];
     let three = "path:bits=8+latency:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16";
+    let stages = |words: &str, target: &str| {
+        weir(&format!("budget --program pint:{words} --target {target} --json")).json()["stages_used"].clone()
+    };
     for target in ["tofino", "tofino2"] {
-        for (queries, stages) in [(path, 4), (latency, 4), ("utilisation:bits=8", 8), (three, 8)] {
-            let document = weir(&format!("budget --program pint:queries={queries} --target {target} --json")).json();
-            assert_eq!(document["stages_used"], stages, "{queries} on {target}");
+        for (queries, used) in [(path, 4), (latency, 4), ("utilisation:bits=8", 8), (three, 8)] {
+            assert_eq!(stages(&format!("queries={queries}"), target), used, "{queries} on {target}");
         }
+    }
+    // Layers go with bits and lengths; stages do not.
+    for (length, bits) in [(10, 1), (47, 1), (55, 2), (36, 4), (62, 8)] {
+        let path = format!("path_length={length},queries=path:bits={bits}");
+        assert_eq!(stages(&path, "tofino"), 4, "{path}");
+        let three = format!("{path}+latency:bits=8:frequency=7/8+utilisation:bits=8:frequency=1/16");
+        assert_eq!(stages(&three, "tofino"), 8, "{three}");
     }
     // What the matches take is as many as docs/pint.md says: two instances, and a latency.
     let blocks = |queries: &str| {
@@ -122,10 +131,13 @@ fn it_fits_tofino() {
         (document["stages"][3]["tables"].clone(), document["tcam_blocks_used"].as_u64())
     };
     let one = json!({
-        "program": "pint", "logical": 4, "table": "layer, hop and g", "entries": 1420, "sram_bits": 0, "tcam_blocks": 3
+        "program": "pint", "logical": 4, "table": "layer, hop and g", "entries": 710, "sram_bits": 0, "tcam_blocks": 2
     });
-    assert_eq!(blocks("pint"), (json!([one, one]), Some(6)));
+    assert_eq!(blocks("pint"), (json!([one, one]), Some(4)));
     assert_eq!(blocks("pint:queries=latency:bits=8").0[0]["entries"], 338);
+    for (length, bits, entries) in [(47, 1, 1060), (8, 4, 341)] {
+        assert_eq!(blocks(&format!("pint:path_length={length},bits={bits},instances=1")).0[0]["entries"], entries);
+    }
     let document = weir("budget --program pint --target tofino --json").json();
     // A quarter more than `reports`, and reports of loops.
     let reports = [(16_384 + 4096 + 16, 446), (1024, 398)]
@@ -176,8 +188,8 @@ fn vectors_take_a_hash_more() {
     };
     let (stages, hashes, tables) = budget(1);
     let table = json!({
-        "program": "pint", "logical": 4, "table": "layer, hop, vectors and g", "entries": 1420, "sram_bits": 0,
-        "tcam_blocks": 6
+        "program": "pint", "logical": 4, "table": "layer, hop, vectors and g", "entries": 710, "sram_bits": 0,
+        "tcam_blocks": 4
     });
     assert_eq!((stages, hashes, tables), (Some(4), 1, vec![table.clone()]));
     let (stages, hashes, tables) = budget(2);
@@ -186,7 +198,7 @@ fn vectors_take_a_hash_more() {
         weir("budget --program pint:path_length=21,queries=path:bits=8:acts=vectors --target tofino --json").json();
     let stages = longer["stages"].as_array().unwrap();
     let entries = stages.iter().flat_map(|stage| stage["tables"].as_array().unwrap()).map(|table| &table["entries"]);
-    assert_eq!((&longer["stages_used"], entries.collect::<Vec<_>>()), (&4.into(), vec![&json!(1716)]));
+    assert_eq!((&longer["stages_used"], entries.collect::<Vec<_>>()), (&4.into(), vec![&json!(840)]));
     let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 \
                  --program pint:queries=path:bits=8:instances=2:acts=vectors";
     let document = weir(&format!("{words} --json")).json();

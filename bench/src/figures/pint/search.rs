@@ -20,9 +20,9 @@ const LENGTHS: [(usize, usize); 6] = [(5, 80), (10, 753), (16, 753), (25, 753), 
 /// Bits and instances.
 const DIGESTS: [(u32, u32); 6] = [(1, 1), (2, 1), (4, 1), (4, 2), (8, 1), (8, 2)];
 
-/// Shares of the baseline layer, of which a TCAM has two entries at most, and hops of a path of the typical length that act in an xor layer: their
+/// Shares of the baseline layer, of which a TCAM has three entries at most, and hops of a path of the typical length that act in an xor layer: their
 /// probability is that number divided by the length, up to a largest one.
-const BASELINES: [f64; 6] = [0.25, 0.375, 0.5, 0.625, 0.75, 0.875];
+const BASELINES: [f64; 7] = [0.25, 0.375, 0.5, 0.625, 0.6875, 0.75, 0.875];
 const ACTING: [f64; 7] = [2.0, 3.0, 3.75, 4.5, 5.5, 7.0, 9.0];
 const MAX_PROBABILITY: f64 = 0.8;
 
