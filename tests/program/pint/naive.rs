@@ -60,6 +60,11 @@ fn acts(g: &Global, phv: &Phv, query: &Query, probability: f64) -> bool {
     candidate && real(g, phv.identity, hop) * share < probability
 }
 
+/// The bits that the layers of a path query follow from.
+fn bits_of(path: Query) -> u32 {
+    if path.coding == PathCoding::Fragments { 16 } else { path.bits }
+}
+
 impl Naive {
     pub fn new(config: &Config, family: &HashFamily, name: &str) -> Self {
         let global = |label: &str, instance: u32| Global::derive(family, label, instance);
@@ -75,7 +80,7 @@ impl Naive {
         Self {
             sets: sets.collect(),
             q: global("pint/plan", 0),
-            layers: Layers::of_length(config.path_length, parameters.query(Value::Path).map_or(1, |path| path.bits)),
+            layers: Layers::of_length(config.path_length, parameters.query(Value::Path).map_or(1, bits_of)),
             paths: (0..16).map(hashes).collect(),
             terms: global("pint/checksum", 0),
             latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
@@ -141,8 +146,11 @@ impl Naive {
         if layer < rounded(self.layers.baseline, 8) {
             return if acts(g, phv, query, rounded(1.0 / f64::from(phv.shim.hop()), 16)) { value } else { part };
         }
-        let [p] = self.layers.xor[..] else { unreachable!("weir has one xor layer") };
-        part ^ if acts(g, phv, query, rounded(p, 16)) { value } else { 0 }
+        // The xor layers have equal shares of what the baseline leaves.
+        let (xor, first) = (&self.layers.xor, self.layers.baseline);
+        let end = |number: usize| first + (1.0 - first) * (number + 1) as f64 / xor.len() as f64;
+        let number = (0..xor.len() - 1).find(|number| layer < rounded(end(*number), 8)).unwrap_or(xor.len() - 1);
+        part ^ if acts(g, phv, query, rounded(xor[number], 16)) { value } else { 0 }
     }
 
     fn latency(&self, phv: &Phv, query: &Query, part: u32) -> u32 {

@@ -122,10 +122,11 @@ fn a_report_counts_right_and_wrong_paths() {
         assert_eq!([counts.right_flows, counts.wrong_flows], [counts.decided_flows, 0], "{counts:?}");
         let (network, mut answers) = (simulation.network(), simulation.last(0).unwrap().clone());
         let paths = &mut answers.paths.as_mut().unwrap().flows;
-        let sure = paths.iter_mut().find(|path| path.certainty == Certainty::Sure && path.switches.len() == 5).unwrap();
-        sure.switches.swap(1, 3);
-        let decided = paths.iter_mut().find(|path| path.certainty == Certainty::Decided).unwrap();
-        decided.switches.pop();
+        let mut sure = paths.iter_mut().filter(|path| path.certainty == Certainty::Sure);
+        let (changed, shorter) = (sure.find(|path| path.switches.len() == 5).unwrap(), sure.next().unwrap());
+        changed.switches.swap(1, 3);
+        shorter.switches.pop();
+        shorter.certainty = Certainty::Decided;
         let program = &setup.programs[0];
         let report = ProgramReport::new(program, &answers, network.generation(0), &[], |_| true);
         let counts = report.paths.unwrap();

@@ -315,9 +315,9 @@ fn parameters_have_one_byte_form() {
         assert!(PlanParameters::decode(&[&bytes[..], b" "].concat()).is_err());
     }
     let golden: String = parameters(1).encode().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(golden, format!("0210051a{}", hex("path:bits=8+latency:bits=8")));
+    assert_eq!(golden, format!("0310051a{}", hex("path:bits=8+latency:bits=8")));
     let golden: String = parameters(4).encode().iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(golden, format!("02100524{}", hex("path:bits=8:instances=2:acts=vectors")));
+    assert_eq!(golden, format!("03100524{}", hex("path:bits=8:instances=2:acts=vectors")));
     assert_ne!(parameters(4).id(), parameters(0).id());
     // Queries that no plan meets are refused where they come in.
     let wrong = PlanParameters { budget: 4, ..parameters(1) };
