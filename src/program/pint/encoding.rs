@@ -76,10 +76,10 @@ impl Layers {
     /// The fewer bits a digest has, the less it says before all its hops but one are known: with one bit
     /// nothing. So the baseline's share goes from 3/4 with one bit to 3/8 with eight; as a multiple of
     /// 1/16 it takes three entries of a TCAM at most. In an xor layer four hops of the path act on
-    /// average. On paths of more than 15 switches, as in the paper, two layers with 3 and 12 such hops
-    /// take fewer packets at the 99th percentile and depend less on the length, but for one bit.
+    /// average. On paths of more than 30 switches two layers with 3 and 12 such hops take fewer packets at
+    /// the 99th percentile and depend less on the length, but for one bit.
     pub fn of_length(length: u32, bits: u32) -> Self {
-        let is_long = length > 15;
+        let is_long = length > 30;
         let baseline = match bits {
             0 | 1 if is_long => 0.6875,
             0 | 1 => 0.75,
@@ -88,7 +88,7 @@ impl Layers {
             _ => 0.375,
         };
         let acting: &[f64] = match bits {
-            _ if !is_long => &[4.0],
+            _ if !is_long => &[4.2],
             0 | 1 => &[4.4],
             _ => &[3.0, 12.0],
         };

@@ -109,7 +109,9 @@ pub fn table(runs: usize, progress: impl Fn(&str) + Sync) -> Result<String> {
             // These are the numbers of docs/pint.md.
             let own = case.try_all(vec![Layers::of_length(typical as u32, bits)], 10 * runs);
             for (of, tried) in [("one xor layer", &tried), ("two xor layers", &pairs), ("weir's", &own)] {
-                tried.iter().try_for_each(|tried| Ok::<_, anyhow::Error>(text += &tried.lines(case, of)?))?;
+                for tried in tried {
+                    text += &tried.lines(case, of)?;
+                }
                 let Some(best) = tried.first() else { continue };
                 progress(&format!(
                     "{bits} × {instances}, {typical} hops, {of}: {} {:.1}",
