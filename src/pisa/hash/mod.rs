@@ -20,6 +20,7 @@
 
 mod bank;
 pub mod bitwise;
+pub mod burst;
 mod family;
 mod global;
 pub mod index;

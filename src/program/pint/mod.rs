@@ -42,6 +42,7 @@
 //! - Packets that are fragments, and those that crossed a link without a shim, are not measured.
 
 mod analysis;
+mod burst;
 pub mod compress;
 mod config;
 pub mod dataplane;

@@ -34,8 +34,15 @@ impl Sample {
         self.hash_of(identity) <= self.limit
     }
 
-    fn hash_of(&self, identity: u32) -> u32 {
+    /// The hash that says whether a packet belongs to the share: if it is no larger than the limit.
+    #[inline(always)]
+    pub fn hash_of(&self, identity: u32) -> u32 {
         self.hash.join(identity, self.argument)
+    }
+
+    /// That hash, and its second argument.
+    pub fn unit(&self) -> (&Global, Addends) {
+        (&self.hash, self.argument)
     }
 }
 
@@ -79,20 +86,31 @@ impl Sampled {
     }
 
     /// Keeps a report while there is room. Then the share is halved as often as it takes, and what
-    /// does not belong to it is counted.
+    /// does not belong to it is counted. `hash` is [`Sample::hash_of`] the packet.
     #[inline(always)]
-    pub fn report(&mut self, arrival: Arrival) {
-        if self.sample.limit == u32::MAX && self.reports.len() < self.room {
+    pub fn report(&mut self, arrival: Arrival, hash: impl FnOnce(&Sample) -> u32) {
+        if !self.selects_within(0) {
             self.reports.push(arrival);
+            return;
+        }
+        let hash = hash(&self.sample);
+        // What most packets of a long epoch come to.
+        if self.looked_at.is_none() && hash > self.sample.limit {
+            self.reports.miss();
         } else {
-            self.select(arrival);
+            self.select(arrival, hash);
         }
     }
 
-    #[cold]
-    fn select(&mut self, arrival: Arrival) {
+    /// Whether packets may have to be chosen, with this number of further ones.
+    #[inline(always)]
+    pub fn selects_within(&self, packets: usize) -> bool {
+        self.sample.limit < u32::MAX || self.reports.len() + packets >= self.room
+    }
+
+    #[inline(never)]
+    fn select(&mut self, arrival: Arrival, hash: u32) {
         (0..LOOKED_AT).for_each(|_| self.look());
-        let hash = self.sample.hash_of(arrival.identity);
         let is_full = self.looked_at.is_none() && self.reports.len() >= self.room;
         if is_full && hash <= self.sample.limit && self.sample.halve() {
             self.looked_at = Some(0);
@@ -154,7 +172,7 @@ mod tests {
             let places = room + room / 4 + 16;
             for identity in 0..numbers {
                 let before = sampled.reports.len();
-                sampled.report(arrival(identity));
+                sampled.report(arrival(identity), |sample| sample.hash_of(identity));
                 let after = sampled.reports.len();
                 assert!(after + LOOKED_AT >= before && after <= places, "{before} and {after} of {room}");
             }
@@ -172,7 +190,7 @@ mod tests {
     #[test]
     fn equal_packets_are_bounded() {
         let mut sampled = Sampled::new(&HashFamily::reproducible(2), 50);
-        (0..10_000).for_each(|_| sampled.report(arrival(7)));
+        (0..10_000).for_each(|_| sampled.report(arrival(7), |sample| sample.hash_of(7)));
         let read = sampled.read();
         assert!(read.kept().len() <= 50);
         assert_eq!(read.kept().len() as u64 + read.overflow(), 10_000);
