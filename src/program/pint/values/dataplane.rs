@@ -1,6 +1,8 @@
 //! What a switch does with a packet that carries a value: it looks the code of its own value up, and
 //! writes it, compares it with the digest, or adds it. It has no register.
 
+use std::hint::select_unpredictable;
+
 use super::Aggregation;
 use super::clock::Clock;
 use super::numbers::Numbers;
@@ -90,10 +92,9 @@ impl ValueCode {
         }
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                if acts() > self.limits[hop] {
-                    return before;
-                }
-                self.codes.encode(value, rounding())
+                // Whether the hop acts is not to be predicted.
+                let own = self.codes.encode(value, rounding());
+                select_unpredictable(acts() <= self.limits[hop], own, before)
             }
             Aggregation::Max => self.codes.encode(value, rounding()).max(before),
             Aggregation::Min => {
