@@ -307,7 +307,7 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read();
+        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read();
         // As of a switch that was ordered so.
         sketches.runtime.hh_threshold = threshold;
         let min = sketches.hh_threshold();
@@ -337,7 +337,7 @@ proptest! {
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read()
+            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();
