@@ -291,12 +291,13 @@ impl<S: Salu> Stage<Array<S>>
 where
     S::Phv: Copy,
 {
-    /// Takes the first `len` packets of a batch through, none of which has ended, shows the output for
-    /// each to `seen`, and moves those that have not ended to the front, in their order. Returns how many
-    /// these are; what stands behind them is of no meaning. `slots` are of none before and after.
+    /// Takes the first `len` packets of a batch through, none of which has ended, shows the output
+    /// for each to `seen`, and moves those that have not ended to the front, in their order.
+    /// Returns how many these are; what stands behind them is of no meaning. `slots` are of none
+    /// before and after.
     ///
-    /// What goes on is moved in any case, and counted or not: which packets do is not to be predicted.
-    /// The next stage finds their PHVs side by side.
+    /// What goes on is moved in any case, and counted or not: which packets do is not to be
+    /// predicted. The next stage finds their PHVs side by side.
     #[inline(always)]
     pub fn sift(
         &mut self,

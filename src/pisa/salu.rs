@@ -55,8 +55,8 @@ pub trait Salu: Copy + Send + 'static {
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
     /// Writes the output into the PHV.
     fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
-    /// Writes what a packet goes on with into another PHV, where it [is moved to](super::Stage::sift):
-    /// all that later stages of the chain look at.
+    /// Writes what a packet goes on with into another PHV, where it [is moved
+    /// to](super::Stage::sift): all that later stages of the chain look at.
     #[inline(always)]
     fn pass_on(&self, out: Self::Out, phv: &Self::Phv, next: &mut Self::Phv)
     where

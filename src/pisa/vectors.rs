@@ -1,5 +1,5 @@
-//! Headers and keys of a packet in vector registers, each in a few instructions: the headers of a plain
-//! frame filled as one, a key picked from the headers, two keys compared and swapped.
+//! Headers and keys of a packet in vector registers, each in a few instructions: the headers of a
+//! plain frame filled as one, a key picked from the headers, two keys compared and swapped.
 
 #![allow(unsafe_code)]
 
@@ -8,22 +8,22 @@ use std::mem::offset_of;
 use super::cpu::{self, Instructions};
 use crate::wire::{FlowKey, Headers, Places, parse_plain};
 
-/// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch, and in
-/// one register each, where a compiler takes two for a number of 128 bits.
+/// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch,
+/// and in one register each, where a compiler takes two for a number of 128 bits.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128) {
     use core::arch::x86_64::*;
     use core::mem::transmute;
-    // SAFETY: SSE2 is part of x86-64, any bits make a vector or a number, and there is nothing in the
-    // assembly.
+    // SAFETY: SSE2 is part of x86-64, any bits make a vector or a number, and there is nothing in
+    // the assembly.
     unsafe {
         let (a, b) = (transmute::<u128, __m128i>(a), transmute::<u128, __m128i>(b));
         let differ = _mm_xor_si128(a, b);
         let equal = _mm_movemask_epi8(_mm_cmpeq_epi8(differ, _mm_setzero_si128())) as u32;
         let mut same = u32::from(equal == 0xffff).wrapping_neg();
-        // No instruction. A compiler that knew of the comparison would make a branch of it, and which
-        // way that goes is not to be predicted.
+        // No instruction. A compiler that knew of the comparison would make a branch of it, and
+        // which way that goes is not to be predicted.
         core::arch::asm!("/* {0:e} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
         let moves = _mm_and_si128(differ, _mm_set1_epi32(-i32::from(swap)));
         let (a, b) = (_mm_xor_si128(a, moves), _mm_xor_si128(b, moves));
@@ -141,8 +141,8 @@ mod avx512 {
         (from, fixed)
     };
 
-    /// What plain frames have in common: by offset the bits that are looked at, and what they are in a TCP
-    /// packet, and in a UDP packet.
+    /// What plain frames have in common: by offset the bits that are looked at, and what they are
+    /// in a TCP packet, and in a UDP packet.
     const SHAPE: [[u8; 64]; 3] = {
         let mut shape = [[0; 64]; 3];
         const BYTES: [(usize, u8, u8, u8); 6] = [
@@ -189,8 +189,8 @@ mod avx512 {
             return false;
         }
         let front = _mm512_mask_permutexvar_epi8(vector(&PLAIN.1), some(&PLAIN.0), vector(&PLAIN.0), bytes);
-        // SAFETY: the front of headers is 64 writable bytes. Fields that are no numbers have a value of
-        // theirs, as `PLAIN` says.
+        // SAFETY: the front of headers is 64 writable bytes. Fields that are no numbers have a
+        // value of theirs, as `PLAIN` says.
         unsafe { _mm512_storeu_si512(std::ptr::from_mut(headers).cast(), front) }
         true
     }

@@ -1,9 +1,9 @@
 //! Work on a burst, compiled for the CPU that runs it.
 //!
-//! The crate is compiled for any x86-64. Work that is called through here is compiled twice more, with
-//! AVX2, BMI and MOVBE (the level called x86-64-v3), which most CPUs have, and with AVX-512, GFNI and
-//! VPCLMULQDQ beside these. It runs in the last form for which the CPU has the instructions. What it
-//! computes is the same.
+//! The crate is compiled for any x86-64. Work that is called through here is compiled twice more,
+//! with AVX2, BMI and MOVBE (the level called x86-64-v3), which most CPUs have, and with AVX-512,
+//! GFNI and VPCLMULQDQ beside these. It runs in the last form for which the CPU has the
+//! instructions. What it computes is the same.
 
 #![allow(unsafe_code)]
 
@@ -27,8 +27,9 @@ pub fn wide(work: impl Wide) {
     wide_to_avx2(work);
 }
 
-/// As [`wide`], without the form for AVX-512. In that form a compiler takes a loop over what lies far
-/// apart, such as frames, through several at a time, and loads and stores them one by one all the same.
+/// As [`wide`], without the form for AVX-512. In that form a compiler takes a loop over what lies
+/// far apart, such as frames, through several at a time, and loads and stores them one by one all
+/// the same.
 #[inline(always)]
 pub fn wide_to_avx2(work: impl Wide) {
     #[cfg(target_arch = "x86_64")]

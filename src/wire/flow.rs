@@ -57,8 +57,8 @@ pub type Places = [u8; 16];
 /// No byte of the headers.
 pub const NOTHING: u8 = u8::MAX;
 
-/// The places of fields of headers, a field after the other: the offset of each and its length. What is
-/// left is 0.
+/// The places of fields of headers, a field after the other: the offset of each and its length.
+/// What is left is 0.
 pub const fn places(fields: &[(usize, usize)]) -> Places {
     let mut places = [NOTHING; 16];
     let (mut next, mut field) = (0, 0);

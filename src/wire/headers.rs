@@ -102,8 +102,8 @@ impl Fragment {
 
 /// The parsed fields of one frame. Absent fields are zero.
 ///
-/// In this order in memory, without a gap in the first [`FRONT`](Self::FRONT) bytes, so that these can be
-/// filled and read as one.
+/// In this order in memory, without a gap in the first [`FRONT`](Self::FRONT) bytes, so that these
+/// can be filled and read as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Headers {

@@ -103,8 +103,8 @@ impl Crc {
         }
     }
 
-    /// The hashes of the keys of these, of each the bits in `mask`, in place of slots. What it leaves
-    /// behind them is of no meaning.
+    /// The hashes of the keys of these, of each the bits in `mask`, in place of slots. What it
+    /// leaves behind them is of no meaning.
     #[inline(always)]
     pub(super) fn hash_keys<K: FlowKey, T>(
         &self,

@@ -88,9 +88,9 @@ impl Clmul {
         self.reduce(sum)
     }
 
-    /// The CRCs of the keys of these, of each the bits in `mask`; of a few places behind them as well. A
-    /// key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and nothing done,
-    /// where the CPU has no more than [`Self::crc`] takes.
+    /// The CRCs of the keys of these, of each the bits in `mask`; of a few places behind them as
+    /// well. A key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and
+    /// nothing done, where the CPU has no more than [`Self::crc`] takes.
     ///
     /// Each key is loaded by itself: a wider load would wait for the stores of several.
     #[inline(always)]
