@@ -105,6 +105,11 @@ impl Coding {
     pub fn new(parameters: PlanParameters, family: &HashFamily) -> Self {
         Self { id: parameters.id(), scheme: parameters.scheme(family), parameters }
     }
+
+    /// Bits of the checksums of paths; 0 where packets carry none.
+    pub fn checksum(&self) -> u32 {
+        self.parameters.query(Value::Path).map_or(0, |path| path.checksum)
+    }
 }
 
 /// The form: a version, the budget, the path length, the number of bytes of the queries' text, and

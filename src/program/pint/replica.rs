@@ -359,7 +359,8 @@ impl Bank for ReplicaBank {
     }
 
     fn record(&self) -> AnyRecord {
-        let digests = Digests::of(&self.family, self.room, &self.reports.read());
+        let (reports, halvings) = self.reports.read();
+        let digests = Digests::of(&self.family, self.room, &reports, halvings);
         Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
     }
 }

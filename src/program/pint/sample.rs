@@ -1,5 +1,5 @@
-//! Which packets a sink reports when there is no room for all: a share of them, chosen by a hash, so
-//! that those of the whole epoch have the same chance.
+//! Which packets a sink reports, and which of a flow a record keeps, when there is no room for all:
+//! a share of them, chosen by a hash, so that those of the whole epoch have the same chance.
 
 use super::record::Arrival;
 use crate::pisa::ReportUse;
@@ -29,12 +29,24 @@ impl Sample {
         halved
     }
 
+    /// How often the share was halved.
+    pub fn halvings(&self) -> u8 {
+        self.limit.leading_zeros() as u8
+    }
+
+    /// The largest hash of packets that belong to a share that was halved so often, at most 32
+    /// times.
+    pub fn limit(halvings: u8) -> u32 {
+        u32::MAX.checked_shr(halvings.into()).unwrap_or(0)
+    }
+
     /// Whether a packet belongs to the share.
     pub fn has(&self, identity: u32) -> bool {
         self.hash_of(identity) <= self.limit
     }
 
-    fn hash_of(&self, identity: u32) -> u32 {
+    /// The hash of a packet, which is another one for each identity.
+    pub fn hash_of(&self, identity: u32) -> u32 {
         self.hash.join(identity, self.argument)
     }
 }
@@ -110,9 +122,9 @@ impl Sampled {
         }
     }
 
-    /// The reports as a part of a record. The share is that which all packets of the replica give: the
-    /// largest for which there is room.
-    pub fn read(&self) -> Reports<Arrival> {
+    /// The reports as a part of a record, and how often their share was halved. The share is that
+    /// which all packets of the replica give: the largest for which there is room.
+    pub fn read(&self) -> (Reports<Arrival>, u8) {
         let mut reports = self.reports.read();
         let mut limit = self.sample.limit;
         loop {
@@ -123,7 +135,7 @@ impl Sampled {
             limit >>= 1;
         }
         reports.truncate(self.room);
-        reports
+        (reports, limit.leading_zeros() as u8)
     }
 
     /// All packets are reported again.
@@ -158,13 +170,14 @@ mod tests {
                 let after = sampled.reports.len();
                 assert!(after + LOOKED_AT >= before && after <= places, "{before} and {after} of {room}");
             }
-            let read = sampled.read();
+            let (read, halvings) = sampled.read();
             let of = move |limit: u32| (0..numbers).filter(move |identity| whole.hash_of(*identity) <= limit);
             let limit = (0..32).map(|halvings| u32::MAX >> halvings).find(|limit| of(*limit).count() <= room).unwrap();
             assert!(read.kept().iter().map(|report| report.identity).eq(of(limit)), "{room} of {numbers}");
+            assert_eq!(Sample::limit(halvings), limit);
             assert_eq!(read.kept().len() as u64 + read.overflow(), u64::from(numbers));
             sampled.clear();
-            assert_eq!(sampled.read().overflow(), 0);
+            assert_eq!(sampled.read().0.overflow(), 0);
         }
     }
 
@@ -173,7 +186,7 @@ mod tests {
     fn equal_packets_are_bounded() {
         let mut sampled = Sampled::new(&HashFamily::reproducible(2), 50);
         (0..10_000).for_each(|_| sampled.report(arrival(7)));
-        let read = sampled.read();
+        let (read, _) = sampled.read();
         assert!(read.kept().len() <= 50);
         assert_eq!(read.kept().len() as u64 + read.overflow(), 10_000);
     }
