@@ -21,8 +21,6 @@ pub struct BurstHashes {
     codes: Vec<BurstGlobal>,
     /// By which all codes round.
     rounding: Option<BurstGlobal>,
-    /// By which a sink chooses the packets that it reports, with its argument.
-    sample: (BurstGlobal, Addends),
 }
 
 impl BurstHashes {
@@ -36,10 +34,7 @@ impl BurstHashes {
         let instances = path.map_or(Some(Vec::new()), |path| path.instances.iter().map(instance).collect())?;
         let codes = scheme.values.iter().map(|code| BurstGlobal::new(&code.acts)).collect::<Option<_>>()?;
         let rounding = scheme.values.first().and_then(|code| BurstGlobal::new(&code.rounds));
-        let sample = Sample::new(&scheme.family);
-        let (sample, argument) = sample.unit();
-        let sample = (BurstGlobal::new(sample)?, argument);
-        Some(Self { set, instances, codes, rounding, sample })
+        Some(Self { set, instances, codes, rounding })
     }
 }
 
@@ -54,7 +49,9 @@ pub struct HashedBurst {
     instances: [[Words; 3]; DIGEST_BITS as usize],
     codes: [Words; MAX_QUERIES],
     rounding: Words,
-    sample: Words,
+    /// The hashes that choose reports, if they have been computed.
+    samples: Words,
+    sampled: bool,
 }
 
 impl Default for HashedBurst {
@@ -67,17 +64,24 @@ impl Default for HashedBurst {
             instances: [[Words::default(); 3]; DIGEST_BITS as usize],
             codes: [Words::default(); MAX_QUERIES],
             rounding: Words::default(),
-            sample: Words::default(),
+            samples: Words::default(),
+            sampled: false,
         }
     }
 }
 
 impl HashedBurst {
     /// Hashes the packets of a burst, of at most [`BATCH`], by the plan of these hash units and at the
-    /// switch that has these hashes of its own. `samples`: with the hash that chooses reports.
+    /// switch that has these hashes of its own; where reports are chosen, by that hash as well.
     #[inline(always)]
-    pub fn hash(&mut self, units: &BurstHashes, (scheme, own): (&Scheme, &Coded), samples: bool, phvs: &[Phv]) {
-        let Self { identities, hops, pairs, set, instances, codes, rounding, sample } = self;
+    pub fn hash(
+        &mut self,
+        units: &BurstHashes,
+        (scheme, own): (&Scheme, &Coded),
+        chosen_by: Option<&Sample>,
+        phvs: &[Phv],
+    ) {
+        let Self { identities, hops, pairs, set, instances, codes, rounding, samples, sampled } = self;
         let number = phvs.len().min(BATCH);
         let rooms = identities.as_flattened_mut().iter_mut().zip(hops.iter_mut());
         for (phv, (identity, hop)) in phvs.iter().zip(rooms) {
@@ -101,10 +105,7 @@ impl HashedBurst {
         if let (Some(unit), Some(code)) = (&units.rounding, scheme.values.first()) {
             unit.inner_of_packets(identities, number, code.hops[0][1], rounding);
         }
-        if samples {
-            let (unit, argument) = &units.sample;
-            unit.of_packets(identities, number, *argument, sample);
-        }
+        *sampled = chosen_by.is_some_and(|sample| sample.hash_burst(identities, number, samples));
     }
 
     /// The hashes of the packet at this place.
@@ -152,10 +153,10 @@ pub struct HashedPacket<'a> {
 }
 
 impl HashedPacket<'_> {
-    /// The hash that says whether a sink reports it.
+    /// The hash that says whether a sink reports it, if it has been computed.
     #[inline(always)]
-    pub fn sample(self) -> u32 {
-        self.of(&self.burst.sample)
+    pub fn sample(self) -> Option<u32> {
+        self.burst.sampled.then(|| self.of(&self.burst.samples))
     }
 
     #[inline(always)]

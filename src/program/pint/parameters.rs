@@ -5,7 +5,6 @@ use super::dataplane::Scheme;
 use super::encoding::{DIGEST_BITS, Layers};
 use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, QuerySet, Share};
 use super::query::{Queries, Query, Value};
-use super::sample::Sample;
 use super::{Config, Pint};
 use crate::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use crate::program::answers::Described;
@@ -100,13 +99,11 @@ pub struct Coding {
     pub id: PlanId,
     pub parameters: PlanParameters,
     pub scheme: Scheme,
-    /// By which hash shares of packets are chosen.
-    pub sample: Sample,
 }
 
 impl Coding {
     pub fn new(parameters: PlanParameters, family: &HashFamily) -> Self {
-        Self { id: parameters.id(), scheme: parameters.scheme(family), sample: Sample::new(family), parameters }
+        Self { id: parameters.id(), scheme: parameters.scheme(family), parameters }
     }
 
     /// Bits of the checksums of paths; 0 where packets carry none.

@@ -243,6 +243,12 @@ impl Digests {
         self.streams.values().fold(0, |sum, packets| sum.saturating_add(packets.left_out))
     }
 
+    /// What chooses shares of packets; `None` where all packets of all streams are there.
+    pub fn sample(&self) -> Option<Sample> {
+        let is_share = |packets: &Packets| packets.halvings > 0 || packets.left_out > 0;
+        self.streams.values().any(is_share).then(|| Sample::new(&self.family))
+    }
+
     /// The share of a stream's packets that these are: no packet is missing whose hash is at most
     /// this.
     pub fn share(&self, packets: &Packets, sample: &Sample) -> u32 {

@@ -175,7 +175,7 @@ impl Replica {
     fn hash(&mut self, phvs: &[Phv]) -> bool {
         let [plan] = &self.plans[..] else { return false };
         let Prepared { coding, own, burst: Some(units), .. } = &*plan.prepared else { return false };
-        self.hashed.hash(units, (&coding.scheme, own), self.reports.selects_within(phvs.len()), phvs);
+        self.hashed.hash(units, (&coding.scheme, own), self.reports.chooses_within(phvs.len()), phvs);
         true
     }
 
@@ -207,9 +207,9 @@ impl Replica {
         {
             let (time_ns, plan) = (phv.egress_ns, coding.id);
             let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
-            let hashed = hashed.map(|place| self.hashed.at(place));
+            let hashed = hashed.and_then(|place| self.hashed.at(place).sample());
             self.reports.report(arrival, |sample| match hashed {
-                Some(hashed) => hashed.sample(),
+                Some(hash) => hash,
                 None => sample.hash_of(arrival.identity),
             });
         }

@@ -3,6 +3,7 @@
 
 use super::record::Arrival;
 use crate::pisa::ReportUse;
+use crate::pisa::hash::burst::{BurstGlobal, Words};
 use crate::pisa::hash::{Addends, Global, HashFamily};
 use crate::program::{ReportBuffer, Reports};
 
@@ -10,6 +11,8 @@ use crate::program::{ReportBuffer, Reports};
 #[derive(Debug)]
 pub struct Sample {
     hash: Global,
+    /// The same for bursts, on CPUs that have such a form.
+    burst: Option<BurstGlobal>,
     argument: Addends,
     /// The largest hash of packets that are reported.
     limit: u32,
@@ -19,7 +22,7 @@ impl Sample {
     pub fn new(family: &HashFamily) -> Self {
         let hash = Global::derive(family, "pint/sample", 0);
         let argument = hash.argument(&[0; 4]);
-        Self { hash, argument, limit: u32::MAX }
+        Self { burst: BurstGlobal::new(&hash), hash, argument, limit: u32::MAX }
     }
 
     /// Halves the share; false when there is nothing left to halve.
@@ -52,9 +55,13 @@ impl Sample {
         self.hash.join(identity, self.argument)
     }
 
-    /// That hash, and its second argument.
-    pub fn unit(&self) -> (&Global, Addends) {
-        (&self.hash, self.argument)
+    /// The hashes of the first `number` packets of a burst. False, and nothing done, where the CPU has
+    /// no form for bursts.
+    #[inline(always)]
+    pub fn hash_burst(&self, identities: &Words, number: usize, out: &mut Words) -> bool {
+        let Some(burst) = &self.burst else { return false };
+        burst.of_packets(identities, number, self.argument, out);
+        true
     }
 }
 
@@ -116,8 +123,14 @@ impl Sampled {
 
     /// Whether packets may have to be chosen, with this number of further ones.
     #[inline(always)]
-    pub fn selects_within(&self, packets: usize) -> bool {
+    fn selects_within(&self, packets: usize) -> bool {
         self.sample.limit < u32::MAX || self.reports.len() + packets >= self.room
+    }
+
+    /// What chooses among this number of further packets, if they may have to be chosen.
+    #[inline(always)]
+    pub fn chooses_within(&self, packets: usize) -> Option<&Sample> {
+        self.selects_within(packets).then_some(&self.sample)
     }
 
     #[inline(never)]

@@ -81,9 +81,11 @@ pub fn sampled_ways<'a>(
     by_length: bool,
 ) -> impl Iterator<Item = (Way, Cow<'a, [Seen]>)> {
     let mut shares = HashMap::<_, u32>::new();
-    for (sink, record) in records {
+    // One network has one family of hashes.
+    let sample = records.iter().find_map(|(_, record)| record.sample());
+    for ((sink, record), sample) in records.iter().filter_map(|record| Some((record, sample.as_ref()?))) {
         for (stream, packets) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
-            let share = record.share(packets, &coding.sample);
+            let share = record.share(packets, sample);
             if share < u32::MAX {
                 let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
                 let least = shares.entry(group(&key, stream.hops, by_length)).or_insert(share);
@@ -93,8 +95,8 @@ pub fn sampled_ways<'a>(
     }
     ways(flow, coding, records, carries).map(move |(way, seen)| {
         let share = if shares.is_empty() { None } else { shares.get(&group(&way.key, way.hops, by_length)) };
-        let Some(share) = share else { return (way, seen) };
-        let has = |seen: &&Seen| coding.sample.hash_of(seen.identity) <= *share;
+        let Some((share, sample)) = share.zip(sample.as_ref()) else { return (way, seen) };
+        let has = |seen: &&Seen| sample.hash_of(seen.identity) <= *share;
         let seen: Vec<_> = seen.iter().filter(has).copied().collect();
         (way, seen.into())
     })

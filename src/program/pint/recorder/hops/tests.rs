@@ -7,6 +7,7 @@ use crate::program::pint::encoding::switch_id;
 use crate::program::pint::query::Value;
 use crate::program::pint::record::{Arrival, Room};
 use crate::program::pint::recorder::packets::PacketRecorder;
+use crate::program::pint::sample::Sample;
 use crate::program::{Record, ReportBuffer};
 use crate::wire::FiveTuple;
 
@@ -301,11 +302,12 @@ type Sent = (u64, usize, u8, u32);
 
 /// The record of a switch with two cores, which saw these packets in this order.
 fn of_cores(config: &Config, (family, coding): &(HashFamily, Coding), first: u32, sent: &[Sent]) -> Digests {
+    let sample = Sample::new(family);
     let mut cores = [(); 2].map(|()| (ReportBuffer::with_capacity(sent.len()), 0));
     for (identity, &(port, core, halvings, latency_ns)) in (first..).zip(sent) {
         let (buffer, of_core) = &mut cores[core];
         *of_core = halvings;
-        if coding.sample.hash_of(identity) > u32::MAX >> halvings {
+        if sample.hash_of(identity) > u32::MAX >> halvings {
             continue;
         }
         let measured = Measured { hop: 1, identity, latency_ns, utilisation: latency_ns, ..Measured::default() };
