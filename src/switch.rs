@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
-use crate::pisa::{BatchOrder, Phv, PortId, Verdict, Wide, wide};
+use crate::pisa::{BatchOrder, Phv, PortId, Verdict, Wide, wide_to_avx2};
 use crate::program::Needs;
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
@@ -344,7 +344,7 @@ impl Switch {
         if self.observers.is_open() {
             return self.observed(ingress, burst, now, out);
         }
-        wide(Forwarded { switch: self, ingress, burst, now, out });
+        wide_to_avx2(Forwarded { switch: self, ingress, burst, now, out });
         if self.features {
             self.egress_features(now, out);
         }

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use weir::pisa::{
-    AccessTrace, Array, ArrayGroup, BatchOrder, GroupSalu, LookupTrace, Pipeline, Probe, Repeat, Salu, Slot, Stage,
-    Then,
+    AccessTrace, Array, ArrayGroup, BATCH, BatchOrder, GroupSalu, LookupTrace, Pipeline, Probe, Repeat, Salu, Slot,
+    Stage, Then,
 };
 
 const FIELDS: usize = 4;
@@ -291,20 +291,54 @@ proptest! {
         packets in proptest::collection::vec(any::<Fields>(), 0..200),
         burst in 1..100usize,
     ) {
-        let ending = |salu: &Random| Stage(Array::new("ending", Ending(*salu), CELLS).hashed(4));
         let alike = |salu: &Random| Stage(ArrayGroup::new("alike", Alike(Sided(*salu)), CELLS).hashed(4));
         let run = |order| {
-            let mut ending = Repeat(salus.iter().map(ending).collect());
             let mut alike = Repeat(salus.iter().map(alike).collect());
-            // No packet has ended at first.
-            let mut packets: Vec<_> = packets.iter().map(|[a, b, c, d]| [a | 2, *b, *c, *d]).collect();
+            let mut packets = packets.clone();
             packets.chunks_mut(burst).for_each(|burst| alike.run(burst, order));
-            packets.chunks_mut(burst).for_each(|burst| ending.run(burst, order));
-            let ended: Vec<_> = ending.0.iter().map(|stage| stage.0.registers().cells().to_vec()).collect();
             let grouped: Vec<_> = alike.0.iter().map(|stage| stage.0.registers().cells().to_vec()).collect();
-            (ended, grouped, packets)
+            (grouped, packets)
         };
         prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
+    }
+
+    /// The same of stages that move the packets which go on: these are the same and in the same order,
+    /// and the first stage shows what it gives each packet.
+    #[test]
+    fn sifted_packets_leave_the_same_state(
+        first in salu(),
+        later in proptest::collection::vec(salu(), 0..6),
+        packets in proptest::collection::vec(any::<Fields>(), 0..200),
+        burst in 1..=BATCH,
+    ) {
+        let stage = |salu: &Random| Stage(Array::new("ending", Ending(*salu), CELLS).hashed(4));
+        let stages = (stage(&first), Repeat(later.iter().map(stage).collect()));
+        // No packet has ended at first.
+        let packets: Vec<_> = packets.iter().map(|[a, b, c, d]| [a | 2, *b, *c, *d]).collect();
+        let cells = |(first, later): &(Stage<Array<Ending>>, Repeat<Stage<Array<Ending>>>)| -> Vec<_> {
+            [first].into_iter().chain(&later.0).map(|stage| stage.0.registers().cells().to_vec()).collect()
+        };
+
+        let (mut one_by_one, mut seen, mut left) = (stages.clone(), Vec::new(), Vec::new());
+        for (place, mut phv) in (0..burst).cycle().zip(packets.iter().copied()) {
+            let touches = first.slot(&phv).0 < CELLS;
+            one_by_one.0.packet(&mut phv);
+            seen.extend(touches.then_some((place, phv[first.target])));
+            one_by_one.1.packet(&mut phv);
+            left.extend((phv[0] != 0).then_some(phv));
+        }
+
+        let (mut sifted, mut sifted_seen, mut sifted_left) = (stages, Vec::new(), Vec::new());
+        for burst in packets.chunks(burst) {
+            let (mut phvs, mut slots) = ([[7; FIELDS]; BATCH], [Slot(7); BATCH]);
+            phvs[..burst.len()].copy_from_slice(burst);
+            let (first, later) = &mut sifted;
+            let len = first.sift(&mut phvs, burst.len(), &mut slots, |place, out| sifted_seen.push((place, *out)));
+            let len = later.sift(&mut phvs, len, &mut slots);
+            sifted_left.extend_from_slice(&phvs[..len]);
+        }
+        prop_assert_eq!(cells(&sifted), cells(&one_by_one));
+        prop_assert_eq!((sifted_seen, sifted_left), (seen, left));
     }
 
     /// A traced packet leaves the registers and the PHV as an untraced one, and what is told of

@@ -318,16 +318,20 @@ fn target(test: &str) -> Result<(String, String)> {
         [GENERATOR, "src", modules @ ..] => (GENERATOR.into(), unit_test(modules, name)),
         [GENERATOR, "tests", target] => ((*target).into(), name.into()),
         ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
-        ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", modules.join("::"))),
+        ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", path(modules))),
         _ => bail!("no target has {test}"),
     })
 }
 
 /// The name of a test in a file below `src`.
 fn unit_test(modules: &[&str], name: &str) -> String {
-    let modules: Vec<_> = modules.iter().copied().filter(|module| *module != "mod").collect();
     let inner = if modules.contains(&"tests") { "" } else { "tests::" };
-    format!("{}::{inner}{name}", modules.join("::"))
+    format!("{}::{inner}{name}", path(modules))
+}
+
+/// The path of a module in a file with this way to it.
+fn path(modules: &[&str]) -> String {
+    modules.iter().copied().filter(|module| *module != "mod").collect::<Vec<_>>().join("::")
 }
 
 /// Brings a copy of a directory up to date, with some files changed. What has not changed keeps its
@@ -367,6 +371,7 @@ mod tests {
             ("tests/dpdk.rs::x", "dpdk", "x"),
             ("tests/netns/main.rs::x", "netns", "x"),
             ("tests/netns/faults.rs::x", "netns", "faults::x"),
+            ("tests/program/pint/mod.rs::x", "program", "pint::x"),
             ("src/telemetry/run.rs::x", LIBRARY, "telemetry::run::tests::x"),
             ("src/network/controller/tests/time.rs::x", LIBRARY, "network::controller::tests::time::x"),
             ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),

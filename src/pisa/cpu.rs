@@ -27,10 +27,14 @@ pub fn limit(instructions: Instructions) {
     LIMIT.store(instructions as u8, Relaxed);
 }
 
+/// The most that the CPU has, or [`UNKNOWN`].
+static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = u8::MAX;
+
 /// Whether these are used: the CPU has them, and no limit is in the way.
 #[inline(always)]
 pub(crate) fn uses(instructions: Instructions) -> bool {
-    allows(LIMIT.load(Relaxed), instructions) && has(instructions)
+    allows(LIMIT.load(Relaxed), instructions) && allows(level(), instructions)
 }
 
 #[inline(always)]
@@ -38,26 +42,41 @@ fn allows(limit: u8, instructions: Instructions) -> bool {
     limit >= instructions as u8
 }
 
-/// The unsafe blocks of `wide.rs` and `hash/simd.rs` rest on it: each level has all features that the
-/// functions of that level are compiled with.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
+fn level() -> u8 {
+    match LEVEL.load(Relaxed) {
+        UNKNOWN => find_level(),
+        level => level,
+    }
+}
+
+#[cold]
+fn find_level() -> u8 {
+    let levels = Instructions::value_variants().iter().take_while(|level| has(**level));
+    let level = levels.last().map_or(0, |level| *level as u8);
+    LEVEL.store(level, Relaxed);
+    level
+}
+
+/// The unsafe blocks of `wide.rs`, `vectors.rs` and `hash/simd.rs` rest on it: each level has all
+/// features that the functions of that level are compiled with, and all levels below it.
+#[cfg(target_arch = "x86_64")]
 fn has(instructions: Instructions) -> bool {
     match instructions {
         Instructions::Portable => true,
         Instructions::Clmul => is_x86_feature_detected!("pclmulqdq"),
         Instructions::Avx2 => {
-            has(Instructions::Clmul)
-                && is_x86_feature_detected!("avx2")
+            is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("bmi1")
                 && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("lzcnt")
                 && is_x86_feature_detected!("movbe")
         }
         Instructions::Avx512 => {
-            has(Instructions::Avx2)
-                && is_x86_feature_detected!("avx512f")
+            is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512vbmi")
                 && is_x86_feature_detected!("gfni")
                 && is_x86_feature_detected!("vpclmulqdq")

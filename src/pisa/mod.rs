@@ -14,6 +14,7 @@ mod probe;
 mod registers;
 mod salu;
 pub mod table;
+mod vectors;
 mod wide;
 mod word;
 
@@ -29,5 +30,6 @@ pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, 
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
-pub(crate) use wide::{Wide, wide};
+pub(crate) use vectors::Vectors;
+pub(crate) use wide::{Wide, wide, wide_to_avx2};
 pub use word::Word;

@@ -246,9 +246,6 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
             alu.salu = &salu;
             return members.each(phvs, |_, phv| alu.packet(phv));
         }
-        if S::UNTIL_END {
-            return *members = alu.batch(phvs, members, slots);
-        }
         let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
         alu.batch(phvs, &enabled, slots);
         *members = members.only(phvs, |phv| !S::ended(phv));
@@ -265,33 +262,93 @@ impl<S: Salu> Pipeline<S::Phv> for Stage<Array<S>> {
 }
 
 impl<S: Salu> Alu<'_, S> {
-    /// Takes enabled packets through, and returns those that have not ended.
+    /// Takes enabled packets through.
     #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) -> Members {
-        let mut left = Members::NONE;
-        let mut step = |alu: &mut Self, place: usize, slot, phv: &mut S::Phv| {
-            debug_assert!(alu.salu.enabled(phv), "a packet that is not enabled");
-            let out = alu.access_at(slot, phv);
-            alu.commit(out, phv);
-            left.push(place, !S::ended(phv));
-        };
+    fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) {
         let places = enabled.places();
-        self.salu.slots(phvs, places, slots);
-        for slot in &slots[..places.len()] {
-            self.prefetch(*slot);
-        }
         if enabled.are_all(phvs) {
-            for ((place, phv), slot) in phvs.iter_mut().enumerate().zip(slots.iter()) {
-                step(self, place, *slot, phv);
-            }
+            self.salu.slots(phvs, slots);
         } else {
-            for (&place, slot) in places.iter().zip(slots.iter()) {
-                if let Some(phv) = phvs.get_mut(usize::from(place)) {
-                    step(self, place.into(), *slot, phv);
+            for (slot, &place) in slots.iter_mut().zip(places) {
+                if let Some(phv) = phvs.get(usize::from(place)) {
+                    *slot = self.salu.slot(phv);
                 }
             }
         }
+        for slot in &slots[..places.len()] {
+            self.prefetch(*slot);
+        }
+        for (&place, slot) in places.iter().zip(slots.iter()) {
+            if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                let out = self.access_at(*slot, phv);
+                self.commit(out, phv);
+            }
+        }
+    }
+}
+
+impl<S: Salu> Stage<Array<S>>
+where
+    S::Phv: Copy,
+{
+    /// Takes the first `len` packets of a batch through, none of which has ended, shows the output
+    /// for each to `seen`, and moves those that have not ended to the front, in their order.
+    /// Returns how many these are; what stands behind them is of no meaning. `slots` are of none
+    /// before and after.
+    ///
+    /// What goes on is moved in any case, and counted or not: which packets do is not to be
+    /// predicted. The next stage finds their PHVs side by side.
+    #[inline(always)]
+    pub fn sift(
+        &mut self,
+        phvs: &mut [S::Phv; BATCH],
+        len: usize,
+        slots: &mut [Slot; BATCH],
+        mut seen: impl FnMut(usize, &S::Out),
+    ) -> usize {
+        const { assert!(S::UNTIL_END) };
+        let mut alu = self.0.alu();
+        let len = len.min(BATCH);
+        alu.salu.slots(&phvs[..len], slots);
+        for slot in &slots[..len] {
+            alu.prefetch(*slot);
+        }
+        let mut left = 0;
+        for at in 0..len {
+            debug_assert!(alu.salu.enabled(&phvs[at]), "a packet that is not enabled");
+            let (phv, place) = (phvs[at], left % BATCH);
+            // Asked in each case, so that it need not be read back: the next place depends on it.
+            let ended = match alu.access_at(slots[at], &phvs[at]) {
+                Some(out) => {
+                    seen(at, &out);
+                    alu.salu.pass_on(out, &phv, &mut phvs[place]);
+                    S::ended(&phvs[place])
+                }
+                None => {
+                    phvs[place] = phv;
+                    S::ended(&phv)
+                }
+            };
+            left += usize::from(!ended);
+        }
         left
+    }
+}
+
+impl<S: Salu> Repeat<Stage<Array<S>>>
+where
+    S::Phv: Copy,
+{
+    /// As [`Stage::sift`], through all stages in order.
+    #[inline(always)]
+    pub fn sift(&mut self, phvs: &mut [S::Phv; BATCH], mut len: usize, slots: &mut [Slot; BATCH]) -> usize {
+        for stage in &mut self.0 {
+            if len == 0 {
+                break;
+            }
+            len = stage.sift(phvs, len, slots, |_, _| {});
+        }
+        len
     }
 }
 

@@ -32,8 +32,8 @@ pub trait Salu: Copy + Send + 'static {
     /// the stateful ALU holds fits CPU registers.
     const ALWAYS: bool = false;
 
-    /// A packet is enabled until it has [ended](Self::ended), so that the engine need not ask. None has
-    /// ended before the first stage, and all stages of the chain have the same [`ended`](Self::ended).
+    /// A packet is enabled until it has [ended](Self::ended), so that the engine need not ask
+    /// ([`Stage::sift`](super::Stage::sift)).
     const UNTIL_END: bool = false;
 
     /// Whether the packet touches the array at all: the match in front of the ALU.
@@ -44,19 +44,27 @@ pub trait Salu: Copy + Send + 'static {
 
     /// The cell that an enabled packet touches.
     fn slot(&self, phv: &Self::Phv) -> Slot;
-    /// The cells of the packets at these places, in order. What it leaves behind them is of no meaning.
+    /// The cells of all these packets, in order. What it leaves behind them is of no meaning.
     #[inline(always)]
-    fn slots(&self, phvs: &[Self::Phv], places: &[u8], slots: &mut [Slot; BATCH]) {
-        for (slot, place) in slots.iter_mut().zip(places) {
-            if let Some(phv) = phvs.get(usize::from(*place)) {
-                *slot = self.slot(phv);
-            }
+    fn slots(&self, phvs: &[Self::Phv], slots: &mut [Slot; BATCH]) {
+        for (slot, phv) in slots.iter_mut().zip(phvs) {
+            *slot = self.slot(phv);
         }
     }
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
     /// Writes the output into the PHV.
     fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
+    /// Writes what a packet goes on with into another PHV, where it [is moved
+    /// to](super::Stage::sift): all that later stages of the chain look at.
+    #[inline(always)]
+    fn pass_on(&self, out: Self::Out, phv: &Self::Phv, next: &mut Self::Phv)
+    where
+        Self::Phv: Copy,
+    {
+        *next = *phv;
+        self.commit(out, next);
+    }
     /// Whether this packet is disabled here and in all later stages of the same chain, so that the
     /// engine may stop. Saying so never changes a result.
     #[inline(always)]

@@ -1,5 +1,8 @@
 //! What a register cell may hold: words with a declared number of bits.
 
+use std::hint::select_unpredictable;
+
+use super::vectors;
 use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 
 mod sealed {
@@ -13,6 +16,12 @@ pub trait Word: sealed::Sealed + Copy + Default + PartialEq + Send + Sync + 'sta
 
     /// The content as a person reads it, for traces.
     fn describe(&self) -> String;
+
+    /// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch.
+    #[inline(always)]
+    fn compare_and_swap(swap: bool, a: Self, b: Self) -> (u32, Self, Self) {
+        (u32::from(a == b).wrapping_neg(), select_unpredictable(swap, b, a), select_unpredictable(swap, a, b))
+    }
 }
 
 macro_rules! words {
@@ -42,7 +51,22 @@ macro_rules! key_words {
 }
 
 words!(bool: 1, u8: 8, u16: 16, u32: 32, u64: 64);
-key_words!(Tuple4, Tuple6, Pair4, Pair6);
+key_words!(Tuple6, Pair4, Pair6);
+
+impl sealed::Sealed for Tuple4 {}
+impl Word for Tuple4 {
+    const BITS: u32 = <Self as FlowKey>::BITS;
+
+    fn describe(&self) -> String {
+        self.flow().to_string()
+    }
+
+    #[inline(always)]
+    fn compare_and_swap(swap: bool, a: Self, b: Self) -> (u32, Self, Self) {
+        let (same, a, b) = vectors::compare_and_swap(swap, a.0, b.0);
+        (same, Self(a), Self(b))
+    }
+}
 
 macro_rules! address_words {
     ($($t:ident),*) => {$(

@@ -1,7 +1,7 @@
 //! Ingress: what a port lets in, and the PHVs of that.
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
-use crate::pisa::{DropReason, Phv, PortId};
+use crate::pisa::{DropReason, Phv, PortId, Vectors, Wide, wide};
 use crate::wire::{self, Frame, Headers, Net};
 
 /// Why each packet of a burst may not enter.
@@ -20,21 +20,10 @@ impl Switch {
         }
         let telemetry = Telemetry { role, header, digest_beside: self.telemetry.digest.then_some(epoch) };
         let mut rejected: Rejected = [None; BURST];
-        let (mut unmeasured, mut rejects) = (0, 0);
-        for ((place, frame), phv) in burst.iter().enumerate().zip(self.phvs.iter_mut()) {
-            *phv = *begun;
-            phv.wire_bytes = frame.wire_len() as u32;
-            if wire::parse_plain(frame.bytes(), &mut phv.headers) {
-                continue;
-            }
-            match telemetry.read(phv, frame.bytes()) {
-                Ok(()) => unmeasured += u64::from(phv.headers.net == Net::Other),
-                Err(reason) => {
-                    rejected[place] = Some(reason);
-                    rejects += 1;
-                }
-            }
-        }
+        let mut found = Found::default();
+        let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
+        wide(Parsed { burst, phvs, begun, telemetry: &telemetry, rejected: burst_rejected, found: &mut found });
+        let Found { unmeasured, rejects } = found;
         self.stats.unmeasured.add(unmeasured);
         if role == Role::Fabric && header == TelemetryHeader::Dscp {
             self.read_dscp(burst.len());
@@ -70,6 +59,46 @@ impl Switch {
                 false
             }
         });
+    }
+}
+
+/// A burst that is parsed.
+struct Parsed<'a, F> {
+    burst: &'a [F],
+    phvs: &'a mut [Phv],
+    /// What the plain packets of the burst begin with.
+    begun: &'a Phv,
+    telemetry: &'a Telemetry,
+    rejected: &'a mut Rejected,
+    found: &'a mut Found,
+}
+
+/// Packets that are neither IPv4 nor IPv6, and those that may not enter.
+#[derive(Default)]
+struct Found {
+    unmeasured: u64,
+    rejects: u64,
+}
+
+impl<F: Frame> Wide for Parsed<'_, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { burst, phvs, begun, telemetry, rejected, found } = self;
+        let vectors = Vectors::here();
+        for ((frame, phv), rejected) in burst.iter().zip(phvs).zip(rejected) {
+            *phv = *begun;
+            phv.wire_bytes = frame.wire_len() as u32;
+            if vectors.parse_plain(frame.bytes(), &mut phv.headers) {
+                continue;
+            }
+            match telemetry.read(phv, frame.bytes()) {
+                Ok(()) => found.unmeasured += u64::from(phv.headers.net == Net::Other),
+                Err(reason) => {
+                    *rejected = Some(reason);
+                    found.rejects += 1;
+                }
+            }
+        }
     }
 }
 

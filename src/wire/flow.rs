@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::hash::Hash;
+use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,31 @@ impl fmt::Display for Flow {
     }
 }
 
+/// Bytes of the headers by their offset, the lowest of a number first; [`NOTHING`] is 0.
+pub type Places = [u8; 16];
+
+/// No byte of the headers.
+pub const NOTHING: u8 = u8::MAX;
+
+/// The places of fields of headers, a field after the other: the offset of each and its length.
+/// What is left is 0.
+pub const fn places(fields: &[(usize, usize)]) -> Places {
+    let mut places = [NOTHING; 16];
+    let (mut next, mut field) = (0, 0);
+    while field < fields.len() {
+        let (offset, len) = fields[field];
+        let mut byte = 0;
+        while byte < len {
+            assert!(offset + byte < Headers::FRONT);
+            places[next] = (offset + byte) as u8;
+            next += 1;
+            byte += 1;
+        }
+        field += 1;
+    }
+    places
+}
+
 /// A key of fixed width over the parsed headers.
 pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync + 'static {
     /// Width in bits, as a register array stores it.
@@ -68,6 +94,13 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     #[inline(always)]
     fn number(self) -> u128 {
         self.bytes().as_ref().iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
+    }
+    /// Where in the headers the bytes of [`Self::number`] stand, for keys that are made so.
+    const PLACES: Option<Places> = None;
+    /// The key with this [number](Self::number), of keys with [places](Self::PLACES).
+    #[inline(always)]
+    fn of_number(_number: u128) -> Self {
+        Self::default()
     }
     /// The bits that both keys have.
     fn and(self, mask: Self) -> Self;
@@ -134,6 +167,19 @@ impl FlowKey for Tuple4 {
     #[inline(always)]
     fn number(self) -> u128 {
         self.0
+    }
+
+    const PLACES: Option<Places> = Some(places(&[
+        (offset_of!(Headers, proto), 1),
+        (offset_of!(Headers, dport), 2),
+        (offset_of!(Headers, sport), 2),
+        (offset_of!(Headers, dst_ip), 4),
+        (offset_of!(Headers, src_ip), 4),
+    ]));
+
+    #[inline(always)]
+    fn of_number(number: u128) -> Self {
+        Self(number)
     }
 
     #[inline(always)]

@@ -101,7 +101,11 @@ impl Fragment {
 }
 
 /// The parsed fields of one frame. Absent fields are zero.
+///
+/// In this order in memory, without a gap in the first [`FRONT`](Self::FRONT) bytes, so that these
+/// can be filled and read as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Headers {
     /// Source and destination address; an IPv4 address stands in the low 32 bits.
     pub src_ip: u128,
@@ -138,6 +142,9 @@ pub struct Headers {
 }
 
 impl Headers {
+    /// Bytes in front that hold all fields but the last two, without a gap.
+    pub const FRONT: usize = 64;
+
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.
     pub fn vid(&self) -> u16 {
         if self.tagged { self.vlan_tci & 0x0fff } else { 0 }

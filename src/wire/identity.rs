@@ -12,7 +12,7 @@ const PAYLOAD: usize = 6;
 /// other, rotated), protocol, ports, the length of the IP packet, IPv4 identification, TCP sequence
 /// and acknowledgement numbers, and the first payload bytes. MACs, tags, shim,
 /// TTL, type of service and checksums are left out. Zeros for other packets than IPv4 and IPv6.
-#[inline]
+#[inline(always)]
 pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
     let mut bytes = [0; LEN];
     if headers.net == Net::Other {
@@ -23,23 +23,33 @@ pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
         0 => &[],
         l4 => frame.bytes().get(usize::from(l4)..).unwrap_or_default(),
     };
-    bytes[..16].copy_from_slice(&(headers.src_ip ^ headers.dst_ip.rotate_left(8)).to_be_bytes());
-    bytes[16] = headers.proto;
-    bytes[17..19].copy_from_slice(&headers.sport.to_be_bytes());
-    bytes[19..21].copy_from_slice(&headers.dport.to_be_bytes());
-    if headers.net == Net::Ipv4 {
-        bytes[21..25].copy_from_slice(&taken::<4>(packet, 2));
-    } else {
-        bytes[21..23].copy_from_slice(&taken::<2>(packet, 4));
-    }
-    let header = match headers.proto {
-        proto::TCP => {
-            bytes[25..33].copy_from_slice(&taken::<8>(transport, 4));
-            usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4
-        }
-        _ => 8,
+    let addresses = headers.src_ip ^ headers.dst_ip.rotate_left(8);
+    let ports = u64::from(headers.sport) << 16 | u64::from(headers.dport);
+    // The length, and IPv4's identification.
+    let length = match headers.net {
+        Net::Ipv4 => u32::from_be_bytes(taken(packet, 2)),
+        _ => u32::from(u16::from_be_bytes(taken(packet, 4))) << 16,
     };
-    bytes[33..33 + PAYLOAD].copy_from_slice(&taken::<PAYLOAD>(transport, header));
+    let (numbers, header) = match headers.proto {
+        proto::TCP => {
+            let header = usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4;
+            (u64::from_be_bytes(taken(transport, 4)), header)
+        }
+        _ => (0, 8),
+    };
+    let [a, b, c, d, e, f] = taken::<PAYLOAD>(transport, header);
+    let payload = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    // Whole words: the hash reads words, and would wait for the stores of smaller fields.
+    let words = [
+        (addresses >> 64) as u64,
+        addresses as u64,
+        u64::from(headers.proto) << 56 | ports << 24 | u64::from(length >> 8),
+        u64::from(length & 0xff) << 56 | numbers >> 8,
+        (numbers & 0xff) << 56 | payload << 8,
+    ];
+    for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_be_bytes();
+    }
     bytes
 }
 

@@ -25,7 +25,7 @@ pub mod vlan;
 
 pub use error::{Layer, WireError};
 pub use filter::{Filter, FilterError};
-pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
+pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, NOTHING, Pair4, Pair6, Places, Tuple4, Tuple6, places};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, Net};
 pub use numbers::{ethertype, ppp, proto};

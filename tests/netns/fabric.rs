@@ -159,7 +159,7 @@ fn flows_take_ways_of_their_own() {
     }
     let used: BTreeSet<_> = crossed.values().flatten().collect();
     assert_eq!(used.len(), 2, "both spines: {crossed:?}");
-    listeners.map(Listener::stop);
+    listeners.into_iter().for_each(|listener| _ = listener.stop());
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

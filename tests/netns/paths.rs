@@ -149,7 +149,7 @@ fn the_switches_that_iperf_crosses() {
         found.iter().all(|found| *found >= STREAMS).then_some(())
     });
     drop((running, iperf));
-    listeners.map(Listener::stop);
+    listeners.into_iter().for_each(|listener| _ = listener.stop());
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

@@ -19,7 +19,7 @@ pub struct Global {
 
 /// An argument's part of a [`Global`] hash: for a hop number or a switch's identifier, two
 /// constants of the switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addends(pub(super) u32, pub(super) u32);
 
 impl Global {

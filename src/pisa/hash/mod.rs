@@ -20,6 +20,7 @@
 
 mod bank;
 pub mod bitwise;
+pub mod burst;
 mod family;
 mod global;
 pub mod index;
@@ -103,24 +104,24 @@ impl Crc {
         }
     }
 
-    /// The hashes of the keys at these places, of each the bits in `mask`, in place of slots. What it
+    /// The hashes of the keys of these, of each the bits in `mask`, in place of slots. What it
     /// leaves behind them is of no meaning.
     #[inline(always)]
-    pub(super) fn hash_keys<K: FlowKey>(
+    pub(super) fn hash_keys<K: FlowKey, T>(
         &self,
-        places: &[u8],
-        key: impl Fn(usize) -> K,
+        of: &[T],
+        key: impl Fn(&T) -> K,
         mask: u32,
         hashes: &mut [Slot; BATCH],
     ) {
         #[cfg(target_arch = "x86_64")]
         if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW)
-            && clmul.crcs(K::BITS / 8, places, |place| key(place).number(), mask, hashes)
+            && clmul.crcs(K::BITS / 8, of, |one| key(one).number(), mask, hashes)
         {
             return;
         }
-        for (hash, place) in hashes.iter_mut().zip(places) {
-            *hash = Slot(self.hash_key(key(usize::from(*place))) & mask);
+        for (hash, one) in hashes.iter_mut().zip(of) {
+            *hash = Slot(self.hash_key(key(one)) & mask);
         }
     }
 

@@ -88,26 +88,19 @@ impl Clmul {
         self.reduce(sum)
     }
 
-    /// The CRCs of the keys at these places, of each the bits in `mask`; of a few places behind them as
-    /// well. A key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and nothing
-    /// done, where the CPU has no more than [`Self::crc`] takes.
+    /// The CRCs of the keys of these, of each the bits in `mask`; of a few places behind them as
+    /// well. A key is the last `bytes` bytes of a number, 4 to 16, in network order. False, and
+    /// nothing done, where the CPU has no more than [`Self::crc`] takes.
     ///
     /// Each key is loaded by itself: a wider load would wait for the stores of several.
     #[inline(always)]
-    pub fn crcs(
-        &self,
-        bytes: u32,
-        places: &[u8],
-        key: impl Fn(usize) -> u128,
-        mask: u32,
-        crcs: &mut [Slot; BATCH],
-    ) -> bool {
+    pub fn crcs<T>(&self, bytes: u32, of: &[T], key: impl Fn(&T) -> u128, mask: u32, crcs: &mut [Slot; BATCH]) -> bool {
         let init = u128::from(INIT) << (8 * bytes - u32::BITS);
         match self.level {
             // SAFETY: the CPU has the features, as the level says.
-            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, places, key, mask, crcs) },
+            Instructions::Avx512 => unsafe { self.crcs_of_fours(init, of, key, mask, crcs) },
             // SAFETY: as above.
-            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, places, key, mask, crcs) },
+            Instructions::Avx2 => unsafe { self.crcs_one_by_one(init, of, key, mask, crcs) },
             _ => return false,
         }
         true
@@ -115,14 +108,8 @@ impl Clmul {
 
     /// Of each number w₀ w₁: (w₀ / y⁶⁴ + w₁) reduced, four at a time.
     #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
-    fn crcs_of_fours(
-        &self,
-        init: u128,
-        places: &[u8],
-        key: impl Fn(usize) -> u128,
-        mask: u32,
-        crcs: &mut [Slot; BATCH],
-    ) {
+    #[inline]
+    fn crcs_of_fours<T>(&self, init: u128, of: &[T], key: impl Fn(&T) -> u128, mask: u32, crcs: &mut [Slot; BATCH]) {
         /// The truth tables of a xor (b and c), and of (not (a xor b)) and c.
         const XOR_AND: i32 = 0x78;
         const XNOR_AND: i32 = 0x82;
@@ -131,12 +118,7 @@ impl Clmul {
         let (fold, reduce) = (each(self.fold[0].into()), _mm512_broadcast_i32x4(pair(self.reduce[0], self.reduce[1])));
         let (low, mask) = (each(u64::MAX.into()), _mm512_set1_epi32(mask as i32));
         let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
-        let (fours, rest) = places.as_chunks::<4>();
-        let last: [u8; 4] = std::array::from_fn(|i| rest.get(i).or(rest.last()).copied().unwrap_or(0));
-        let last = (!rest.is_empty()).then_some(&last);
-        let (crcs, _) = crcs.as_chunks_mut::<4>();
-        for (four, crcs) in fours.iter().chain(last).zip(crcs) {
-            let [a, b, c, d] = four.map(|place| halves(key(usize::from(place))));
+        let four_crcs = |[a, b, c, d]: [__m128i; 4], crcs: &mut [Slot; 4]| {
             let keys = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
             let keys = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(keys, c), d);
             let words = _mm512_shuffle_epi8(_mm512_xor_si512(keys, init), reverse);
@@ -149,22 +131,25 @@ impl Clmul {
             // SAFETY: `crcs` is 16 writable bytes, for a `Slot` is its number; the store needs no
             // alignment.
             unsafe { _mm_storeu_si128(crcs.as_mut_ptr().cast(), packed) }
+        };
+        let (fours, rest) = of.as_chunks::<4>();
+        let (crcs, _) = crcs.as_chunks_mut::<4>();
+        let mut crcs = crcs.iter_mut();
+        for (four, crcs) in fours.iter().zip(&mut crcs) {
+            four_crcs(four.each_ref().map(|one| halves(key(one))), crcs);
+        }
+        if let (Some(last), Some(crcs)) = (rest.last(), crcs.next()) {
+            four_crcs(std::array::from_fn(|i| halves(key(rest.get(i).unwrap_or(last)))), crcs);
         }
     }
 
     #[target_feature(enable = "avx2,pclmulqdq")]
-    fn crcs_one_by_one(
-        &self,
-        init: u128,
-        places: &[u8],
-        key: impl Fn(usize) -> u128,
-        mask: u32,
-        crcs: &mut [Slot; BATCH],
-    ) {
+    #[inline]
+    fn crcs_one_by_one<T>(&self, init: u128, of: &[T], key: impl Fn(&T) -> u128, mask: u32, crcs: &mut [Slot; BATCH]) {
         let (reverse, init) = (bytes_of(&REVERSE), halves(init));
         let (fold, reduce) = (pair(self.fold[0], 0), pair(self.reduce[0], self.reduce[1]));
-        for (&place, crc) in places.iter().zip(crcs) {
-            let words = _mm_shuffle_epi8(xor(halves(key(usize::from(place))), init), reverse);
+        for (one, crc) in of.iter().zip(crcs) {
+            let words = _mm_shuffle_epi8(xor(halves(key(one)), init), reverse);
             let sum = xor(_mm_clmulepi64_si128::<0x01>(words, fold), _mm_move_epi64(words));
             let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
             let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);

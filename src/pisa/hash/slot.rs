@@ -23,14 +23,14 @@ impl SlotHash {
         Slot(self.range.index(self.crc.hash_key(key)))
     }
 
-    /// The slots of the keys at these places, in order. What it leaves behind them is of no meaning.
+    /// The slots of the keys of these, in order. What it leaves behind them is of no meaning.
     #[inline(always)]
-    pub fn slots<K: FlowKey>(&self, places: &[u8], key: impl Fn(usize) -> K, slots: &mut [Slot; BATCH]) {
+    pub fn slots<K: FlowKey, T>(&self, of: &[T], key: impl Fn(&T) -> K, slots: &mut [Slot; BATCH]) {
         let mask = self.range.mask();
-        self.crc.hash_keys(places, key, mask.unwrap_or(u32::MAX), slots);
+        self.crc.hash_keys(of, key, mask.unwrap_or(u32::MAX), slots);
         if mask.is_none() {
             let range = self.range;
-            for (slot, _) in slots.iter_mut().zip(places) {
+            for (slot, _) in slots.iter_mut().zip(of) {
                 slot.0 = range.index(slot.0);
             }
         }

@@ -61,7 +61,7 @@ fn together<K: FlowKey>(polynomial: Polynomial, headers: &[Headers]) {
     let mut got = [Slot(7); BATCH];
     for limit in Instructions::value_variants() {
         for mask in [u32::MAX, 0xfff, 0] {
-            Crc::limited(polynomial, *limit).hash_keys(&places, |place| keys[place], mask, &mut got);
+            Crc::limited(polynomial, *limit).hash_keys(&places, |place| keys[usize::from(*place)], mask, &mut got);
             let expected: Vec<_> = hashes.iter().rev().map(|hash| Slot(hash & mask)).collect();
             assert_eq!(got[..keys.len()], expected, "{limit:?}, {} bits", K::BITS);
         }

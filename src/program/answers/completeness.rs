@@ -54,6 +54,9 @@ named! {
         /// Reports about single packets found no room.
         #[error("reports about single packets found no room")]
         Overflow = "overflow",
+        /// Of flows with many packets a share was kept.
+        #[error("of flows with many packets a share was kept")]
+        LargeFlows = "large_flows",
     }
 }
 

@@ -47,6 +47,9 @@ pub enum Gap {
     Unfollowed { packets: u64 },
     /// Reports about single packets that found no room. Only they are missing.
     Overflow { reports: u64 },
+    /// So many packets of flows with many packets were not kept: a hash chose those that were.
+    /// Numbers of such flows are those of a share of their packets.
+    LargeFlows { packets: u64 },
     /// So many reports about single packets were made with other parameters than the network's, and
     /// say nothing. Only they are missing.
     Unread { reports: u64 },
@@ -65,6 +68,7 @@ impl Gap {
                 | Self::Unmarked { .. }
                 | Self::Unfollowed { .. }
                 | Self::Overflow { .. }
+                | Self::LargeFlows { .. }
                 | Self::Unread { .. }
         )
     }
@@ -97,6 +101,7 @@ impl fmt::Display for Gap {
                 write!(f, "{packets} packets went on without a shim, for which there was no room")
             }
             Self::Overflow { reports } => write!(f, "{reports} reports about single packets found no room"),
+            Self::LargeFlows { packets } => write!(f, "{packets} packets of large flows were not kept"),
             Self::Unread { reports } => {
                 write!(f, "{reports} reports about single packets were made with other parameters")
             }

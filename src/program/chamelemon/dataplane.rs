@@ -84,7 +84,8 @@ impl Meta {
 
 /// A saturating counter of the classifier. All ones is infinity.
 pub trait Counter: Word {
-    fn incremented(self) -> Self;
+    /// The count with a packet more, and the size that it tells: the largest number for infinity.
+    fn incremented(self) -> (Self, u32);
     fn size(self) -> u32;
 }
 
@@ -92,17 +93,18 @@ macro_rules! counter {
     ($word:ty, $wide:ty) => {
         impl Counter for $word {
             /// By arithmetic: which counters are full is not to be predicted, and a compiler makes a
-            /// branch of a saturating sum.
+            /// branch of a saturating sum. Of a counter that is or gets full all bits are set.
             #[inline(always)]
-            fn incremented(self) -> Self {
+            fn incremented(self) -> (Self, u32) {
                 let next = <$wide>::from(self) + 1;
-                (next - (next >> Self::BITS)) as Self
+                let full = (next + 1) >> Self::BITS;
+                let size = next as u32 | (full as u32).wrapping_neg();
+                (size as Self, size)
             }
 
             #[inline(always)]
             fn size(self) -> u32 {
-                let full = (<$wide>::from(self) + 1) >> Self::BITS;
-                u32::from(self) | (full as u32).wrapping_neg()
+                if self == Self::MAX { u32::MAX } else { self.into() }
             }
         }
     };
@@ -141,8 +143,7 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn rmw(&self, cell: C, _: &Meta) -> (C, u32) {
-        let next = cell.incremented();
-        (next, next.size())
+        cell.incremented()
     }
 
     #[inline(always)]

@@ -32,7 +32,7 @@ pub struct Insert<const OWN: usize> {
 pub struct Evicted<K> {
     key: K,
     count: u32,
-    estimate: u32,
+    pub estimate: u32,
 }
 
 impl<K: Word> Evicted<K> {
@@ -46,6 +46,14 @@ impl<K: Word> Evicted<K> {
             estimate => format!("{carried}; its own flow counts {estimate} here"),
         }
     }
+}
+
+/// What later stages look at: the carried pair, and the packet's own key where they look for that.
+#[inline(always)]
+fn pass_on<K: FlowKey, const OWN: usize>(out: Evicted<K>, phv: &Carry<K, OWN>, next: &mut Carry<K, OWN>) {
+    next.own = phv.own;
+    next.key = out.key;
+    next.count = out.count;
 }
 
 /// Both kinds of stage are generic over the key; the marker keeps them `Copy` and without a key of
@@ -74,8 +82,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
     }
 
     #[inline(always)]
-    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
-        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), |phv| phv.key), slots);
+    fn slots(&self, phvs: &[Carry<K, OWN>], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(phvs, |phv| phv.key, slots);
     }
 
     #[inline(always)]
@@ -87,9 +95,9 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
     fn rmw(&self, (key, count): Cell<K>, phv: &Carry<K, OWN>) -> (Cell<K>, Evicted<K>) {
         // The packet's key is in the cell in any case, with what was counted of it. By arithmetic:
         // whether it was there is not to be predicted, and a compiler makes a branch of a choice.
-        let same = u32::from(key == phv.key).wrapping_neg();
+        let (same, kept, key) = K::compare_and_swap(true, key, phv.key);
         let sum = (count & same).saturating_add(phv.count);
-        ((phv.key, sum), Evicted { key, count: count & !same, estimate: sum })
+        ((kept, sum), Evicted { key, count: count & !same, estimate: sum })
     }
 
     #[inline(always)]
@@ -97,6 +105,14 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
         phv.key = out.key;
         phv.count = out.count;
         phv.estimate = out.estimate;
+    }
+
+    #[inline(always)]
+    fn pass_on(&self, out: Evicted<K>, phv: &Carry<K, OWN>, next: &mut Carry<K, OWN>) {
+        pass_on(out, phv, next);
+        if OWN > 0 {
+            next.estimate = out.estimate;
+        }
     }
 
     fn describe(&self, out: &Evicted<K>) -> String {
@@ -147,8 +163,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
     }
 
     #[inline(always)]
-    fn slots(&self, phvs: &[Carry<K, OWN>], places: &[u8], slots: &mut [Slot; BATCH]) {
-        self.0.hash.slots(places, |place| phvs.get(place).map_or(K::default(), Self::looked_for), slots);
+    fn slots(&self, phvs: &[Carry<K, OWN>], slots: &mut [Slot; BATCH]) {
+        self.0.hash.slots(phvs, Self::looked_for, slots);
     }
 
     #[inline(always)]
@@ -162,13 +178,11 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
             let estimate = if phv.own.first() == Some(&key) { count } else { 0 };
             return ((key, count), Evicted { key: phv.key, count: 0, estimate });
         }
-        if key == phv.key {
-            ((key, count.saturating_add(phv.count)), Evicted { key, count: 0, estimate: 0 })
-        } else if count < phv.count {
-            ((phv.key, phv.count), Evicted { key, count, estimate: 0 })
-        } else {
-            ((key, count), Evicted { key: phv.key, count: phv.count, estimate: 0 })
-        }
+        // By arithmetic again. With the same key on both sides it does not matter which goes where.
+        let (more, less) = (count.max(phv.count), count.min(phv.count));
+        let (same, kept, key) = K::compare_and_swap(count < phv.count, key, phv.key);
+        let sum = (count.saturating_add(phv.count) & same) | (more & !same);
+        ((kept, sum), Evicted { key, count: less & !same, estimate: 0 })
     }
 
     #[inline(always)]
@@ -177,6 +191,14 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
         phv.count = out.count;
         if OWN > 0 {
             phv.estimate = phv.estimate.saturating_add(out.estimate);
+        }
+    }
+
+    #[inline(always)]
+    fn pass_on(&self, out: Evicted<K>, phv: &Carry<K, OWN>, next: &mut Carry<K, OWN>) {
+        pass_on(out, phv, next);
+        if OWN > 0 {
+            next.estimate = phv.estimate.saturating_add(out.estimate);
         }
     }
 

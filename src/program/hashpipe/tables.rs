@@ -8,7 +8,9 @@ use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Scope, Unit};
 use crate::pisa::hash::{HashFamily, SlotHash};
-use crate::pisa::{Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Stage, Then, Word};
+use crate::pisa::{
+    Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Slot, Stage, Then, Vectors, Word,
+};
 use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
 
@@ -32,12 +34,12 @@ fn counts<K: FlowKey>(phv: &Phv, (_, scope): What) -> bool {
 }
 
 #[inline(always)]
-fn carry<K: FlowKey, const OWN: usize>(phv: &Phv, mask: K, (unit, _): What) -> Carry<K, OWN> {
+fn carry<K: FlowKey, const OWN: usize>(phv: &Phv, mask: K, (unit, _): What, vectors: Vectors) -> Carry<K, OWN> {
     let weight = match unit {
         Unit::Packets => 1,
         Unit::Bytes => phv.wire_bytes,
     };
-    let key = K::of(&phv.headers).and(mask);
+    let key = vectors.key::<K>(&phv.headers).and(mask);
     Carry { own: [key; OWN], key, count: weight, estimate: 0 }
 }
 
@@ -75,8 +77,9 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     #[inline(always)]
     fn packets(&mut self, phvs: &mut [Phv], what: What) {
         let Some(stages) = &mut self.stages else { return };
+        let vectors = Vectors::here();
         for phv in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)) {
-            let mut carry = carry(phv, self.mask, what);
+            let mut carry = carry(phv, self.mask, what, vectors);
             stages.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
         }
@@ -84,7 +87,8 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
 
     fn trace(&mut self, phv: &mut Phv, what: What, probe: &mut dyn Probe) {
         let Some(stages) = self.stages.as_mut().filter(|_| counts::<K>(phv, what)) else { return };
-        let mut carry = carry(phv, self.mask, what);
+        let vectors = Vectors::here();
+        let mut carry = carry(phv, self.mask, what, vectors);
         stages.trace(&mut carry, probe);
         phv.flow_estimate = carry.estimate;
     }
@@ -92,29 +96,43 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     /// Stage by stage; at most [`BATCH`] packets.
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [Phv], what: What) {
-        let Self { stages: Some(stages), mask, carries } = self else { return };
-        let mut len = 0;
-        for (room, phv) in carries.iter_mut().zip(phvs.iter().filter(|phv| counts::<K>(phv, what))) {
-            *room = carry(phv, *mask, what);
-            len += 1;
+        let (mut places, mut len) = ([0; BATCH], 0);
+        let vectors = Vectors::here();
+        for (place, phv) in phvs.iter().enumerate().take(BATCH) {
+            if counts::<K>(phv, what) {
+                self.carries[len % BATCH] = carry(phv, self.mask, what, vectors);
+                places[len % BATCH] = place;
+                len += 1;
+            }
         }
-        stages.run(&mut carries[..len], BatchOrder::StageMajor);
-        for (phv, carry) in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)).zip(carries.iter()) {
-            phv.flow_estimate = carry.estimate;
-        }
+        self.run(phvs, len, |at| places[at % BATCH]);
     }
 
     /// As [`Self::batch`], where all of the packets are counted.
     #[inline(always)]
     fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
-        let Self { stages: Some(stages), mask, carries } = self else { return };
-        let carries = &mut carries[..phvs.len().min(BATCH)];
-        for (room, phv) in carries.iter_mut().zip(&*phvs) {
-            *room = carry(phv, *mask, what);
+        let vectors = Vectors::here();
+        for (room, phv) in self.carries.iter_mut().zip(&*phvs) {
+            *room = carry(phv, self.mask, what, vectors);
         }
-        stages.run(carries, BatchOrder::StageMajor);
-        for (phv, carry) in phvs.iter_mut().zip(carries) {
-            phv.flow_estimate = carry.estimate;
+        self.run(phvs, phvs.len(), |at| at);
+    }
+
+    /// Takes the first `len` carries through; `place` is where a carry's PHV stands.
+    #[inline(always)]
+    fn run(&mut self, phvs: &mut [Phv], len: usize, place: impl Fn(usize) -> usize) {
+        let Self { stages: Some(Then(first, later)), carries, .. } = self else { return };
+        let mut slots = [Slot(0); BATCH];
+        let mut estimate = |at: usize, estimate: u32| {
+            if let Some(phv) = phvs.get_mut(place(at)) {
+                phv.flow_estimate = estimate;
+            }
+        };
+        let left = first.sift(carries, len, &mut slots, |at, out| estimate(at, out.estimate));
+        later.sift(carries, left, &mut slots);
+        if OWN > 0 {
+            // All are still there, and the later stages have added to it.
+            carries.iter().enumerate().take(len).for_each(|(at, carry)| estimate(at, carry.estimate));
         }
     }
 
@@ -172,7 +190,7 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
             return;
         }
         for phvs in phvs.chunks_mut(BATCH) {
-            if phvs.iter().fold(true, |all, phv| all & counts::<A>(phv, what)) {
+            if phvs.iter().all(|phv| counts::<A>(phv, what)) {
                 self.v4.whole_batch(phvs, what);
             } else {
                 self.v4.batch(phvs, what);

@@ -8,6 +8,7 @@ use super::parameters::Coding;
 use super::query::Value;
 use super::record::{Digests, PlanUse};
 use super::recorder::Recorder;
+use super::recorder::lack::Lack;
 use super::recorder::loops::LoopRecorder;
 use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
@@ -46,6 +47,8 @@ struct Waiting {
     epoch: u64,
     plan: PlanId,
     records: Vec<(Arc<str>, Box<Digests>)>,
+    /// What the epoch lacked.
+    lack: Lack,
 }
 
 impl PintAnalysis {
@@ -94,7 +97,7 @@ pub struct Network {
 /// The packets of a record whose plan is one of those.
 fn packets(record: &Digests, plan: impl Fn(PlanId) -> bool) -> u64 {
     let streams = record.streams().iter().filter(|(stream, _)| plan(stream.plan));
-    streams.map(|(_, seen)| seen.len() as u64).sum()
+    streams.map(|(_, packets)| packets.seen().len() as u64).sum()
 }
 
 impl Analysis for PintAnalysis {
@@ -145,6 +148,9 @@ impl Analysis for PintAnalysis {
             if record.missing() > 0 {
                 gap(Gap::Overflow { reports: record.missing() });
             }
+            if record.left_out() > 0 {
+                gap(Gap::LargeFlows { packets: record.left_out() });
+            }
             let plans = record.plans();
             match plans.epoch {
                 PlanUse::All(plan) if plan != id => gap(Gap::Parameters),
@@ -179,14 +185,18 @@ impl Analysis for PintAnalysis {
             let loops = if are_read { 0 } else { kept.saturating_add(overflow) };
             unread(switch, packets(record, |plan| !is_read(plan)) + loops);
         }
-        let early = match self.waiting.take() {
-            None => Vec::new(),
-            Some(waiting) if agreed && (waiting.epoch + 1, waiting.plan) == (epoch, id) => waiting.records,
+        let (early, mut lacks) = match self.waiting.take() {
+            None => Default::default(),
+            Some(waiting) if agreed && (waiting.epoch + 1, waiting.plan) == (epoch, id) => {
+                (waiting.records, waiting.lack)
+            }
             Some(Waiting { plan, records, .. }) => {
                 records.iter().for_each(|(switch, record)| unread(switch, packets(record, |of| of == plan)));
-                Vec::new()
+                Default::default()
             }
         };
+        let own = Lack::of(&gaps);
+        lacks.extend(&own);
         let switches = records.iter().map(|(switch, _)| switch.clone()).collect();
         self.plan(parameters, records.first().map(|(_, record)| record.family()));
         // What a silent switch does with packets of the next epoch is known when that one has the same
@@ -207,12 +217,12 @@ impl Analysis for PintAnalysis {
         });
         lack.add_if(gaps.iter().any(reports), Reason::Overflow);
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
-        let values = values::answers(values, turn, coding.as_ref(), &decoded, recorder, &lack);
+        let values = values::answers(values, turn, coding.as_ref(), &decoded, recorder, &lacks);
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later.or(held.then_some(id)) {
-            self.waiting = Some(Waiting { epoch, plan, records });
+            self.waiting = Some(Waiting { epoch, plan, records, lack: own });
         }
         Epoch { number: epoch, gaps, network: Network { paths, loops, values, switches } }
     }

@@ -3,6 +3,7 @@
 //! identifier, the code of the packet's latency, or the largest code of a link's utilisation. It has
 //! no state of a flow. The registers of links are in [`utilisation`](super::utilisation).
 
+use std::hint::select_unpredictable;
 use std::sync::{Arc, OnceLock};
 
 use super::loops::dataplane::{Carried, Checked, LoopCode};
@@ -47,6 +48,18 @@ impl Limits {
             Some(layer @ 1..) => Layer::Xor(layer - 1),
             _ => Layer::Baseline,
         }
+    }
+
+    /// Whether a packet with these hashes is of the baseline layer, and whether the hop acts. By
+    /// arithmetic: neither is to be predicted.
+    #[inline(always)]
+    fn decide(&self, layer: u32, hop: usize, hash: u32) -> (bool, bool) {
+        let number = self.layers.iter().fold(0, |number, end| number + usize::from(layer > *end));
+        let baseline = self.hops.get(hop).copied().unwrap_or_default();
+        let limit = (1..)
+            .zip(&self.xor)
+            .fold(baseline, |limit, (layer, xor)| select_unpredictable(number == layer, *xor, limit));
+        (number == 0, hash <= limit)
     }
 
     #[inline(always)]
@@ -122,14 +135,71 @@ pub struct Measured {
     pub queue_used: u16,
 }
 
+/// The hashes of a packet by which its digest is written.
+pub trait Hashes {
+    /// The hash that chooses the set of queries (q of §4.1).
+    fn set(&self) -> u32;
+    /// Those of an instance of a plain path code, by its number.
+    fn instance(&self, number: usize, instance: &Instance) -> InstanceHashes;
+    /// Whether a hop acts, of the code with this number.
+    fn acts(&self, number: usize, code: &ValueCode) -> u32;
+    /// How a value is rounded, the same at all hops.
+    fn rounding(&self, code: &ValueCode) -> u32;
+}
+
+/// The hashes of an instance: the packet's layer, whether the hop acts (g), and what it writes (h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstanceHashes {
+    pub layer: u32,
+    pub acts: u32,
+    pub value: u32,
+}
+
+/// Hashes that are computed where they are asked for.
+#[derive(Clone, Copy)]
+struct Computed<'a> {
+    scheme: &'a Scheme,
+    switch: &'a Coded,
+    hop: usize,
+    identity: u32,
+}
+
+impl Hashes for Computed<'_> {
+    #[inline(always)]
+    fn set(&self) -> u32 {
+        self.scheme.chooses.join(self.identity, self.scheme.set)
+    }
+
+    #[inline(always)]
+    fn instance(&self, number: usize, instance: &Instance) -> InstanceHashes {
+        instance.hashes(self.switch.path.get(number).copied().unwrap_or_default(), self.hop, self.identity)
+    }
+
+    #[inline(always)]
+    fn acts(&self, _: usize, code: &ValueCode) -> u32 {
+        code.acts_hash(self.identity, self.hop)
+    }
+
+    #[inline(always)]
+    fn rounding(&self, code: &ValueCode) -> u32 {
+        code.rounding(self.identity)
+    }
+}
+
 impl Scheme {
     /// The queries that a packet carries.
     #[inline(always)]
     pub fn parts(&self, identity: u32) -> &[Part] {
+        self.parts_by(|| self.chooses.join(identity, self.set))
+    }
+
+    /// The same by the hash that chooses them, where there are several sets.
+    #[inline(always)]
+    fn parts_by(&self, hash: impl FnOnce() -> u32) -> &[Part] {
         if let [all] = &self.sets[..] {
             return &all.parts;
         }
-        let hash = self.chooses.join(identity, self.set);
+        let hash = hash();
         self.sets.iter().find(|set| hash <= set.last).map_or(&[], |set| &set.parts)
     }
 
@@ -137,21 +207,29 @@ impl Scheme {
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, packet: Measured, digest: u16) -> u16 {
         let Measured { hop, identity, .. } = packet;
+        self.encode_by(&Computed { scheme: self, switch, hop: hop.into(), identity }, switch, packet, digest)
+    }
+
+    /// The same with hashes that may have been computed before.
+    #[inline(always)]
+    pub fn encode_by(&self, hashes: &impl Hashes, switch: &Coded, packet: Measured, digest: u16) -> u16 {
+        let Measured { hop, identity, .. } = packet;
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
-        for part in self.parts(identity) {
+        for part in self.parts_by(|| hashes.set()) {
             let before = part.of(digest);
-            let after = match part.value {
-                Value::Path => self.path.as_ref().map(|path| path.encode(switch, hop, identity, before)),
-                // See `check_loop`.
-                Value::Loops => None,
-                value => {
-                    let code = self.values.get(part.code);
-                    code.map(|code| code.encode(hop, identity, packet.value(value), before))
+            // No closures: the compiler would set those apart that several callers have.
+            let after = match (part.value, &self.path, self.values.get(part.code)) {
+                (Value::Path, Some(path), _) => path.encode_by(hashes, switch, hop, identity, before),
+                // Of loops see `check_loop`.
+                (Value::Path | Value::Loops, ..) | (_, _, None) => before,
+                (value, _, Some(code)) => {
+                    let acts = || hashes.acts(part.code, code);
+                    let rounding = || hashes.rounding(code);
+                    code.encode_by(acts, rounding, (hop, identity), packet.value(value), before)
                 }
             };
-            let after = after.unwrap_or(before) & part.mask;
-            digest = digest & !(part.mask << part.shift) | after << part.shift;
+            digest = digest & !(part.mask << part.shift) | (after & part.mask) << part.shift;
         }
         digest
     }
@@ -238,16 +316,16 @@ impl Checksum {
 
 /// The hashes of one instance, and its place in the digest.
 #[derive(Debug)]
-pub(super) struct Instance {
-    pub shift: u32,
-    pub acts: Global,
-    pub values: Global,
-    pub layer: Addends,
+pub struct Instance {
+    pub(super) shift: u32,
+    pub(super) acts: Global,
+    pub(super) values: Global,
+    pub(super) layer: Addends,
     /// The argument of `values` that chooses the fragment of a packet.
-    pub fragment: Addends,
-    pub hops: [Addends; MAX_CODED_HOPS + 1],
+    pub(super) fragment: Addends,
+    pub(super) hops: [Addends; MAX_CODED_HOPS + 1],
     /// The arguments of `acts` that make the vectors' bits, eight hops each.
-    pub words: [Addends; WORDS],
+    pub(super) words: [Addends; WORDS],
 }
 
 /// A switch as the codes know it: the hashes of its identifier, of the path one an instance.
@@ -262,48 +340,88 @@ pub struct Coded {
     pub(super) loops: Option<Addends>,
 }
 
+impl Instance {
+    /// The hashes of a packet at a switch that has this argument and is hop number `hop`.
+    #[inline(always)]
+    fn hashes(&self, own: Addends, hop: usize, identity: u32) -> InstanceHashes {
+        let argument = self.hops.get(hop).copied().unwrap_or_default();
+        InstanceHashes {
+            layer: self.acts.join(identity, self.layer),
+            acts: self.acts.join(identity, argument),
+            value: self.values.join(identity, own),
+        }
+    }
+}
+
 impl Code {
     /// The digest behind the switch that is hop number `hop` of the packet's path. Behind more than
     /// [`MAX_HOPS`] the number is not known, and the digest stays.
     #[inline(always)]
-    pub fn encode(&self, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
+    fn encode_by(&self, hashes: &impl Hashes, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
         let hop = usize::from(hop);
-        if hop <= MAX_HOPS { self.encode_at(switch, hop, identity, digest) } else { digest }
-    }
-
-    /// The same behind hops up to [`MAX_CODED_HOPS`].
-    #[inline(always)]
-    pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         match self.is_plain {
-            true => self.encode_as::<true>(switch, hop, identity, digest),
+            _ if hop > MAX_HOPS => digest,
+            true => self.encode_plain(|number, instance| hashes.instance(number, instance), switch, hop, digest),
             false => self.encode_any(switch, hop, identity, digest),
         }
     }
 
-    /// Out of line, because a plain code is what most networks have.
-    #[inline(never)]
-    fn encode_any(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
-        self.encode_as::<false>(switch, hop, identity, digest)
+    /// The digest behind hops up to [`MAX_CODED_HOPS`].
+    #[inline(always)]
+    pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
+        if !self.is_plain {
+            return self.encode_any(switch, hop, identity, digest);
+        }
+        let own = |number: usize| switch.path.get(number).copied().unwrap_or_default();
+        self.encode_plain(|number, instance| instance.hashes(own(number), hop, identity), switch, hop, digest)
     }
 
-    /// The digest by a code that is known to be plain, or by any.
+    /// The digest by a plain code.
     #[inline(always)]
-    fn encode_as<const PLAIN: bool>(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
+    fn encode_plain(
+        &self,
+        hashes: impl Fn(usize, &Instance) -> InstanceHashes,
+        switch: &Coded,
+        hop: usize,
+        digest: u16,
+    ) -> u16 {
+        let mask = self.mask();
+        // At the first hop nothing stands in the digest.
+        let mut digest = if hop == 1 { 0 } else { digest };
+        for (number, instance) in self.instances.iter().enumerate() {
+            let InstanceHashes { layer, acts, value } = hashes(number, instance);
+            let (is_baseline, acts) = self.limits.decide(layer, hop, acts);
+            // What is cleared, and what is xored: nothing where the hop does not act.
+            let [clears, writes] = [acts & is_baseline, acts].map(|does| u32::from(does).wrapping_neg() & mask);
+            digest = digest & !((clears << instance.shift) as u16) ^ ((value & writes) << instance.shift) as u16;
+        }
+        self.summed(switch, hop, digest)
+    }
+
+    /// The digest by any code. Out of line, because a plain code is what most networks have.
+    #[inline(never)]
+    fn encode_any(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for (instance, hash) in self.instances.iter().zip(&switch.path) {
-            let mask = self.mask() << instance.shift;
-            let value = self.value_at::<PLAIN>(instance, identity, *hash, switch.id) << instance.shift;
             let layer = self.layer_of(instance, identity);
-            if self.acts_at::<PLAIN>(instance, layer, identity, hop) {
-                let kept = if layer == Layer::Baseline { digest & !(mask as u16) } else { digest };
-                digest = kept ^ value as u16;
+            if self.acts_at::<false>(instance, layer, identity, hop) {
+                let value = self.value_at::<false>(instance, identity, *hash, switch.id);
+                let mask = (self.mask() << instance.shift) as u16;
+                let kept = if layer == Layer::Baseline { digest & !mask } else { digest };
+                digest = kept ^ (value << instance.shift) as u16;
             }
         }
-        if let (Some(checksum), Some(term)) = (&self.checksum, switch.terms.get(hop)) {
-            digest = checksum.add(digest, *term);
+        self.summed(switch, hop, digest)
+    }
+
+    /// The digest with the switch's part of the checksum, if there is one.
+    #[inline(always)]
+    fn summed(&self, switch: &Coded, hop: usize, digest: u16) -> u16 {
+        match (&self.checksum, switch.terms.get(hop)) {
+            (Some(checksum), Some(term)) => checksum.add(digest, *term),
+            _ => digest,
         }
-        digest
     }
 
     /// What a switch writes into an instance of a packet: a hash of its identifier, or the packet's

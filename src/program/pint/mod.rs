@@ -24,7 +24,8 @@
 //!
 //! *Memory:* registers of 96 bits a port where utilisations are asked for, else none. A bank has room
 //! for `reports` reports; of more packets a share is reported, which a hash chooses, and the others
-//! are counted; it has places for a quarter more while a share is halved. It has room for
+//! are counted; it has places for a quarter more while a share is halved. A record keeps `packets`
+//! packets of a flow, chosen by the same hash, and counts the others. A bank has room for
 //! [1024](loops::record::LOOP_REPORTS) reports of loops; others are counted. The recorder keeps
 //! `flows` flows of `packets` packets each, up to twice as many flows within an epoch, and counts
 //! those it evicts. Samples of a hop are as many as there are codes, or as
@@ -42,6 +43,7 @@
 //! - Packets that are fragments, and those that crossed a link without a shim, are not measured.
 
 mod analysis;
+mod burst;
 pub mod compress;
 mod config;
 pub mod dataplane;

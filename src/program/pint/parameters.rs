@@ -3,7 +3,7 @@
 
 use super::dataplane::Scheme;
 use super::encoding::DIGEST_BITS;
-use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, Share};
+use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, QuerySet, Share};
 use super::query::{Queries, Query, Value};
 use super::{Config, Pint};
 use crate::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
@@ -77,15 +77,17 @@ impl PlanParameters {
             PlanError::TooLarge { query, bits, budget } => {
                 format!("no more than the budget of {budget} bits, {} has {bits}", name(*query))
             }
-            PlanError::Conflict { conflicting, budget, factor, fits } => {
-                let names = conflicting.queries().map(name).collect::<Vec<_>>().join(" and ");
+            PlanError::Conflict { conflicting, reduced, budget, factor, fits } => {
+                let names = |of: &QuerySet| of.queries().map(name).collect::<Vec<_>>().join(" and ");
+                let (names, others) = (names(conflicting), reduced != conflicting);
+                let of = if others { "all frequencies" } else { "frequencies" };
                 let share = |query: &Query| {
                     let place = codes.iter().position(|code| code.code() == query.code());
                     place.map_or(query.frequency, |place| fits[place].min(query.frequency))
                 };
                 let nearest = self.queries.0.iter().map(|query| Query { frequency: share(query), ..*query });
                 let nearest = Queries(nearest.collect());
-                format!("within {budget} bits, where {names} fit with frequencies times {factor:.3}: {nearest}")
+                format!("within {budget} bits, where {names} fit with {of} times {factor:.3}: {nearest}")
             }
         };
         ProgramError::Value { program: Pint::NAME, key: "queries", value: self.queries.to_string(), right }
@@ -103,6 +105,11 @@ pub struct Coding {
 impl Coding {
     pub fn new(parameters: PlanParameters, family: &HashFamily) -> Self {
         Self { id: parameters.id(), scheme: parameters.scheme(family), parameters }
+    }
+
+    /// Bits of the checksums of paths; 0 where packets carry none.
+    pub fn checksum(&self) -> u32 {
+        self.parameters.query(Value::Path).map_or(0, |path| path.checksum)
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! The paper leaves the plan to be chosen by hand. Here it is the solution of a linear program:
 //! each set S of queries that fit together has a weight x ≥ 0, each query's sets weigh at least its
-//! share, and the sum T of all weights is to be least. With T ≤ 1 the weights over T are the
-//! plan; each query then has its share divided by T. With T > 1 no plan exists, and all shares
-//! divided by T are those nearest in proportion that have one. The arithmetic is exact
-//! (`plan/cover.rs`).
+//! share, and the sum T of all weights is to be least. With T ≤ 1 the weights over T are the plan;
+//! each query then has its share divided by T. With T > 1 no plan exists. The dual solution names
+//! the queries that conflict: their shares alone make T. These shares divided by T are the largest
+//! in proportion that can have a plan. Where they have none beside the other queries' shares, all
+//! shares divided by T have one. The arithmetic is exact (`plan/cover.rs`).
 
 mod cover;
 #[cfg(test)]
@@ -120,12 +121,16 @@ pub enum PlanError {
     #[error("query {} has {bits} bits, packets have {budget} for all", .query + 1)]
     TooLarge { query: usize, bits: u32, budget: u32 },
     /// Queries that cannot all have their shares, and for each of all queries the share that it
-    /// would have if all are reduced by one factor, by no more than is needed.
+    /// would have if those of `reduced` are reduced by one factor, by no more than is needed: these
+    /// queries, or where that does not do all.
     #[error(
-        "the queries {} conflict: {budget} bits carry them with all frequencies times {factor:.4}, \
-         that is {}", listed(.conflicting), fits.iter().map(Share::to_string).collect::<Vec<_>>().join(", ")
+        "the queries {} conflict: {budget} bits carry all with the frequencies of {} times {factor:.4}, \
+         that is {}",
+        listed(.conflicting),
+        listed(.reduced),
+        fits.iter().map(Share::to_string).collect::<Vec<_>>().join(", ")
     )]
-    Conflict { conflicting: QuerySet, budget: u32, factor: f64, fits: Vec<Share> },
+    Conflict { conflicting: QuerySet, reduced: QuerySet, budget: u32, factor: f64, fits: Vec<Share> },
 }
 
 /// Numbers of queries as people count them.
@@ -152,11 +157,22 @@ impl Plan {
         let Cover { weights, prices, total, denominator } = cover(&sets, &shares);
         let whole = i128::from(Share::UNITS) * denominator;
         if total > whole {
-            let fit = |share: &i128| Share((share * whole / total).max(1) as u32);
             let priced = prices.iter().enumerate().filter(|(_, price)| **price > 0);
             let conflicting = QuerySet(priced.fold(0, |set, (query, _)| set | 1 << query));
+            let fit = |reduced: QuerySet| -> Vec<_> {
+                let fit = |share: i128| (share * whole / total).max(1);
+                let shares = shares.iter().enumerate();
+                shares.map(|(query, share)| if reduced.contains(query) { fit(*share) } else { *share }).collect()
+            };
+            let all = QuerySet((0..demands.len()).fold(0, |set, query| set | 1 << query));
+            let has_plan = |shares: &[i128]| {
+                let Cover { total, denominator, .. } = cover(&sets, shares);
+                total <= i128::from(Share::UNITS) * denominator
+            };
+            let reduced = if has_plan(&fit(conflicting)) { conflicting } else { all };
+            let fits = fit(reduced).into_iter().map(|share| Share(share as u32)).collect();
             let factor = whole as f64 / total as f64;
-            return Err(PlanError::Conflict { conflicting, budget, factor, fits: shares.iter().map(fit).collect() });
+            return Err(PlanError::Conflict { conflicting, reduced, budget, factor, fits });
         }
         let mut weighted: Vec<_> = sets.into_iter().zip(weights).filter(|(_, weight)| *weight > 0).collect();
         weighted.sort_by_key(|(set, weight)| (std::cmp::Reverse(*weight), *set));

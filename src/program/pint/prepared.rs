@@ -2,6 +2,7 @@
 //! so that a worker only takes it up.
 
 use super::PlanParameters;
+use super::burst::BurstHashes;
 use super::dataplane::Coded;
 use super::encoding::switch_id;
 use super::parameters::Coding;
@@ -16,6 +17,8 @@ pub struct Prepared {
     pub coding: Coding,
     /// The switch's own hashes.
     pub own: Coded,
+    /// The hash units in the form for bursts, on CPUs that have one.
+    pub burst: Option<BurstHashes>,
     /// Where it asks for utilisations.
     pub registers: Option<Registers>,
 }
@@ -26,7 +29,8 @@ impl Prepared {
         let coding = Coding::new(parameters.clone(), family);
         let own = coding.scheme.switch(switch_id(name));
         let utilisation = parameters.query(Value::Utilisation);
-        Self { coding, own, registers: utilisation.map(|query| Registers::new(query.links, allocated)) }
+        let burst = BurstHashes::new(&coding.scheme);
+        Self { coding, own, burst, registers: utilisation.map(|query| Registers::new(query.links, allocated)) }
     }
 
     /// The links that it asks about.

@@ -14,6 +14,7 @@ use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
 use super::encoding::DIGEST_BITS;
 use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, Share};
+use super::samples::MIN_FREQUENT_BYTES;
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
 use super::values::Aggregation;
@@ -280,9 +281,16 @@ impl FromStr for Query {
         if from > to / 2 {
             return Err(format!("{name}: to is at least twice from"));
         }
-        let least = *SPACE_BYTES.start() * PARTS as u32;
-        if query.window_ns.is_some() && query.space.is_some_and(|space| space < least) {
-            return Err(format!("{name}: with a window space is at least {least}, for its {PARTS} parts"));
+        let parts = if query.window_ns.is_some() { PARTS as u32 } else { 1 };
+        let is_frequent = query.aggregation == Aggregation::Frequent;
+        let least = parts * if is_frequent { MIN_FREQUENT_BYTES } else { *SPACE_BYTES.start() };
+        if query.space.is_some_and(|space| space < least) {
+            let with = match (is_frequent, parts > 1) {
+                (true, false) => format!("with frequent space is at least {least}"),
+                (true, true) => format!("with frequent and a window space is at least {least}, for its {PARTS} parts"),
+                (false, _) => format!("with a window space is at least {least}, for its {PARTS} parts"),
+            };
+            return Err(format!("{name}: {with}"));
         }
         // Codes of equal factors reach whatever they are to reach.
         if let (Value::Queue | Value::Latency, Some(Codes::Numbers(codes))) = (query.value, Codes::new(&query)) {

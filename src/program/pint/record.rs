@@ -2,9 +2,11 @@
 //!
 //! The form: a version; the plans of the epoch and of the one after it; packets that found no room;
 //! the number of streams; and for each stream, in ascending order, its plan, its five-tuple in five
-//! words, the length of its path, and its packets in ascending order: time, identity, digest; then
-//! the reports of loops.
+//! words, the length of its path, how often its share was halved, the packets that were left out,
+//! and those that were kept in ascending order: time, identity, digest; then the reports of loops.
 //! docs/record-format.md describes it to others.
+
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +20,11 @@ use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{MAX_U32, MAX_U64, Reader, Writer};
 use crate::program::{DecodeError, MergeError, Program, Record, Report, Reports};
 use crate::wire::FiveTuple;
+use stream::MAX_HALVINGS;
+pub use stream::{Packets, Seen, Stream};
 
 /// The first byte.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// What the sink reports of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,22 +66,6 @@ pub(super) fn read_hops(from: &mut Reader<'_>) -> Result<u8, DecodeError> {
     }
 }
 
-/// The packets of a flow on paths of one length that carry what one plan says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stream {
-    pub plan: PlanId,
-    pub flow: FiveTuple,
-    pub hops: u8,
-}
-
-/// One of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen {
-    pub time_ns: u64,
-    pub identity: u32,
-    pub digest: u16,
-}
-
 /// What there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -96,7 +84,7 @@ impl Room {
 
     /// The length in bytes that no record exceeds.
     pub fn longest(self) -> usize {
-        let stream = MAX_U32 + size_of::<FiveTuple>() + 1 + MAX_U64;
+        let stream = MAX_U32 + size_of::<FiveTuple>() + 2 + 2 * MAX_U64;
         let packets = self.packets * (stream + MAX_U64 + MAX_U32 + 3);
         1 + 2 * PlanUse::MAX_BYTES + 2 * MAX_U64 + packets + Reports::<Looped>::max_bytes(self.loops)
     }
@@ -160,7 +148,7 @@ pub struct Digests {
     family: HashFamily,
     room: Room,
     plans: PlanUses,
-    streams: BTreeMap<Stream, Vec<Seen>>,
+    streams: BTreeMap<Stream, Packets>,
     missing: u64,
     loops: Reports<Looped>,
     /// The switch, where the record has not left its process: the byte form has no name.
@@ -174,22 +162,33 @@ impl Digests {
         Self { family: family.clone(), room, plans, streams, missing: 0, loops, sink: "".into() }
     }
 
-    /// By stream, each with its first packets.
-    pub fn of(family: &HashFamily, room: Room, reports: &Reports<Arrival>) -> Self {
+    /// By stream, each with as many packets as it has room for. The reports are a share of all that
+    /// was halved so often.
+    pub fn of(family: &HashFamily, room: Room, reports: &Reports<Arrival>, halvings: u8) -> Self {
         let mut digests = Self::none(family, room);
-        // A buffer that has kept a share of its reports is out of order.
-        let mut kept: Vec<_> = reports.kept().iter().collect();
-        kept.sort_by_key(|arrival| arrival.time_ns);
-        for &Arrival { time_ns, plan, flow, hops, identity, digest } in kept {
-            let seen = digests.streams.entry(Stream { plan, flow, hops }).or_default();
-            if seen.len() < room.of_stream {
-                seen.push(Seen { time_ns, identity, digest });
-            }
+        for &Arrival { time_ns, plan, flow, hops, identity, digest } in reports.kept() {
+            let packets = digests.streams.entry(Stream { plan, flow, hops }).or_default();
+            packets.seen.push(Seen { time_ns, identity, digest });
+            packets.halvings = halvings;
         }
-        // Of two reports that are alike one says nothing.
-        digests.streams.values_mut().for_each(Vec::dedup);
+        for packets in digests.streams.values_mut() {
+            packets.seen.sort_unstable();
+            // Of two reports that are alike one says nothing.
+            packets.seen.dedup();
+        }
+        digests.limit();
         digests.missing = reports.overflow();
         digests
+    }
+
+    /// Keeps of each stream the packets that it has room for.
+    fn limit(&mut self) {
+        let room = self.room.of_stream;
+        let mut large = self.streams.values_mut().filter(|packets| packets.seen.len() > room).peekable();
+        if large.peek().is_some() {
+            let sample = Sample::new(&self.family);
+            large.for_each(|packets| packets.limit(room, &sample));
+        }
     }
 
     /// With these reports of loops, as far as there is room.
@@ -230,34 +229,58 @@ impl Digests {
         &self.family
     }
 
-    pub fn streams(&self) -> &BTreeMap<Stream, Vec<Seen>> {
+    pub fn streams(&self) -> &BTreeMap<Stream, Packets> {
         &self.streams
     }
 
-    /// Packets that found no room, beside those beyond the first ones of a stream.
+    /// Packets that found no room in the record, beside those that a stream has no room for.
     pub fn missing(&self) -> u64 {
         self.missing
+    }
+
+    /// Packets that their streams have no room for.
+    pub fn left_out(&self) -> u64 {
+        self.streams.values().fold(0, |sum, packets| sum.saturating_add(packets.left_out))
+    }
+
+    /// What chooses shares of packets; `None` where all packets of all streams are there.
+    pub fn sample(&self) -> Option<Sample> {
+        let is_share = |packets: &Packets| packets.halvings > 0 || packets.left_out > 0;
+        self.streams.values().any(is_share).then(|| Sample::new(&self.family))
+    }
+
+    /// The share of a stream's packets that these are: no packet is missing whose hash is at most
+    /// this.
+    pub fn share(&self, packets: &Packets, sample: &Sample) -> u32 {
+        packets.share(self.room.of_stream, sample)
     }
 
     /// Takes packets out until there is room for the others: a share is kept, by the hash by which a
     /// bank keeps one.
     fn thin(&mut self) {
-        let number = |digests: &Self| digests.streams.values().map(Vec::len).sum::<usize>();
+        let number = |digests: &Self| digests.streams.values().map(|packets| packets.seen.len()).sum::<usize>();
         let before = number(self);
         if before <= self.room.packets {
             return;
         }
         let mut sample = Sample::new(&self.family);
         while number(self) > self.room.packets && sample.halve() {
-            self.streams.values_mut().for_each(|seen| seen.retain(|seen| sample.has(seen.identity)));
+            for Packets { seen, halvings, .. } in self.streams.values_mut() {
+                seen.retain(|seen| sample.has(seen.identity));
+                *halvings = (*halvings).max(sample.halvings());
+            }
         }
         let mut left = self.room.packets;
-        for seen in self.streams.values_mut() {
+        for Packets { seen, .. } in self.streams.values_mut() {
             seen.truncate(left);
             left -= seen.len();
         }
-        self.streams.retain(|_, seen| !seen.is_empty());
-        self.missing = self.missing.saturating_add((before - number(self)) as u64);
+        let mut missing = (before - number(self)) as u64;
+        self.streams.retain(|_, Packets { seen, left_out, .. }| {
+            missing = missing.saturating_add(if seen.is_empty() { *left_out } else { 0 });
+            !seen.is_empty()
+        });
+        self.missing = self.missing.saturating_add(missing);
     }
 
     /// Reads the byte form of a record of a switch with these hash functions and this room.
@@ -275,6 +298,11 @@ impl Digests {
         let streams = from.ascending("a stream", number, |from| {
             let (plan, flow) = (from.u32("a plan")?, FiveTuple::from_bytes(from.take("a flow")?));
             let stream = Stream { plan, flow, hops: read_hops(from)? };
+            let halvings = match from.number("the share of packets")? {
+                halvings if halvings <= MAX_HALVINGS.into() => halvings as u8,
+                _ => return from.wrong("the share of packets", "halved 32 times at most"),
+            };
+            let left_out = from.number("packets that are left out")?;
             let packets = from.number("the number of packets")?;
             if packets == 0 || packets > left.min(room.of_stream as u64) {
                 return from.wrong("the number of packets", "at least one, and no more than there is room for");
@@ -284,7 +312,8 @@ impl Digests {
                 let (time_ns, identity) = (from.number("a time")?, from.u32("an identity")?);
                 Ok((Seen { time_ns, identity, digest: from.u16("a digest")? }, ()))
             })?;
-            Ok((stream, seen.into_iter().map(|(seen, ())| seen).collect()))
+            let seen = seen.into_iter().map(|(seen, ())| seen).collect();
+            Ok((stream, Packets { seen, left_out, halvings }))
         })?;
         digests.streams = streams.into_iter().collect();
         digests.loops = Reports::decode(&mut from, room.loops)?;
@@ -299,13 +328,8 @@ impl Record for Digests {
         if self.room != other.room || self.family != other.family {
             return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters" });
         }
-        for (stream, more) in &other.streams {
-            let seen = self.streams.entry(*stream).or_default();
-            seen.extend(more);
-            seen.sort_unstable();
-            seen.dedup();
-            seen.truncate(self.room.of_stream);
-        }
+        other.streams.iter().for_each(|(stream, more)| self.streams.entry(*stream).or_default().merge(more));
+        self.limit();
         let PlanUses { epoch, next } = other.plans;
         self.plans = PlanUses { epoch: self.plans.epoch.and(epoch), next: self.plans.next.and(next) };
         self.missing = self.missing.saturating_add(other.missing);
@@ -320,10 +344,12 @@ impl Record for Digests {
         self.plans.next.encode(&mut to);
         to.number(self.missing);
         to.number(self.streams.len() as u64);
-        for (Stream { plan, flow, hops }, seen) in &self.streams {
+        for (Stream { plan, flow, hops }, Packets { seen, left_out, halvings }) in &self.streams {
             to.number((*plan).into());
             to.bytes(&flow.bytes());
             to.number((*hops).into());
+            to.number((*halvings).into());
+            to.number(*left_out);
             to.number(seen.len() as u64);
             for Seen { time_ns, identity, digest } in seen {
                 to.number(*time_ns);

@@ -3,6 +3,7 @@
 
 pub mod hops;
 mod kept;
+pub mod lack;
 pub mod loops;
 pub mod packets;
 mod switches;
@@ -21,7 +22,7 @@ use crate::program::answers::{Certainty, FlowName, FlowPath};
 use kept::Kept;
 use switches::{Decided, Switches};
 pub use ways::Key;
-use ways::{Route, Way, ways};
+use ways::{Route, ways};
 
 /// What is known of a flow's path.
 struct Known {
@@ -95,7 +96,7 @@ impl Recorder {
     pub fn new(config: &Config) -> Self {
         let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
         let names = ends.map(|name| name.as_str().into()).collect();
-        let flows = Kept::new(config.flows as usize, |known: &Known| known.last_epoch);
+        let flows = Kept::new(config.flows as usize, |known: &Known| known.last_epoch, 0);
         let (flow, checksum) = (FlowDefinition::default(), 0);
         Self { config: config.clone(), plan: None, flow, checksum, names, switches: None, flows }
     }
@@ -157,16 +158,20 @@ impl Recorder {
         let (names, config) = (&self.names, &self.config);
         let room = config.packets as usize;
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for (way, mut carriers) in carriers(self.flow, coding, records) {
+        for (route, Carriers { hops, mut packets }) in carriers(self.flow, coding, records) {
             // Several connections can be one flow.
-            carriers.sort_unstable();
-            let hops = way.hops;
-            let known = self.flows.flow(way.route(), || Known::new(hops));
+            packets.sort_unstable();
+            let known = self.flows.flow(route, || Known::new(hops));
             known.last_epoch = epoch;
+            let hops = newest_length(&packets).unwrap_or(known.hops);
+            let are_several = packets.iter().any(|(_, length)| *length != hops);
             if known.hops != hops {
                 known.change(hops);
+            } else if are_several {
+                known.changes += 1;
             }
-            take(known, carriers, switches, room);
+            let of_length = packets.into_iter().filter(|(_, length)| *length == hops).map(|(seen, _)| seen);
+            take(known, of_length, switches, room);
         }
         let mut paths = Vec::new();
         for (route, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
@@ -184,14 +189,35 @@ impl Recorder {
     }
 }
 
-/// The packets of each way of these records that carry the path, their path's part alone.
-fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<Way, Vec<Seen>> {
-    let mut carriers = BTreeMap::<_, Vec<_>>::new();
+/// The packets of a flow in an epoch that carry the path, their path's part alone.
+struct Carriers {
+    /// The length of one of its paths, also where no packet carries it.
+    hops: u8,
+    /// Each with the number of switches on its path.
+    packets: Vec<(Seen, u8)>,
+}
+
+fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<Route, Carriers> {
+    let mut carriers = BTreeMap::<_, Carriers>::new();
     let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
     for (way, seen) in ways(flow, coding, records, carries) {
-        carriers.entry(way).or_default().extend(seen.iter().filter_map(|seen| path_part(&coding.scheme, seen)));
+        let hops = way.hops;
+        let of_route = carriers.entry(way.route()).or_insert(Carriers { hops, packets: Vec::new() });
+        of_route.packets.extend(seen.iter().filter_map(|seen| Some((path_part(&coding.scheme, seen)?, hops))));
     }
     carriers
+}
+
+/// Newest packets of an epoch that say how long a flow's path is. One of them may be late, or have
+/// been doubled on a longer way.
+const NEWEST: usize = 7;
+
+/// The length of the path of most of the newest of these packets, which are in the order in which
+/// they left. Of several lengths with as many packets, that of the newest.
+fn newest_length(packets: &[(Seen, u8)]) -> Option<u8> {
+    let newest = &packets[packets.len().saturating_sub(NEWEST)..];
+    let number = |hops: u8| newest.iter().filter(|(_, other)| *other == hops).count();
+    newest.iter().map(|(_, hops)| *hops).max_by_key(|hops| number(*hops))
 }
 
 /// A packet with the path's part of its digest alone; `None` of one that does not carry the path.
@@ -201,7 +227,7 @@ fn path_part(scheme: &Scheme, seen: &Seen) -> Option<Seen> {
 }
 
 /// Takes the packets of a flow. Those that contradict a path that is certain begin another one.
-fn take(known: &mut Known, seen: Vec<Seen>, switches: &Switches, room: usize) {
+fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches, room: usize) {
     let path = switches.coded(&known.path);
     let mut identities: HashSet<_> = known.seen.iter().map(|seen| seen.identity).collect();
     for packet in seen {

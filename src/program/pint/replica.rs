@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
+use super::burst::HashedBurst;
 use super::dataplane::{MAX_HOPS, Measured};
 use super::loops::dataplane::{Carried, Checked};
 use super::loops::record::Looped;
@@ -19,7 +20,7 @@ use super::utilisation::link::Links;
 use super::utilisation::ports::{PLANS, Ports};
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{AccessTrace, BatchOrder, CellTrace, Disposition, Phv, Probe, ProgramUse};
+use crate::pisa::{AccessTrace, BATCH, BatchOrder, CellTrace, Disposition, Phv, Probe, ProgramUse};
 use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, ReportBuffer, Schedule};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
@@ -43,6 +44,7 @@ pub struct Replica {
     name: Arc<str>,
     /// The utilisations of links. They outlive epochs.
     ports: Ports,
+    hashed: Box<HashedBurst>,
     reports: Sampled,
     loops: ReportBuffer<Looped>,
     limit: u32,
@@ -132,6 +134,7 @@ impl Replica {
             epochs: Epochs::default(),
             name: "".into(),
             ports: Ports::default(),
+            hashed: Box::default(),
             reports: Sampled::new(hashes, 0),
             loops: ReportBuffer::with_capacity(0),
             limit: config.reports,
@@ -166,10 +169,21 @@ impl Replica {
         plan_at(&self.plans, phv.shim.epoch())?.prepared.links()
     }
 
-    /// Writes the digest of a packet that leaves, and reports it where it leaves to a host.
-    /// `utilisation` is that of the link that it leaves by.
+    /// Hashes a burst. False, and nothing done, where packets are hashed one by one, and while packets
+    /// of several plans are on their way.
     #[inline(always)]
-    fn packet(&mut self, phv: &mut Phv, utilisation: u32) {
+    fn hash(&mut self, phvs: &[Phv]) -> bool {
+        let [plan] = &self.plans[..] else { return false };
+        let Prepared { coding, own, burst: Some(units), .. } = &*plan.prepared else { return false };
+        self.hashed.hash(units, (&coding.scheme, own), self.reports.chooses_within(phvs.len()), phvs);
+        true
+    }
+
+    /// Writes the digest of a packet that leaves, and reports it where it leaves to a host.
+    /// `utilisation` is that of the link that it leaves by, and `hashed` its place in a burst that has
+    /// been hashed.
+    #[inline(always)]
+    fn packet(&mut self, phv: &mut Phv, utilisation: u32, hashed: Option<usize>) {
         let counted = phv.enters || phv.headers.shim;
         let plan =
             plan_at(&self.plans, phv.shim.epoch()).filter(|plan| counted && plan.prepared.coding.scheme.sets() > 0);
@@ -182,7 +196,10 @@ impl Replica {
         let hops = phv.shim.hop();
         let measured = measured(phv, utilisation);
         let Prepared { coding, own, .. } = &*plan.prepared;
-        phv.digest = coding.scheme.encode(own, measured, phv.digest);
+        phv.digest = match hashed {
+            Some(place) => coding.scheme.encode_by(&self.hashed.at(place), own, measured, phv.digest),
+            None => coding.scheme.encode(own, measured, phv.digest),
+        };
         plan.check_loop(phv, measured, &mut self.loops);
         if phv.disposition == Disposition::ToHost
             && usize::from(hops) <= MAX_HOPS
@@ -190,7 +207,11 @@ impl Replica {
         {
             let (time_ns, plan) = (phv.egress_ns, coding.id);
             let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
-            self.reports.report(arrival);
+            let hashed = hashed.and_then(|place| self.hashed.at(place).sample());
+            self.reports.report(arrival, |sample| match hashed {
+                Some(hash) => hash,
+                None => sample.hash_of(arrival.identity),
+            });
         }
     }
 
@@ -227,11 +248,14 @@ impl Dataplane for Replica {
     }
 
     #[inline(always)]
-    fn egress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
-        // Where another program has them here, packets that end in the switch come as well.
-        for phv in phvs.iter_mut().filter(|phv| phv.disposition.leaves()) {
-            let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
-            self.packet(phv, utilisation);
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        for phvs in phvs.chunks_mut(BATCH) {
+            let hashed = order != BatchOrder::PacketMajor && self.hash(phvs);
+            // Where another program has them here, packets that end in the switch come as well.
+            for (place, phv) in phvs.iter_mut().enumerate().filter(|(_, phv)| phv.disposition.leaves()) {
+                let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
+                self.packet(phv, utilisation, hashed.then_some(place));
+            }
         }
     }
 
@@ -243,7 +267,7 @@ impl Dataplane for Replica {
         }
         let before = if phv.shim.hop() == 1 { 0 } else { phv.digest };
         let utilisation = self.ports.trace(phv, self.links(phv), probe);
-        self.packet(phv, utilisation);
+        self.packet(phv, utilisation, None);
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
         let Some(scheme) = plan.map(|plan| &plan.prepared.coding.scheme) else { return };
@@ -359,7 +383,8 @@ impl Bank for ReplicaBank {
     }
 
     fn record(&self) -> AnyRecord {
-        let digests = Digests::of(&self.family, self.room, &self.reports.read());
+        let (reports, halvings) = self.reports.read();
+        let digests = Digests::of(&self.family, self.room, &reports, halvings);
         Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
     }
 }

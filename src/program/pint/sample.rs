@@ -1,8 +1,9 @@
-//! Which packets a sink reports when there is no room for all: a share of them, chosen by a hash, so
-//! that those of the whole epoch have the same chance.
+//! Which packets a sink reports, and which of a flow a record keeps, when there is no room for all:
+//! a share of them, chosen by a hash, so that those of the whole epoch have the same chance.
 
 use super::record::Arrival;
 use crate::pisa::ReportUse;
+use crate::pisa::hash::burst::{BurstGlobal, Words};
 use crate::pisa::hash::{Addends, Global, HashFamily};
 use crate::program::{ReportBuffer, Reports};
 
@@ -10,6 +11,8 @@ use crate::program::{ReportBuffer, Reports};
 #[derive(Debug)]
 pub struct Sample {
     hash: Global,
+    /// The same for bursts, on CPUs that have such a form.
+    burst: Option<BurstGlobal>,
     argument: Addends,
     /// The largest hash of packets that are reported.
     limit: u32,
@@ -19,7 +22,7 @@ impl Sample {
     pub fn new(family: &HashFamily) -> Self {
         let hash = Global::derive(family, "pint/sample", 0);
         let argument = hash.argument(&[0; 4]);
-        Self { hash, argument, limit: u32::MAX }
+        Self { burst: BurstGlobal::new(&hash), hash, argument, limit: u32::MAX }
     }
 
     /// Halves the share; false when there is nothing left to halve.
@@ -29,13 +32,36 @@ impl Sample {
         halved
     }
 
+    /// How often the share was halved.
+    pub fn halvings(&self) -> u8 {
+        self.limit.leading_zeros() as u8
+    }
+
+    /// The largest hash of packets that belong to a share that was halved so often, at most 32
+    /// times.
+    pub fn limit(halvings: u8) -> u32 {
+        u32::MAX.checked_shr(halvings.into()).unwrap_or(0)
+    }
+
     /// Whether a packet belongs to the share.
     pub fn has(&self, identity: u32) -> bool {
         self.hash_of(identity) <= self.limit
     }
 
-    fn hash_of(&self, identity: u32) -> u32 {
+    /// The hash of a packet, which is another one for each identity: it belongs to the share if this is
+    /// no larger than the limit.
+    #[inline(always)]
+    pub fn hash_of(&self, identity: u32) -> u32 {
         self.hash.join(identity, self.argument)
+    }
+
+    /// The hashes of the first `number` packets of a burst. False, and nothing done, where the CPU has
+    /// no form for bursts.
+    #[inline(always)]
+    pub fn hash_burst(&self, identities: &Words, number: usize, out: &mut Words) -> bool {
+        let Some(burst) = &self.burst else { return false };
+        burst.of_packets(identities, number, self.argument, out);
+        true
     }
 }
 
@@ -79,20 +105,37 @@ impl Sampled {
     }
 
     /// Keeps a report while there is room. Then the share is halved as often as it takes, and what
-    /// does not belong to it is counted.
+    /// does not belong to it is counted. `hash` is [`Sample::hash_of`] the packet.
     #[inline(always)]
-    pub fn report(&mut self, arrival: Arrival) {
-        if self.sample.limit == u32::MAX && self.reports.len() < self.room {
+    pub fn report(&mut self, arrival: Arrival, hash: impl FnOnce(&Sample) -> u32) {
+        if !self.selects_within(0) {
             self.reports.push(arrival);
+            return;
+        }
+        let hash = hash(&self.sample);
+        // What most packets of a long epoch come to.
+        if self.looked_at.is_none() && hash > self.sample.limit {
+            self.reports.miss();
         } else {
-            self.select(arrival);
+            self.select(arrival, hash);
         }
     }
 
-    #[cold]
-    fn select(&mut self, arrival: Arrival) {
+    /// Whether packets may have to be chosen, with this number of further ones.
+    #[inline(always)]
+    fn selects_within(&self, packets: usize) -> bool {
+        self.sample.limit < u32::MAX || self.reports.len() + packets >= self.room
+    }
+
+    /// What chooses among this number of further packets, if they may have to be chosen.
+    #[inline(always)]
+    pub fn chooses_within(&self, packets: usize) -> Option<&Sample> {
+        self.selects_within(packets).then_some(&self.sample)
+    }
+
+    #[inline(never)]
+    fn select(&mut self, arrival: Arrival, hash: u32) {
         (0..LOOKED_AT).for_each(|_| self.look());
-        let hash = self.sample.hash_of(arrival.identity);
         let is_full = self.looked_at.is_none() && self.reports.len() >= self.room;
         if is_full && hash <= self.sample.limit && self.sample.halve() {
             self.looked_at = Some(0);
@@ -110,9 +153,9 @@ impl Sampled {
         }
     }
 
-    /// The reports as a part of a record. The share is that which all packets of the replica give: the
-    /// largest for which there is room.
-    pub fn read(&self) -> Reports<Arrival> {
+    /// The reports as a part of a record, and how often their share was halved. The share is that
+    /// which all packets of the replica give: the largest for which there is room.
+    pub fn read(&self) -> (Reports<Arrival>, u8) {
         let mut reports = self.reports.read();
         let mut limit = self.sample.limit;
         loop {
@@ -123,7 +166,7 @@ impl Sampled {
             limit >>= 1;
         }
         reports.truncate(self.room);
-        reports
+        (reports, limit.leading_zeros() as u8)
     }
 
     /// All packets are reported again.
@@ -154,17 +197,18 @@ mod tests {
             let places = room + room / 4 + 16;
             for identity in 0..numbers {
                 let before = sampled.reports.len();
-                sampled.report(arrival(identity));
+                sampled.report(arrival(identity), |sample| sample.hash_of(identity));
                 let after = sampled.reports.len();
                 assert!(after + LOOKED_AT >= before && after <= places, "{before} and {after} of {room}");
             }
-            let read = sampled.read();
+            let (read, halvings) = sampled.read();
             let of = move |limit: u32| (0..numbers).filter(move |identity| whole.hash_of(*identity) <= limit);
             let limit = (0..32).map(|halvings| u32::MAX >> halvings).find(|limit| of(*limit).count() <= room).unwrap();
             assert!(read.kept().iter().map(|report| report.identity).eq(of(limit)), "{room} of {numbers}");
+            assert_eq!(Sample::limit(halvings), limit);
             assert_eq!(read.kept().len() as u64 + read.overflow(), u64::from(numbers));
             sampled.clear();
-            assert_eq!(sampled.read().overflow(), 0);
+            assert_eq!(sampled.read().0.overflow(), 0);
         }
     }
 
@@ -172,8 +216,8 @@ mod tests {
     #[test]
     fn equal_packets_are_bounded() {
         let mut sampled = Sampled::new(&HashFamily::reproducible(2), 50);
-        (0..10_000).for_each(|_| sampled.report(arrival(7)));
-        let read = sampled.read();
+        (0..10_000).for_each(|_| sampled.report(arrival(7), |sample| sample.hash_of(7)));
+        let (read, _) = sampled.read();
         assert!(read.kept().len() <= 50);
         assert_eq!(read.kept().len() as u64 + read.overflow(), 10_000);
     }

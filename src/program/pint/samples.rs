@@ -28,6 +28,12 @@ const VALUES_OF_K: u32 = 3;
 /// Bytes of an item and its count in a sketch of frequent items, as the space budget counts them.
 const BYTES_OF_ITEM: u32 = 8;
 
+/// Fewest items of such a sketch.
+const MIN_ITEMS: u32 = 8;
+
+/// Bytes of the smallest sketch of frequent items.
+pub const MIN_FREQUENT_BYTES: u32 = MIN_ITEMS * BYTES_OF_ITEM;
+
 /// Most frequent values that an answer has.
 const FREQUENT: usize = 8;
 
@@ -39,8 +45,8 @@ impl Samples {
     pub fn of(query: &Query) -> Self {
         match (query.aggregation, query.space) {
             (Aggregation::Frequent, Some(space)) => {
-                // A power of two of at least eight; three quarters of it are kept.
-                let size = 1 << (space / BYTES_OF_ITEM).max(8).ilog2();
+                // A power of two; three quarters of it are kept.
+                let size = 1 << (space / BYTES_OF_ITEM).max(MIN_ITEMS).ilog2();
                 FrequentItemsSketch::new(size).map_or_else(|_| Self::All(BTreeMap::new()), Self::Frequent)
             }
             (_, space) => Self::new(query.bits, space),
@@ -195,7 +201,7 @@ mod tests {
     fn frequent_values_are_within_their_error() {
         use crate::program::pint::query::Value;
         let query = Query { aggregation: Aggregation::Frequent, ..Query::new(Value::Queue) };
-        for (space, size) in [(None, usize::MAX), (Some(50), 8), (Some(128), 16), (Some(1024), 128)] {
+        for (space, size) in [(None, usize::MAX), (Some(64), 8), (Some(128), 16), (Some(1024), 128)] {
             let mut samples = Samples::of(&Query { space, ..query });
             let mut exact = [0u64; 256];
             for number in 0..60_000u32 {

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::ValueEnum;
 use proptest::prelude::*;
 use weir::forward::{Forward, Xconnect};
+use weir::pisa::cpu::{self, Instructions};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::chamelemon::collector::Delta;
@@ -173,19 +175,15 @@ fn run(
     hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
-    (order, for_this_cpu): (BatchOrder, bool),
+    (order, instructions): (BatchOrder, Instructions),
 ) -> Box<ChameleMonBank> {
+    // Another test may set another limit meanwhile: all forms have to do the same.
+    cpu::limit(instructions);
     let mut program = ChameleMonDataplane::new(config, hashes).unwrap();
     program.allocate();
     for burst in packets.chunks_mut(burst) {
-        // Both forms: that for this CPU, and that for any.
-        if for_this_cpu {
-            program.run_ingress(burst, order);
-            program.run_egress(burst, order);
-        } else {
-            program.ingress(burst, order);
-            program.egress(burst, order);
-        }
+        program.run_ingress(burst, order);
+        program.run_egress(burst, order);
     }
     let mut bank = program.spare();
     program.exchange(bank.as_mut());
@@ -202,7 +200,7 @@ proptest! {
         mut packets in proptest::collection::vec(packet(), 0..500),
         burst in 1..130usize,
         stage_major: bool,
-        for_this_cpu: bool,
+        instructions in proptest::sample::select(Instructions::value_variants()),
     ) {
         let hashes = HashFamily::reproducible(seed);
         let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
@@ -263,7 +261,7 @@ proptest! {
             }
             expected.push(class);
         }
-        let bank = run(&config, &hashes, &mut packets, burst, (order, for_this_cpu));
+        let bank = run(&config, &hashes, &mut packets, burst, (order, instructions));
         prop_assert_eq!(tower_cells(&bank.tower), tower.levels);
         prop_assert_eq!(cells(&bank.upstream), counters(&upstream.rows));
         prop_assert_eq!(cells(&bank.downstream), counters(&downstream.rows));
@@ -309,7 +307,7 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read();
+        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read();
         // As of a switch that was ordered so.
         sketches.runtime.hh_threshold = threshold;
         let min = sketches.hh_threshold();
@@ -339,7 +337,7 @@ proptest! {
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, true)).read()
+            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();

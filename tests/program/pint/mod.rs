@@ -9,9 +9,11 @@ mod plans;
 mod utilisation;
 mod values;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use naive::Naive;
 use proptest::prelude::*;
-use weir::pisa::hash::HashFamily;
+use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::pint::loops::record::{LOOP_REPORTS, Looped};
 use weir::program::pint::query::Queries;
@@ -140,7 +142,9 @@ proptest! {
         replica.exchange_egress(bank.as_mut());
         let record = bank.record();
         let record = record.get::<Digests>().unwrap();
-        prop_assert_eq!(record.streams(), &naive.streams(&config));
+        let streams = record.streams().iter();
+        let streams = streams.map(|(stream, packets)| (*stream, (packets.seen().to_vec(), packets.left_out())));
+        prop_assert_eq!(streams.collect::<BTreeMap<_, _>>(), naive.streams(&config));
         prop_assert_eq!(record.missing(), naive.missing(&config));
         prop_assert_eq!(record.loops().kept(), naive.loops());
     }
@@ -149,11 +153,15 @@ proptest! {
     /// form is canonical.
     #[test]
     fn records_add_up(
-        parts in prop::collection::vec(prop::collection::vec((0..5u16, 1..4u8, 0..30u64, 0..4u32), 0..20), 1..5),
+        parts in prop::collection::vec(prop::collection::vec((0..5u16, 1..4u8, 0..30u64, 0..9u32), 0..20), 1..5),
+        flows in prop::sample::select(vec![1u16, 5]),
         looped in prop::sample::select(vec![0u64, 3, 500]),
         at: prop::sample::Index,
         byte: u8,
     ) {
+        // Few flows have more packets than a stream has room for, many more than a record has.
+        let mut parts = parts;
+        parts.iter_mut().flatten().for_each(|(flow, ..)| *flow %= flows);
         let config = Config { reports: 24, packets: 5, ..Config::default() };
         let family = HashFamily::reproducible(FAMILY);
         let room = Room::of(&config);
@@ -169,21 +177,39 @@ proptest! {
                 let flow = FiveTuple([4 << 40 | u64::from(flow), 0, 1, 0, 2]);
                 loops.push(Looped { time_ns, flow, hops, identity });
             }
-            Digests::of(&family, room, &buffer.read()).with_loops(&loops.read()).planned(plans)
+            Digests::of(&family, room, &buffer.read(), 0).with_loops(&loops.read()).planned(plans)
         };
         let records: Vec<_> = parts.iter().map(record).collect();
         let mut sum = Digests::none(&family, room);
         records.iter().for_each(|record| sum.merge(record).unwrap());
-        let packets: usize = sum.streams().values().map(Vec::len).sum();
-        prop_assert!(packets <= 24 && sum.streams().values().all(|seen| seen.len() <= 5 && seen.is_sorted()));
+        let packets: usize = sum.streams().values().map(|packets| packets.seen().len()).sum();
+        prop_assert!(packets <= 24);
+        prop_assert!(sum.streams().values().all(|packets| packets.seen().len() <= 5 && packets.seen().is_sorted()));
         let loops = looped * parts.iter().filter(|part| !part.is_empty()).count() as u64;
         prop_assert!(sum.loops().kept().len() <= LOOP_REPORTS && sum.loops().kept().is_sorted());
         prop_assert_eq!(sum.loops().kept().len() as u64 + sum.loops().overflow(), loops);
-        // With room for all, the order of merging does not matter.
+        // With room for all streams, each keeps its packets with the smallest hashes, whatever the
+        // order of merging, and counts others.
         if sum.missing() == 0 {
             let mut reversed = Digests::none(&family, room);
             records.iter().rev().for_each(|record| reversed.merge(record).unwrap());
-            prop_assert_eq!(&sum, &reversed);
+            let hash = Global::derive(&family, "pint/sample", 0);
+            let mut all = BTreeMap::<_, BTreeSet<_>>::new();
+            for &(flow, hops, time_ns, identity) in parts.iter().flatten() {
+                let hashed = hash.join(identity, hash.argument(&[0; 4]));
+                all.entry((u64::from(flow), hops)).or_default().insert((hashed, time_ns, identity));
+            }
+            for sum in [&sum, &reversed] {
+                prop_assert_eq!(sum.streams().len(), all.len());
+                for (stream, packets) in sum.streams() {
+                    let all = &all[&(stream.flow.0[0] & 0xff, stream.hops)];
+                    let kept: BTreeSet<_> = all.iter().take(5).map(|(_, time, identity)| (*time, *identity)).collect();
+                    let seen = packets.seen().iter().map(|seen| (seen.time_ns, seen.identity));
+                    prop_assert!(seen.eq(kept));
+                    prop_assert!(packets.left_out() >= all.len().saturating_sub(5) as u64);
+                    prop_assert!(packets.left_out() == 0 || all.len() > 5);
+                }
+            }
         }
         let read = Pint::reader(&config, &family);
         let mut bytes = sum.encode();
@@ -201,22 +227,23 @@ proptest! {
 /// Bytes of a record, as docs/record-format.md has them.
 #[test]
 fn a_golden_record() {
-    let config = Config::default();
+    let config = Config { packets: 2, ..Config::default() };
     let family = HashFamily::reproducible(FAMILY);
     let flow = FiveTuple([4 << 40 | 0x1234 << 24 | 80 << 8 | 6, 0, 0x0a00_0001, 0, 0x0a00_0002]);
-    let mut buffer = weir::program::ReportBuffer::with_capacity(2);
-    for time_ns in [300, 7, 8] {
+    let mut buffer = weir::program::ReportBuffer::with_capacity(3);
+    for time_ns in [300, 7, 800, 8] {
         buffer.push(Arrival { time_ns, plan: 300, flow, hops: 3, identity: 1 << 7, digest: 5 });
     }
     let plans = PlanUses { epoch: PlanUse::All(300), next: PlanUse::Several };
     let mut loops = weir::program::ReportBuffer::with_capacity(LOOP_REPORTS);
     loops.push(Looped { time_ns: 9, flow, hops: 14, identity: 6 });
-    let record = Digests::of(&family, Room::of(&config), &buffer.read()).with_loops(&loops.read()).planned(plans);
+    let record = Digests::of(&family, Room::of(&config), &buffer.read(), 3).with_loops(&loops.read()).planned(plans);
     let seen = |time_ns| Seen { time_ns, identity: 128, digest: 5 };
-    assert_eq!(record.streams()[&Stream { plan: 300, flow, hops: 3 }], [seen(7), seen(300)]);
+    let packets = &record.streams()[&Stream { plan: 300, flow, hops: 3 }];
+    assert_eq!((packets.seen(), packets.left_out()), (&[seen(7), seen(300)][..], 1));
     let hex: String = record.encode().iter().map(|byte| format!("{byte:02x}")).collect();
     let flow = "0000041234005006000000000000000000000000 0a0000010000000000000000000000000a000002".replace(' ', "");
-    assert_eq!(hex, format!("0302ac02010101ac02{flow}030207800105ac028001050109{flow}0e0600"));
+    assert_eq!(hex, format!("0402ac02010101ac02{flow}0303010207800105ac028001050109{flow}0e0600"));
     assert_eq!(record.missing(), 1);
 }
 

@@ -191,14 +191,19 @@ impl Naive {
         &self.looped
     }
 
-    /// What the bank has room for.
-    pub fn streams(&self, config: &Config) -> BTreeMap<Stream, Vec<Seen>> {
-        let mut streams: BTreeMap<Stream, Vec<Seen>> = BTreeMap::new();
+    /// What the bank and each stream have room for, and the packets of each stream that it has none
+    /// for: those with the largest hashes.
+    pub fn streams(&self, config: &Config) -> BTreeMap<Stream, (Vec<Seen>, u64)> {
+        let mut streams: BTreeMap<Stream, (Vec<Seen>, u64)> = BTreeMap::new();
         for (stream, seen) in self.sample(config) {
-            let kept = streams.entry(*stream).or_default();
-            if kept.len() < config.packets as usize {
-                kept.push(*seen);
-            }
+            streams.entry(*stream).or_default().0.push(*seen);
+        }
+        for (kept, left_out) in streams.values_mut() {
+            let hash = |seen: &Seen| real(&self.sample, seen.identity, 0);
+            kept.sort_by(|a, b| hash(a).total_cmp(&hash(b)).then(a.cmp(b)));
+            *left_out = kept.len().saturating_sub(config.packets as usize) as u64;
+            kept.truncate(config.packets as usize);
+            kept.sort();
         }
         streams
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir::program::ProgramConfig;
 use weir::program::answers::Task;
-use weir::program::answers::{Certainty, FlowPath, Reason};
+use weir::program::answers::{Certainty, FlowPath, FlowValues, Gap, Reason};
 use weir::program::pint::{Config, Pint};
 use weir::sim::{Fabric, Fault, ProgramReport, Setup, Shape, Simulation};
 use weir::wire::{Flow, FlowKey};
@@ -228,6 +228,38 @@ fn missing_reports_are_told() {
     let answers = simulation.last(0).unwrap();
     assert!(answers.paths.as_ref().unwrap().lack.contains(Reason::Overflow));
     assert!(answers.gaps.iter().any(|gap| gap.to_string().contains("reports about single packets found no room")));
+}
+
+/// Of flows with more packets than are kept a share is: a gap says of how many packets nothing is
+/// known, and answers about values are not complete. Those about paths are: a share tells a path as
+/// well.
+#[test]
+fn shares_of_large_flows_are_told() {
+    for (packets, is_share) in [(20, true), (2000, false)] {
+        let config = Config { queries: "path:bits=8+latency:bits=8".parse().unwrap(), packets, ..Config::default() };
+        let setup = setup("line:2", "isp/uniform,flows=20,packets=2000,seed=3", config);
+        let mut simulation = Simulation::new(&setup).unwrap();
+        simulation.epoch(&setup.workload, None);
+        simulation.finish();
+        let answers = simulation.last(0).unwrap();
+        let paths = answers.paths.as_ref().unwrap();
+        let latency = answers.of_task(Task::Latency).next().unwrap();
+        assert_eq!(latency.lack.iter().collect::<Vec<_>>(), if is_share { vec![Reason::LargeFlows] } else { vec![] });
+        assert!(
+            !paths.lack.contains(Reason::LargeFlows) && paths.flows.iter().all(|path| path.packets <= packets.into())
+        );
+        let gaps: u64 = answers
+            .gaps
+            .iter()
+            .map(|gap| match gap.gap {
+                Gap::LargeFlows { packets } => packets,
+                gap => panic!("{gap}"),
+            })
+            .sum();
+        let kept: u64 = latency.flows.iter().map(FlowValues::samples).sum();
+        assert_eq!((kept + gaps, gaps > 0), (2000, is_share));
+        assert!(answers.gaps.iter().all(|gap| gap.to_string().ends_with(" packets of large flows were not kept")));
+    }
 }
 
 /// Connections between two hosts go several ways by their ports, and the query calls all of them one

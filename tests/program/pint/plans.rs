@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use weir::api::view::{Latency, Values};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{Certainty, EpochAnswers, Gap, Limits, SwitchGap, Task};
+use weir::program::answers::{Certainty, EpochAnswers, FlowValues, Gap, Limits, Reason, SwitchGap, Task};
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::encoding::switch_id;
-use weir::program::pint::record::PlanUse;
+use weir::program::pint::record::{Arrival, PlanUse, PlanUses, Room};
 use weir::program::pint::{Config, Digests, Pint, PlanParameters};
-use weir::program::{Analysis, Before, Dataplane, Parameters, Program, Reported, Schedule};
+use weir::program::{Analysis, Before, Dataplane, Parameters, Program, ReportBuffer, Reported, Schedule};
 use weir::telemetry::Selected;
-use weir::wire::{Headers, Net, Shim};
+use weir::wire::{FiveTuple, Headers, Net, Shim};
 
 const FAMILY: u64 = 5;
 
@@ -184,7 +184,7 @@ proptest! {
                 sent += packets;
             }
             let records: Vec<_> = switches.iter_mut().map(|(switch, _)| record(switch.as_mut())).collect();
-            let in_records: u64 = records.iter().flat_map(|r| r.streams().values()).map(|seen| seen.len() as u64).sum();
+            let in_records: u64 = records.iter().flat_map(|r| r.streams().values()).map(|packets| packets.seen().len() as u64).sum();
             let differs = records.iter().any(|record| record.plans().epoch != PlanUse::All(parameters(plan_at(epoch)).id()));
             let is = |what: Option<(usize, u64)>, place: usize| what == Some((place, epoch));
             let differs = differs && restarts.is_none_or(|(_, at)| at != epoch) && silent.is_none_or(|(_, at)| at != epoch);
@@ -225,6 +225,40 @@ proptest! {
             }
         }
     }
+}
+
+/// Packets of an epoch wait for the next one's records where a switch is silent. What their epoch
+/// lacked is lacked by the answer that has them, and by later ones about the same samples.
+#[test]
+fn what_waits_lacks_what_its_epoch_did() {
+    let (config, family) = (config(1), HashFamily::reproducible(FAMILY));
+    let (parameters, all) = (config.parameters(), PlanUse::All(config.parameters().id()));
+    // Of one flow, and of this number of packets one that finds room.
+    let record = |epoch: u32, packets: u32| {
+        let mut buffer = ReportBuffer::with_capacity(1);
+        for identity in epoch..epoch + packets {
+            let (flow, plan) = (FiveTuple([4 << 40, 0, 1, 0, 2]), parameters.id());
+            buffer.push(Arrival { time_ns: identity.into(), plan, flow, hops: 1, identity, digest: 0 });
+        }
+        let digests = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
+        Box::new(digests.planned(PlanUses { epoch: all, next: all }))
+    };
+    let mut analysis = Pint::analysis(&config, 0);
+    let mut epoch = |epoch: u32, packets: u32, is_silent: bool| {
+        let of_b = if is_silent { Err(Gap::Missing) } else { Ok(record(epoch, 0)) };
+        let reported = [("a", Ok(record(epoch, packets))), ("b", of_b)];
+        let reported = reported.map(|(name, record)| {
+            let (switch, before) = (name.into(), Before::Nothing);
+            Reported { switch, record, before }
+        });
+        let network = analysis.epoch(epoch.into(), &parameters, reported.into(), true);
+        let answers = analysis.answers(&network, None, Limits { flows: 10, switch_flows: 0, losses: 0 });
+        let latency = answers.of_task(Task::Latency).next().unwrap();
+        let samples: u64 = latency.flows.iter().map(FlowValues::samples).sum();
+        (samples, latency.lack.contains(Reason::Overflow))
+    };
+    assert_eq!((epoch(1, 0, false), epoch(2, 2, true)), ((0, false), (0, true)));
+    assert_eq!((epoch(3, 0, false), epoch(4, 1, false)), ((1, true), (2, true)));
 }
 
 const WAITING: u16 = 41;

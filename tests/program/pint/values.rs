@@ -23,8 +23,9 @@ use weir::wire::{Flow, Headers, Net, Shim};
 use super::naive::rounded;
 use super::network::setup;
 
+/// With room for all packets of a flow.
 fn config(queries: &str) -> Config {
-    Config { queries: queries.parse().unwrap(), ..Config::default() }
+    Config { queries: queries.parse().unwrap(), packets: 1 << 14, ..Config::default() }
 }
 
 /// The numbers of codes with so many bits: equal steps of `from` as far as a mantissa goes, then

@@ -1,4 +1,4 @@
-//! Hashes of one packet with many arguments, sixteen at once.
+//! Hashes of one packet with many arguments, or of many packets with one each, sixteen at once.
 
 use core::arch::x86_64::*;
 
@@ -67,6 +67,47 @@ impl Joins {
         unsafe { self.compare(packet, arguments, limits) }
     }
 
+    /// The hashes of many packets with one argument.
+    pub fn of_packets(&self, packets: &[Sixteen], argument: [u32; 2], out: &mut [Sixteen]) {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.many_with_one(packets, argument, out) }
+    }
+
+    /// The hashes of many packets, each with an argument of its own.
+    pub fn of_pairs(&self, packets: &[Sixteen], arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.pairs(packets, arguments, out) }
+    }
+
+    /// The inner CRCs of many packets with one argument.
+    pub fn inner_of_packets(&self, packets: &[Sixteen], argument: u32, out: &mut [Sixteen]) {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.inner(packets, argument, out) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn many_with_one(&self, packets: &[Sixteen], argument: [u32; 2], out: &mut [Sixteen]) {
+        let [inner, outer] = argument.map(|addend| _mm512_set1_epi32(addend as i32));
+        for (packets, out) in packets.iter().zip(out) {
+            store(out, self.chained(_mm512_add_epi32(load(packets), inner), outer));
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn pairs(&self, packets: &[Sixteen], arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
+        for ((packets, [inner, outer]), out) in packets.iter().zip(arguments).zip(out) {
+            store(out, self.chained(_mm512_add_epi32(load(packets), load(inner)), load(outer)));
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn inner(&self, packets: &[Sixteen], argument: u32, out: &mut [Sixteen]) {
+        let addend = _mm512_set1_epi32(argument as i32);
+        for (packets, out) in packets.iter().zip(out) {
+            store(out, crc(&self.0[0], _mm512_add_epi32(load(packets), addend)));
+        }
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     fn compare(&self, packet: u32, arguments: &[[Sixteen; 2]], limits: &[Sixteen]) -> u64 {
         arguments.iter().zip(limits).enumerate().fold(0, |bits, (at, (arguments, limits))| {
@@ -109,8 +150,14 @@ impl Joins {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     #[inline]
     fn sixteen(&self, packet: u32, [inner, outer]: &[Sixteen; 2]) -> __m512i {
-        let sums = _mm512_add_epi32(_mm512_set1_epi32(packet as i32), load(inner));
-        crc(&self.0[1], _mm512_add_epi32(crc(&self.0[0], sums), load(outer)))
+        self.chained(_mm512_add_epi32(_mm512_set1_epi32(packet as i32), load(inner)), load(outer))
+    }
+
+    /// The outer CRC of the sum of `outer` and the inner CRC.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    #[inline]
+    fn chained(&self, sums: __m512i, outer: __m512i) -> __m512i {
+        crc(&self.0[1], _mm512_add_epi32(crc(&self.0[0], sums), outer))
     }
 }
 

@@ -30,13 +30,21 @@ fn the_papers_combined_plan() {
 fn a_conflict_names_its_queries_and_the_nearest_plan() {
     let demands = [demand(8, "1"), demand(8, "15/16"), demand(8, "1/8"), demand(1, "1/16")];
     let error = Plan::new(&demands, 17).unwrap_err();
-    let PlanError::Conflict { conflicting, factor, fits, .. } = &error else { panic!("{error}") };
-    // Of those with 8 bits two fit; the fourth has room beside them.
+    let PlanError::Conflict { conflicting, factor, fits, reduced, .. } = &error else { panic!("{error}") };
+    // Of those with 8 bits two fit; the fourth has room beside them, and keeps its share.
+    assert_eq!((reduced, fits[3]), (conflicting, demands[3].share));
     assert_eq!(conflicting.queries().collect::<Vec<_>>(), [0, 1, 2]);
     assert!((*factor - 2.0 / (1.0 + 15.0 / 16.0 + 1.0 / 8.0)).abs() < 1e-9, "{factor}");
     let fitting = demands.iter().zip(fits).map(|(demand, share)| Demand { share: *share, ..*demand });
     assert!(Plan::new(&fitting.collect::<Vec<_>>(), 17).is_ok());
-    assert!(error.to_string().starts_with("the queries 1, 2, 3 conflict: 17 bits carry them with all frequencies"));
+    assert!(error.to_string().starts_with(
+        "the queries 1, 2, 3 conflict: 17 bits carry all with the frequencies of 1, 2, 3 times 0.9697, that is"
+    ));
+    // The third has room beside the second alone, which is on too few packets when it is reduced.
+    let demands = [demand(8, "1"), demand(4, "1"), demand(4, "3/4")];
+    let PlanError::Conflict { conflicting, fits, reduced, .. } = Plan::new(&demands, 8).unwrap_err() else { panic!() };
+    assert_eq!((conflicting, reduced), (QuerySet(0b011), QuerySet(0b111)));
+    assert_eq!(fits, ["1/2", "1/2", "3/8"].map(|share| share.parse().unwrap()));
     assert_eq!(Plan::new(&[demand(9, "1")], 8), Err(PlanError::TooLarge { query: 0, bits: 9, budget: 8 }));
     assert_eq!(Plan::new(&[], 8), Err(PlanError::Number));
 }
@@ -139,12 +147,21 @@ proptest! {
                 prop_assert!(least <= 1.0 + 1e-9, "{least}");
                 hold(&plan, &demands, budget);
             }
-            Err(PlanError::Conflict { factor, fits, conflicting, .. }) => {
+            Err(PlanError::Conflict { factor, fits, conflicting, reduced, .. }) => {
                 prop_assert!(least > 1.0 - 1e-9 && (factor * least - 1.0).abs() < 1e-9, "{factor} {least}");
                 let fitting = |fits: &[Share]| -> Vec<_> {
                     demands.iter().zip(fits).map(|(demand, share)| Demand { share: *share, ..*demand }).collect()
                 };
                 hold(&Plan::new(&fitting(&fits), budget).unwrap(), &fitting(&fits), budget);
+                // The others keep their shares where a naive search finds a plan for that.
+                let kept = |reduced: QuerySet| demands.iter().enumerate().map(move |(query, demand)| {
+                    let share = if reduced.contains(query) { demand.share.as_f64() * factor } else { demand.share.as_f64() };
+                    Demand { share: Share(((share * 65_536.0 + 1e-6) as u32).max(1)), ..*demand }
+                }).collect::<Vec<_>>();
+                let fits_alone = self::least(&kept(conflicting), budget) <= 1.0 + 1e-9;
+                let all = QuerySet((1u16 << demands.len()).wrapping_sub(1) as u8);
+                prop_assert_eq!(reduced, if fits_alone { conflicting } else { all });
+                prop_assert_eq!(fitting(&fits), kept(reduced));
                 // Those in conflict do not fit without the others either.
                 let alone: Vec<_> = conflicting.queries().map(|query| demands[query]).collect();
                 prop_assert!(Plan::new(&alone, budget).is_err());

@@ -19,7 +19,7 @@ fn queries_are_read_as_they_are_written() {
         "utilisation:bits=8:aggregation=quantiles:frequency=1/2:space=100:rate=1Gbps+queue:bits=8:frequency=1/2",
         "latency:bits=8:aggregation=sum:from=1us+ingress_port:bits=8",
         "ingress_time:bits=12:to=1s:space=100+queue:bits=4:aggregation=frequent:to=100",
-        "egress_port:bits=4:space=50+congestion:bits=3:aggregation=max+queue:bits=8:aggregation=min:from=2:to=4",
+        "egress_port:bits=4:space=64+congestion:bits=3:aggregation=max+queue:bits=8:aggregation=min:from=2:to=4",
     ] {
         assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
     }
@@ -127,6 +127,11 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("latency:window=2days"), "window=2days: a time is written like 10s, 1ms to 1day");
     let parts = "latency: with a window space is at least 400, for its 8 parts";
     assert_eq!(refused("latency:window=1s:space=399"), parts);
+    // A sketch of frequent items has eight at least.
+    let frequent = "egress_port: with frequent space is at least 64";
+    assert_eq!(refused("egress_port:space=63"), frequent);
+    let frequent = "queue: with frequent and a window space is at least 512, for its 8 parts";
+    assert_eq!(refused("queue:aggregation=frequent:window=1s:space=511"), frequent);
     assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
     let keys = "utilisation has bits, aggregation, frequency, flow, rate, period, space and window";
     assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
@@ -161,7 +166,7 @@ fn the_page_has_the_keys_of_each_value() {
         let both = if others.is_empty() { String::new() } else { format!("both with {}", names.join(" and ")) };
         assert!(row[3].contains(&both) && row[3].contains("both") != both.is_empty(), "{value:?}: {both}");
         for aggregation in value.aggregations() {
-            let text = format!("{}:aggregation={}:space=400:window=1day", value.name(), aggregation.name());
+            let text = format!("{}:aggregation={}:space=512:window=1day", value.name(), aggregation.name());
             assert_eq!(text.parse::<Query>().is_ok(), aggregation.is_of_hops(), "{text}");
         }
     }

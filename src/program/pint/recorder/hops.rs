@@ -1,9 +1,13 @@
 //! The values of hops, as samples of flows' packets: bounded in memory, over all epochs or over a
 //! sliding [window](crate::program::pint::window).
 //!
-//! Each packet tells the value of one hop, drawn uniformly. So each hop of a flow has a uniform
-//! sample of its packets, and the quantiles of the sample, and the shares of frequent values, are
-//! those of the flow within the error that [`Told::rank_error`] states.
+//! Each packet tells the value of one hop, drawn uniformly, and a hash chooses the packets that are
+//! kept of a flow with many. So each hop of a flow has a uniform sample of its packets of an epoch,
+//! and the quantiles of the sample, and the shares of frequent values, are those of the flow within
+//! the error that [`Told::rank_error`] states. Samples of several epochs count alike, also where
+//! these have different shares of their packets.
+//!
+//! What an epoch lacked of a flow's packets, its samples lack as long as they are kept.
 //!
 //! A window ends with the newest packet of the epoch that left at the flow's switch, by the clock of
 //! that switch.
@@ -14,12 +18,13 @@ use std::sync::Arc;
 
 use super::Recorder;
 use super::kept::Kept;
+use super::lack::Lack;
 use super::values::Meaning;
-use super::ways::{Way, ways};
-use crate::program::answers::{FlowName, FlowValues, Reasons, Told, ValueAnswers};
+use super::ways::{Key, Way, sampled_ways};
+use crate::program::answers::{FlowName, FlowValues, Reason, Reasons, Told, ValueAnswers};
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::query::{Query, Value};
-use crate::program::pint::record::{Digests, Seen};
+use crate::program::pint::query::{FlowDefinition, Query};
+use crate::program::pint::record::{Digests, Seen, Stream};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::window::{PARTS, Parts, Window};
 
@@ -28,10 +33,16 @@ struct Known {
     hops: Vec<Parts<Samples>>,
     /// Reroutes ([`Recorder::path`]) when the samples began.
     reroutes: u64,
+    /// Why samples are missing. A window has reasons of its own.
+    lack: Reasons,
     last_epoch: u64,
 }
 
 impl Known {
+    fn new(hops: u8, reroutes: u64, lack: Reasons) -> Self {
+        Self { hops: vec![Parts::default(); hops.into()], reroutes, lack, last_epoch: 0 }
+    }
+
     /// The hops of a path, as far as it is known.
     fn answer(&self, path: &[Option<Arc<str>>], meaning: &Meaning) -> Vec<Told> {
         let hop = |(place, parts): (usize, &Parts<Samples>)| {
@@ -63,7 +74,7 @@ impl HopRecorder {
             window: Window::of(meaning.query.window_ns),
             meaning,
             checksum: 0,
-            flows: Kept::new(room, |known| known.last_epoch),
+            flows: Kept::new(room, |known| known.last_epoch, 0),
             lack: Parts::default(),
             newest_ns: 0,
         }
@@ -87,24 +98,29 @@ impl HopRecorder {
     }
 
     /// The answer about an epoch that lacks this, of its records by sink; see [`epoch`](Self::epoch).
-    /// A window also lacks what the epochs did that are in it.
+    /// It also lacks what the epochs did that its samples are of.
     pub fn answers(
         &mut self,
         epoch: u64,
         coding: Option<&Coding>,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
-        lack: &Reasons,
+        lack: &Lack,
     ) -> ValueAnswers {
-        let flows = coding.map_or(Vec::new(), |coding| self.epoch(epoch, coding, records, paths));
-        let lack = self.lack_of_window(records, lack);
-        self.meaning.answers(flows, self.flows.evicted(), lack, 1)
+        if !lack.reasons().is_empty() {
+            self.flows.iter_mut().for_each(|(way, known)| lack.add_to(&mut known.lack, &way.key.sink));
+        }
+        let told = coding.map(|coding| self.epoch(epoch, coding, records, paths, lack));
+        let (flows, mut of_samples) = told.unwrap_or_default();
+        if self.query().window_ns.is_some() {
+            of_samples = self.lack_of_window(records, lack.reasons());
+        }
+        of_samples.extend(lack.reasons());
+        self.meaning.answers(flows, self.flows.evicted(), of_samples, 1)
     }
 
+    /// What the epochs lacked that are in the window.
     fn lack_of_window(&mut self, records: &[(Arc<str>, &Digests)], lack: &Reasons) -> Reasons {
-        if self.query().window_ns.is_none() {
-            return lack.clone();
-        }
         // An epoch without packets is as late as the one before.
         self.newest_ns = records.iter().filter_map(|(_, record)| newest(record)).max().unwrap_or(self.newest_ns);
         self.lack.slide(&self.window.until(self.newest_ns));
@@ -124,21 +140,23 @@ impl HopRecorder {
         newest_ns.into_iter().map(|(sink, newest_ns)| (sink, self.window.until(newest_ns))).collect()
     }
 
-    /// Takes the records of an epoch, by sink, and gives the values of their flows. `paths` names
-    /// switches where both mean the same by a flow, and has taken the records before. The samples of
-    /// a flow begin anew when packets contradict a path that was sure.
+    /// Takes the records of an epoch, by sink, and gives the values of their flows, with what their
+    /// samples lack. `paths` names switches where both mean the same by a flow, and has taken the
+    /// records before. The samples of a flow begin anew when packets contradict a path that was
+    /// sure.
     fn epoch(
         &mut self,
         epoch: u64,
         coding: &Coding,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
-    ) -> Vec<FlowValues> {
-        let Some(value) = coding.scheme.value(self.query()) else { return Vec::new() };
+        lack: &Lack,
+    ) -> (Vec<FlowValues>, Reasons) {
+        let Some(value) = coding.scheme.value(self.query()) else { return Default::default() };
         let Query { space, flow, window_ns, .. } = self.meaning.query;
         let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
         let of_part = Query { space, ..self.meaning.query };
-        let checksum = coding.parameters.query(Value::Path).map_or(0, |path| path.checksum);
+        let checksum = coding.checksum();
         if checksum != self.checksum {
             self.flows.clear();
             self.checksum = checksum;
@@ -147,12 +165,14 @@ impl HopRecorder {
         let is_told = |way: &Way| paths.flow() == flow && (checksum == 0 || way.checksum.is_some());
         let path_of = |way: &Way| paths.path(&way.key, way.hops, way.checksum).filter(|_| is_told(way));
         let (window, windows) = (self.window, self.windows(records));
+        let large = large(flow, records);
         let mut identities = HashSet::new();
         let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
-        for (way, seen) in ways(flow, coding, records, carries) {
-            let (span, hops) = (&windows[&way.key.sink], way.hops);
+        for (way, seen) in sampled_ways(flow, coding, records, carries, true) {
+            let (span, hops, sink) = (&windows[&way.key.sink], way.hops, way.key.sink.clone());
             let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
-            let fresh = || Known { hops: vec![Parts::default(); hops.into()], reroutes, last_epoch: 0 };
+            let fresh = || Known::new(hops, reroutes, lack.of_fresh(&sink));
+            let is_large = !large.is_empty() && large.contains(&(way.key.clone(), hops));
             let known = self.flows.flow(way, fresh);
             if known.reroutes != reroutes {
                 *known = fresh();
@@ -161,6 +181,7 @@ impl HopRecorder {
                 known.last_epoch = epoch;
                 known.hops.iter_mut().for_each(|parts| parts.slide(span));
             }
+            known.lack.add_if(is_large, Reason::LargeFlows);
             identities.clear();
             for Seen { time_ns, identity, digest } in seen.iter() {
                 let part = window.part(*time_ns);
@@ -175,22 +196,32 @@ impl HopRecorder {
                 }
             }
         }
-        let of_epoch = self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
+        let of_epoch = || self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
         let answer = |(way, known): (&Way, &Known)| {
             let path = path_of(way).map_or(&[][..], |(path, _)| path);
             let (flow, sink) = (FlowName::Flow(flow.flow(way.key.flow)), way.key.sink.clone());
             let told = known.answer(path, &self.meaning);
             FlowValues { flow, sink, checksum: way.checksum, path: Vec::new(), told }
         };
-        let values = of_epoch.map(answer).collect();
+        let values = of_epoch().map(answer).collect();
+        let mut lacks = Reasons::default();
+        of_epoch().for_each(|(_, known)| lacks.extend(&known.lack));
         self.flows.trim();
-        values
+        (values, lacks)
     }
+}
+
+/// The flows of which a share is kept, with the numbers of switches on their paths.
+fn large(flow: FlowDefinition, records: &[(Arc<str>, &Digests)]) -> HashSet<(Key, u8)> {
+    let streams = records.iter().flat_map(|(sink, record)| record.streams().iter().map(move |of| (sink, of)));
+    let large = streams.filter(|(_, (_, packets))| packets.left_out() > 0);
+    let key = |sink: &Arc<str>, stream: &Stream| Key { flow: flow.key(stream.flow), sink: sink.clone() };
+    large.map(|(sink, (stream, _))| (key(sink, stream), stream.hops)).collect()
 }
 
 /// The time of the newest packet.
 fn newest(record: &Digests) -> Option<u64> {
-    record.streams().values().filter_map(|seen| seen.last()).map(|seen| seen.time_ns).max()
+    record.streams().values().filter_map(|packets| packets.seen().last()).map(|seen| seen.time_ns).max()
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub struct LoopRecorder {
 impl LoopRecorder {
     /// Of this query, with room for so many flows.
     pub fn new(query: Query, room: usize) -> Self {
-        Self { flow: query.flow, flows: Kept::new(room, |known| known.last_epoch), before: HashMap::new() }
+        Self { flow: query.flow, flows: Kept::new(room, |known| known.last_epoch, 0), before: HashMap::new() }
     }
 
     /// Goes on with another query. Where it means something else by a flow, those that are known are

@@ -1,18 +1,19 @@
 //! What the whole way of flows' packets had, by the packets of one epoch, bounded in memory.
 //!
-//! Each packet that carries the query tells of its whole way: of the busiest link, or of all that it
-//! waited. A hash chooses these packets, so they are a uniform sample of the flow's packets that are
-//! reported: the first of the epoch, as many as `packets` says. Their median is that of these within
-//! the error that [`Told::rank_error`](crate::program::answers::Told::rank_error) states.
+//! Each packet that carries the query tells of its whole way: of the busiest link, or of all that
+//! it waited. Hashes choose these packets, and those that are kept of a flow with many, so they are
+//! a uniform sample of the flow's packets of the epoch. Their median is that of these within the
+//! error that [`Told::rank_error`](crate::program::answers::Told::rank_error) states.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Recorder;
 use super::kept::Kept;
+use super::lack::Lack;
 use super::values::Meaning;
-use super::ways::{Route, ways};
-use crate::program::answers::{FlowName, FlowValues, Reasons, ValueAnswers};
+use super::ways::{Route, sampled_ways};
+use crate::program::answers::{FlowName, FlowValues, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::Query;
 use crate::program::pint::record::{Digests, Seen};
@@ -50,7 +51,7 @@ impl PacketRecorder {
         coding: Option<&Coding>,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
-        lack: &Reasons,
+        lack: &Lack,
     ) -> ValueAnswers {
         let flows = coding.map_or(Vec::new(), |coding| self.epoch(coding, records, paths));
         // Each hop rounds a sum anew.
@@ -61,7 +62,7 @@ impl PacketRecorder {
             all.filter(move |(stream, _)| stream.plan == id).map(|(stream, _)| stream.hops).max()
         };
         let roundings = sums.and_then(streams).unwrap_or(1);
-        self.meaning.answers(flows, self.evicted, lack.clone(), roundings)
+        self.meaning.answers(flows, self.evicted, lack.reasons().clone(), roundings)
     }
 
     /// The values that the flows of an epoch met, by its records and their sinks. Flows of which no
@@ -72,9 +73,11 @@ impl PacketRecorder {
         let query = self.meaning.query;
         let Some(value) = coding.scheme.value(&query) else { return Vec::new() };
         let code = |seen: &Seen| value.part(seen.identity, seen.digest);
-        let mut flows = Kept::<Route, Samples>::new(self.room, Samples::number);
+        let mut flows = Kept::<Route, Samples>::new(self.room, Samples::number, self.evicted);
         let mut identities = HashSet::new();
-        for (way, seen) in ways(query.flow, coding, records, |seen| code(seen).is_some()) {
+        // Each path that a checksum tells apart has a share of its own length.
+        let by_length = coding.checksum() > 0;
+        for (way, seen) in sampled_ways(query.flow, coding, records, |seen| code(seen).is_some(), by_length) {
             identities.clear();
             // Of a packet that was doubled the first copy counts.
             let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));
@@ -130,9 +133,9 @@ mod tests {
             let flow = FiveTuple([4 << 40 | flow << 8, 0, 1, 0, 2]);
             buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
         }
-        let record = Digests::of(&family, Room::of(config), &buffer.read());
+        let record = Digests::of(&family, Room::of(config), &buffer.read(), 0);
         let paths = Recorder::new(config);
-        recorder.answers(Some(&coding), &[("a".into(), &record)], &paths, &Reasons::default()).flows
+        recorder.answers(Some(&coding), &[("a".into(), &record)], &paths, &Lack::default()).flows
     }
 
     fn config(queries: &str, flows: u32) -> Config {
@@ -181,7 +184,7 @@ mod tests {
             let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
             buffer.push(Arrival { time_ns: time_ns.into(), plan: coding.id, flow, hops: 1, identity, digest });
         }
-        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
         let found = recorder.epoch(&coding, &[("a".into(), &record)], &Recorder::new(&config));
         let [flow] = &found[..] else { panic!("one flow") };
         assert!(flow.samples() == 100 && flow.told[0].quantiles.unwrap().max < 1.0 / 15.0, "{flow:?}");
@@ -243,7 +246,7 @@ mod tests {
                 ways.insert(path.to_string());
             }
         }
-        let record = Digests::of(&family, Room::of(config), &buffer.read());
+        let record = Digests::of(&family, Room::of(config), &buffer.read(), 0);
         let (records, mut paths) = ([("e".into(), &record)], Recorder::new(config));
         "abcdefg".chars().for_each(|name| paths.name(&name.to_string().into()));
         paths.epoch(1, &coding, &records);

@@ -50,7 +50,7 @@ impl Network {
     }
 
     fn take(&mut self, path: &str, buffer: &ReportBuffer<Arrival>) -> Vec<FlowPath> {
-        let record = Digests::of(&self.family, Room::of(&self.config), &buffer.read());
+        let record = Digests::of(&self.family, Room::of(&self.config), &buffer.read(), 0);
         self.epoch += 1;
         self.recorder.epoch(self.epoch, &self.coding, &[(path[path.len() - 1..].into(), &record)])
     }
@@ -88,6 +88,34 @@ fn another_path_is_noticed() {
     // One of another length.
     let path = network.epoch(1, "abe", 200).remove(0);
     assert_eq!((named(&path), path.certainty, path.contradictions), ("abe".into(), Certainty::Sure, 2));
+}
+
+/// A path changes to one of another length within an epoch: the answer is the path of the newest
+/// packets, and the change counts once. Late packets and copies of another length are no change,
+/// and take a path that is sure from nobody.
+#[test]
+fn paths_of_other_lengths_are_told_by_time() {
+    for (old, new) in [("abcde", "ace"), ("ace", "abcde")] {
+        let mut network = Network::new(Config::default());
+        let mut next = 0;
+        let mut arrive = |network: &mut Network, ways: &[(&'static str, u32)]| {
+            let packets = ways.iter().flat_map(|(way, number)| {
+                next += number;
+                (next - number..next).map(|identity| (*way, identity))
+            });
+            let packets: Vec<_> = packets.collect();
+            let [path] = &network.arrive(&packets)[..] else { panic!("one path") };
+            (named(path), path.certainty, path.packets, path.contradictions)
+        };
+        let sure = |way: &str, packets, contradictions| (way.to_owned(), Certainty::Sure, packets, contradictions);
+        assert_eq!(arrive(&mut network, &[(old, 200)]), sure(old, 200, 0));
+        assert_eq!(arrive(&mut network, &[(old, 150), (new, 150)]), sure(new, 150, 1));
+        // One packet is late, at the end of the epoch, in its middle or at its beginning.
+        for (number, at) in (2..).zip([0u32, 50, 98, 100]) {
+            let found = arrive(&mut network, &[(new, 100 - at), (old, 1), (new, at)]);
+            assert_eq!(found, sure(new, 150 + 100 * (number - 1), number), "{at} behind the late one");
+        }
+    }
 }
 
 /// A packet that was doubled on its way counts once, before the path is sure and from then on.
@@ -276,7 +304,7 @@ fn a_wrong_checksum_contradicts() {
 #[test]
 fn paths_of_a_flow_are_bounded() {
     let mut network = with_checksums(6);
-    network.recorder.flows = Kept::new(5, |known| known.last_epoch);
+    network.recorder.flows = Kept::new(5, |known| known.last_epoch, 0);
     let coded: Vec<_> = (0..64).map(|way| format!("a{way}")).collect();
     for first in &coded {
         network.packets += 2;

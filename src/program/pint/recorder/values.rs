@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Recorder;
 use super::hops::HopRecorder;
+use super::lack::Lack;
 use super::packets::PacketRecorder;
 use crate::program::answers::{FlowValues, Frequent, Quantiles, Reasons, Task, Told, ValueAnswers, ValueUnit};
 use crate::program::pint::parameters::Coding;
@@ -119,7 +120,7 @@ impl ValueRecorder {
         coding: Option<&Coding>,
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
-        lack: &Reasons,
+        lack: &Lack,
     ) -> ValueAnswers {
         match self {
             Self::Hops(hops) => hops.answers(epoch, coding, records, paths, lack),
@@ -154,7 +155,7 @@ pub fn answers(
     coding: Option<&Coding>,
     records: &[(Arc<str>, &Digests)],
     paths: &Recorder,
-    lack: &Reasons,
+    lack: &Lack,
 ) -> Vec<ValueAnswers> {
     let mut all = Vec::<ValueAnswers>::new();
     for recorder in recorders {

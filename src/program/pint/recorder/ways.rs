@@ -1,7 +1,7 @@
 //! Packets by the way that they took, one home for what tells several paths of one flow apart.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::program::pint::dataplane::Scheme;
@@ -60,7 +60,45 @@ pub fn ways<'a>(
     of_plan.flat_map(move |(sink, (stream, seen))| {
         let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
         let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-        by_checksum(&coding.scheme, &carries, seen).into_iter().map(way)
+        by_checksum(&coding.scheme, &carries, seen.seen()).into_iter().map(way)
+    })
+}
+
+/// What streams have in common whose packets are put together: a flow, and with `by_length` the
+/// number of switches on its path.
+fn group(key: &Key, hops: u8, by_length: bool) -> (Key, u8) {
+    (key.clone(), if by_length { hops } else { 0 })
+}
+
+/// As [`ways`], of packets that had the same chance: where streams of a flow have several shares of
+/// their packets, those of the smallest are there. Paths of several lengths have one share, or with
+/// `by_length` each its own.
+pub fn sampled_ways<'a>(
+    flow: FlowDefinition,
+    coding: &'a Coding,
+    records: &'a [(Arc<str>, &Digests)],
+    carries: impl Fn(&Seen) -> bool + 'a,
+    by_length: bool,
+) -> impl Iterator<Item = (Way, Cow<'a, [Seen]>)> {
+    let mut shares = HashMap::<_, u32>::new();
+    // One network has one family of hashes.
+    let sample = records.iter().find_map(|(_, record)| record.sample());
+    for ((sink, record), sample) in records.iter().filter_map(|record| Some((record, sample.as_ref()?))) {
+        for (stream, packets) in record.streams().iter().filter(|(stream, _)| stream.plan == coding.id) {
+            let share = record.share(packets, sample);
+            if share < u32::MAX {
+                let key = Key { flow: flow.key(stream.flow), sink: sink.clone() };
+                let least = shares.entry(group(&key, stream.hops, by_length)).or_insert(share);
+                *least = share.min(*least);
+            }
+        }
+    }
+    ways(flow, coding, records, carries).map(move |(way, seen)| {
+        let share = if shares.is_empty() { None } else { shares.get(&group(&way.key, way.hops, by_length)) };
+        let Some((share, sample)) = share.zip(sample.as_ref()) else { return (way, seen) };
+        let has = |seen: &&Seen| sample.hash_of(seen.identity) <= *share;
+        let seen: Vec<_> = seen.iter().filter(has).copied().collect();
+        (way, seen.into())
     })
 }
 

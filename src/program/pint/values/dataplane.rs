@@ -1,6 +1,8 @@
 //! What a switch does with a packet that carries a value: it looks the code of its own value up, and
 //! writes it, compares it with the digest, or adds it. It has no register.
 
+use std::hint::select_unpredictable;
+
 use super::Aggregation;
 use super::clock::Clock;
 use super::numbers::Numbers;
@@ -59,10 +61,10 @@ pub struct ValueCode {
     pub(super) codes: Codes,
     /// The largest hash with which a hop acts, by hop.
     pub(in crate::program::pint) limits: [u32; MAX_HOPS + 1],
-    pub(super) acts: Global,
-    pub(super) rounds: Global,
+    pub(in crate::program::pint) acts: Global,
+    pub(in crate::program::pint) rounds: Global,
     /// The hops as second arguments of both hashes; number 0 of `rounds` stands for all of them.
-    pub(super) hops: [[Addends; 2]; MAX_HOPS + 1],
+    pub(in crate::program::pint) hops: [[Addends; 2]; MAX_HOPS + 1],
 }
 
 impl ValueCode {
@@ -70,20 +72,33 @@ impl ValueCode {
     /// the hop is not known, and they stay.
     #[inline(always)]
     pub fn encode(&self, hop: u8, identity: u32, value: u64, before: u16) -> u16 {
+        let acts = || self.acts_hash(identity, hop.into());
+        self.encode_by(acts, || self.rounding(identity), (hop, identity), value, before)
+    }
+
+    /// The same with [`Self::acts_hash`] and [`Self::rounding`], which may have been computed before.
+    #[inline(always)]
+    pub fn encode_by(
+        &self,
+        acts: impl FnOnce() -> u32,
+        rounding: impl FnOnce() -> u32,
+        (hop, identity): (u8, u32),
+        value: u64,
+        before: u16,
+    ) -> u16 {
         let hop = usize::from(hop);
         if hop >= self.hops.len() {
             return before;
         }
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                if !self.acts_at(identity, hop) {
-                    return before;
-                }
-                self.codes.encode(value, self.random(identity))
+                // Whether the hop acts is not to be predicted.
+                let own = self.codes.encode(value, rounding());
+                select_unpredictable(acts() <= self.limits[hop], own, before)
             }
-            Aggregation::Max => self.codes.encode(value, self.random(identity)).max(before),
+            Aggregation::Max => self.codes.encode(value, rounding()).max(before),
             Aggregation::Min => {
-                let own = self.codes.encode(value, self.random(identity));
+                let own = self.codes.encode(value, rounding());
                 if hop == 1 { own } else { own.min(before) }
             }
             Aggregation::Sum => {
@@ -98,13 +113,24 @@ impl ValueCode {
 
     /// The hash by which all hops of a packet round.
     #[inline(always)]
-    fn random(&self, identity: u32) -> u32 {
+    pub fn rounding(&self, identity: u32) -> u32 {
         self.rounds.inner(identity, self.hops[0][1])
+    }
+
+    /// The hash that says whether a hop acts: if it is no larger than the hop's limit.
+    #[inline(always)]
+    pub fn acts_hash(&self, identity: u32, hop: usize) -> u32 {
+        self.acts.join(identity, self.argument(hop))
+    }
+
+    /// The hop as second argument of that hash.
+    #[inline(always)]
+    pub(in crate::program::pint) fn argument(&self, hop: usize) -> Addends {
+        self.hops.get(hop).map_or(Addends::default(), |[acts, _]| *acts)
     }
 
     #[inline(always)]
     pub(super) fn acts_at(&self, identity: u32, hop: usize) -> bool {
-        let Some([acts, _]) = self.hops.get(hop) else { return false };
-        self.acts.join(identity, *acts) <= self.limits[hop]
+        self.limits.get(hop).is_some_and(|limit| self.acts_hash(identity, hop) <= *limit)
     }
 }

@@ -1,12 +1,14 @@
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::program::ReportBuffer;
-use crate::program::answers::Reason;
+use crate::program::answers::{Gap, Reason, SwitchGap};
 use crate::program::pint::Config;
 use crate::program::pint::dataplane::Measured;
 use crate::program::pint::encoding::switch_id;
 use crate::program::pint::query::Value;
 use crate::program::pint::record::{Arrival, Room};
+use crate::program::pint::recorder::packets::PacketRecorder;
+use crate::program::pint::sample::Sample;
+use crate::program::{Record, ReportBuffer};
 use crate::wire::FiveTuple;
 
 fn coding(config: &Config) -> (HashFamily, Coding) {
@@ -38,10 +40,12 @@ fn flows_are_bounded() {
                 let digest = scheme.encode(&scheme.switch(switch_id("a")), measured, 0);
                 buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 1, identity, digest });
             }
-            let record = Digests::of(&family, Room::of(&config), &buffer.read());
+            let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
             let records = [("a".into(), &record)];
             paths.epoch(epoch, &coding, &records);
-            let [flow] = &latency.epoch(epoch, &coding, &records, &paths)[..] else { panic!("one flow") };
+            let [flow] = &latency.epoch(epoch, &coding, &records, &paths, &Lack::default()).0[..] else {
+                panic!("one flow")
+            };
             let hop = &flow.told[0];
             let epochs = if definition == "src" { epoch + 1 } else { 1 };
             assert_eq!((hop.samples, hop.switch.is_some()), (64 * epochs, named), "{flow:?}");
@@ -71,10 +75,10 @@ fn samples_outlive_contradictions() {
             });
             buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 2, identity, digest });
         }
-        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
         let records = [("b".into(), &record)];
         let contradictions = paths.epoch(epoch.into(), &coding, &records)[0].contradictions;
-        let flow = &latency.epoch(epoch.into(), &coding, &records, &paths)[0];
+        let flow = &latency.epoch(epoch.into(), &coding, &records, &paths, &Lack::default()).0[0];
         assert_eq!(flow.samples(), 64 * u64::from(epoch + 1));
         assert!(epoch == 0 || contradictions > 0);
     }
@@ -89,7 +93,7 @@ fn record(config: &Config, (family, coding): &(HashFamily, Coding), packets: &[(
         let digest = coding.scheme.encode(&coding.scheme.switch(switch_id("a")), measured, 0);
         buffer.push(Arrival { time_ns, plan: coding.id, flow, hops: 1, identity, digest });
     }
-    Digests::of(family, Room::of(config), &buffer.read())
+    Digests::of(family, Room::of(config), &buffer.read(), 0)
 }
 
 /// A packet that was doubled on its way counts once, as it came first.
@@ -101,7 +105,9 @@ fn doubled_packets_count_once() {
         let codes = coding(&config);
         let copies = (0..100).flat_map(|time_ns| [(time_ns, 1 << 10), (time_ns, 1 << 20)]);
         let record = record(&config, &codes, &copies.collect::<Vec<_>>());
-        let [flow] = &latency.epoch(1, &codes.1, &[("a".into(), &record)], &paths)[..] else { panic!("one flow") };
+        let [flow] = &latency.epoch(1, &codes.1, &[("a".into(), &record)], &paths, &Lack::default()).0[..] else {
+            panic!("one flow")
+        };
         assert_eq!(flow.samples(), 100, "{flow:?}");
         assert!(flow.told[0].quantiles.unwrap().max < 1100.0, "{flow:?}");
     }
@@ -121,7 +127,7 @@ fn a_window_has_the_newest_samples() {
         for epoch in 0..40u64 {
             clock = if epoch == 25 { clock - 500_000_000 } else { clock + 7_000_000 * (epoch % 5) };
             if epoch % 7 == 6 {
-                assert!(latency.epoch(epoch, &codes.1, &[], &paths).is_empty());
+                assert!(latency.epoch(epoch, &codes.1, &[], &paths, &Lack::default()).0.is_empty());
                 continue;
             }
             // A latency tells when its packet came.
@@ -129,7 +135,7 @@ fn a_window_has_the_newest_samples() {
             all.extend(packets.iter().map(|(time, _)| (epoch, *time)));
             let record = record(&config, &codes, &packets);
             let newest = packets[39].0;
-            let answer = latency.answers(epoch, Some(&codes.1), &[("a".into(), &record)], &paths, &Reasons::default());
+            let answer = latency.answers(epoch, Some(&codes.1), &[("a".into(), &record)], &paths, &Lack::default());
             assert_eq!(answer.window_ns, Some(WINDOW));
             let within = |length| all.iter().filter(|(_, time)| (newest - length + 1..=newest).contains(time)).count();
             let samples = answer.flows[0].told[0].samples as usize;
@@ -154,7 +160,7 @@ fn a_slow_time_leaves_the_window() {
         let slow = if epoch < 20 { 1 << 24 } else { 1 << 14 };
         let packets: Vec<_> = (0..50).map(|i| ((10 + epoch) * 100_000_000 + i, slow)).collect();
         let record = record(&config, &codes, &packets);
-        let answer = latency.epoch(epoch, &codes.1, &[("a".into(), &record)], &paths);
+        let answer = latency.epoch(epoch, &codes.1, &[("a".into(), &record)], &paths, &Lack::default()).0;
         medians.push(answer[0].told[0].quantiles.unwrap().p50 > f64::from(1 << 19));
     }
     let last_slow = medians.iter().rposition(|slow| *slow).unwrap();
@@ -171,7 +177,8 @@ fn a_window_knows_its_gaps_and_its_plan() {
     let codes = coding(&config);
     let epoch = |latency: &mut HopRecorder, number: u64, codes: &(HashFamily, Coding), gap: bool| {
         let record = record(&config, codes, &[(number * 100_000_000, 1 << 20)]);
-        let lack = gap.then_some(Reason::Overflow).into_iter().collect();
+        let gap = gap.then(|| SwitchGap { switch: "a".into(), gap: Gap::Overflow { reports: 1 } });
+        let lack = Lack::of(gap.as_slice());
         let answer = latency.answers(number, Some(&codes.1), &[("a".into(), &record)], &paths, &lack);
         (answer.flows[0].samples(), answer.lack.contains(Reason::Overflow))
     };
@@ -213,10 +220,10 @@ fn latencies_are_those_of_a_path() {
             let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
             buffer.push(Arrival { time_ns: identity.into(), plan: coding.id, flow, hops: 3, identity, digest });
         }
-        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
         let records = [("d".into(), &record)];
         assert_eq!(paths.epoch(epoch.into(), &coding, &records).len(), 2);
-        last = latency.epoch(epoch.into(), &coding, &records, &paths);
+        last = latency.epoch(epoch.into(), &coding, &records, &paths, &Lack::default()).0;
     }
     assert_eq!(last.len(), 2);
     for flow in &last {
@@ -248,7 +255,7 @@ fn queries_go_on_with_their_own_samples() {
         let record = record(&config, &codes, &[(number * 100_000_000, 1 << 20)]);
         let sums = recorders.iter_mut().map(|recorder: &mut ValueRecorder| {
             let records = [("a".into(), &record)];
-            let answer = recorder.answers(number, Some(&codes.1), &records, &paths, &Reasons::default());
+            let answer = recorder.answers(number, Some(&codes.1), &records, &paths, &Lack::default());
             answer.flows.iter().map(FlowValues::samples).sum::<u64>()
         });
         sums.collect::<Vec<_>>()
@@ -280,11 +287,114 @@ fn every_value_counts_beside_a_checksum() {
             let flow = FiveTuple([4 << 40, 0, 1, 0, 2]);
             buffer.push(Arrival { time_ns: 1 << 40, plan: coding.id, flow, hops: 1, identity, digest });
         }
-        let record = Digests::of(&family, Room::of(&config), &buffer.read());
+        let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
         let records = [("a".into(), &record)];
         paths.epoch(1, &coding, &records);
-        let found = values.epoch(1, &coding, &records, &paths);
+        let found = values.epoch(1, &coding, &records, &paths, &Lack::default()).0;
         let [flow] = &found[..] else { panic!("{value}: {found:?}") };
         assert_eq!((flow.samples(), flow.checksum.is_some()), (64, true), "{value}");
     }
+}
+
+/// A flow of several connections, each on one switch's cores: of each packet its connection, the
+/// core, how often that core halved its share, and a latency.
+type Sent = (u64, usize, u8, u32);
+
+/// The record of a switch with two cores, which saw these packets in this order.
+fn of_cores(config: &Config, (family, coding): &(HashFamily, Coding), first: u32, sent: &[Sent]) -> Digests {
+    let sample = Sample::new(family);
+    let mut cores = [(); 2].map(|()| (ReportBuffer::with_capacity(sent.len()), 0));
+    for (identity, &(port, core, halvings, latency_ns)) in (first..).zip(sent) {
+        let (buffer, of_core) = &mut cores[core];
+        *of_core = halvings;
+        if sample.hash_of(identity) > u32::MAX >> halvings {
+            continue;
+        }
+        let measured = Measured { hop: 1, identity, latency_ns, utilisation: latency_ns, ..Measured::default() };
+        let digest = coding.scheme.encode(&coding.scheme.switch(switch_id("a")), measured, 0);
+        let flow = FiveTuple([4 << 40 | port << 24, 0, 1, 0, 2]);
+        let time_ns = identity.into();
+        buffer.push(Arrival { time_ns, plan: coding.id, flow, hops: 1, identity, digest });
+    }
+    let mut sum = Digests::none(family, Room::of(config));
+    for (buffer, halvings) in &cores {
+        sum.merge(&Digests::of(family, Room::of(config), &buffer.read(), *halvings)).unwrap();
+    }
+    sum
+}
+
+/// Latencies that double ten times while a flow sends.
+fn rising(at: u32, of: u32) -> u32 {
+    (1000.0 * (10.0 * f64::from(at) / f64::from(of)).exp2()) as u32
+}
+
+/// A flow with more packets in an epoch than are kept, with connections of very different sizes,
+/// and on cores that report different shares: the percentiles are those of all its packets, of the
+/// whole epoch, within the error that the answer states. So are the medians of whole ways.
+#[test]
+fn large_flows_tell_of_the_whole_epoch() {
+    let large: Vec<Sent> = (0..4000).map(|at| (1, 0, 0, rising(at, 4000))).collect();
+    // A small connection that is slow, all of it kept.
+    let beside: Vec<Sent> = (0..4000).flat_map(|at| [(1, 0, 0, rising(at, 4000)), (2, 1, 0, 1 << 20)]).collect();
+    let beside: Vec<Sent> =
+        beside.into_iter().enumerate().filter(|(at, _)| at % 2 == 0 || at % 64 == 1).map(|(_, sent)| sent).collect();
+    // The second half comes in by a core that reports a quarter.
+    let halves = |port| {
+        (0..4000)
+            .map(move |at| (port * (at / 2000) as u64, at as usize / 2000, 2 * (at / 2000) as u8, rising(at, 4000)))
+    };
+    let cases = [(large, 200), (beside, 200), (halves(0).collect(), 4096), (halves(1).collect(), 4096)];
+    for aggregation in ["quantiles", "max"] {
+        for (sent, packets) in &cases {
+            let queries = format!("latency:bits=8:aggregation={aggregation}:flow=dst").parse().unwrap();
+            let config = Config { queries, packets: *packets, ..Config::default() };
+            let meaning = || Meaning::new(config.parameters().query(Value::Latency).unwrap()).unwrap();
+            let (codes, paths) = (coding(&config), Recorder::new(&config));
+            let mut truth: Vec<_> = sent.iter().map(|(_, _, _, latency)| f64::from(*latency)).collect();
+            truth.sort_by(f64::total_cmp);
+            let mut wrong = 0;
+            for epoch in 0..20 {
+                let record = of_cores(&config, &codes, 10_000 * epoch, sent);
+                let records = [("a".into(), &record)];
+                let lack = Lack::default();
+                let flows = match aggregation {
+                    "quantiles" => HopRecorder::new(meaning(), 9).epoch(1, &codes.1, &records, &paths, &lack).0,
+                    _ => PacketRecorder::new(meaning(), 9).answers(Some(&codes.1), &records, &paths, &lack).flows,
+                };
+                let told = &flows[0].told[0];
+                assert!(flows.len() == 1 && (150..1200).contains(&told.samples), "{told:?}");
+                let median = told.quantiles.unwrap().p50;
+                // A code stands for the latencies of a step around it.
+                let rank = |latency: f64| truth.partition_point(|of| *of <= latency) as f64 / truth.len() as f64;
+                let (low, high) = (rank(median / 1.07) - told.rank_error, rank(median * 1.07) + told.rank_error);
+                wrong += u32::from(!(low..=high).contains(&0.5));
+            }
+            assert!(wrong <= 2, "{aggregation}, {packets}: {wrong} of 20");
+        }
+    }
+}
+
+/// What an epoch lacked, the samples of its flows lack as long as they are kept: an overflow, a
+/// share of a large flow, a record that is missing. Flows at other switches do not, nor later ones.
+#[test]
+fn samples_remember_what_they_lack() {
+    let config = Config { queries: "latency:bits=8".parse().unwrap(), packets: 1, ..Config::default() };
+    let (paths, mut latency) = recorders(&config);
+    let codes = coding(&config);
+    let mut epoch = |number: u64, sinks: &[&str], flow: u64, gap: Option<Gap>| {
+        let packets = if matches!(gap, Some(Gap::LargeFlows { .. })) { 2 } else { 1 };
+        let record = of_cores(&config, &codes, 100 * number as u32, &[(flow, 0, 0, 1 << 20); 2][..packets]);
+        let records: Vec<_> = sinks.iter().map(|sink| ((*sink).into(), &record)).collect();
+        let lack = Lack::of(gap.map(|gap| SwitchGap { switch: "a".into(), gap }).as_slice());
+        latency.answers(number, Some(&codes.1), &records, &paths, &lack).lack.iter().collect::<Vec<_>>()
+    };
+    // A flow says nothing of the time before its switch started.
+    assert_eq!(epoch(1, &["a", "b"], 1, Some(Gap::Started)), [Reason::Gap]);
+    assert_eq!(epoch(2, &["a", "b"], 1, None), []);
+    assert_eq!(epoch(3, &["a"], 1, Some(Gap::Overflow { reports: 1 })), [Reason::Overflow]);
+    assert_eq!((epoch(4, &["a"], 1, None), epoch(5, &["b"], 1, None)), (vec![Reason::Overflow], vec![]));
+    assert_eq!(epoch(6, &["b"], 1, Some(Gap::Missing)), [Reason::Gap]);
+    assert_eq!(epoch(7, &["a"], 1, None), [Reason::Gap, Reason::Overflow]);
+    assert_eq!(epoch(8, &["a"], 2, Some(Gap::LargeFlows { packets: 1 })), [Reason::LargeFlows]);
+    assert_eq!((epoch(9, &["a"], 2, None), epoch(10, &["a"], 3, None)), (vec![Reason::LargeFlows], vec![]));
 }

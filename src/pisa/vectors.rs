@@ -1,0 +1,272 @@
+//! Headers and keys of a packet in vector registers, each in a few instructions: the headers of a
+//! plain frame filled as one, a key picked from the headers, two keys compared and swapped.
+
+#![allow(unsafe_code)]
+
+use std::mem::offset_of;
+
+use super::cpu::{self, Instructions};
+use crate::wire::{FlowKey, Headers, Places, parse_plain};
+
+/// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch,
+/// and in one register each, where a compiler takes two for a number of 128 bits.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128) {
+    use core::arch::x86_64::*;
+    use core::mem::transmute;
+    // SAFETY: SSE2 is part of x86-64, any bits make a vector or a number, and there is nothing in
+    // the assembly.
+    unsafe {
+        let (a, b) = (transmute::<u128, __m128i>(a), transmute::<u128, __m128i>(b));
+        let differ = _mm_xor_si128(a, b);
+        let equal = _mm_movemask_epi8(_mm_cmpeq_epi8(differ, _mm_setzero_si128())) as u32;
+        let mut same = u32::from(equal == 0xffff).wrapping_neg();
+        // No instruction. A compiler that knew of the comparison would make a branch of it, and
+        // which way that goes is not to be predicted.
+        core::arch::asm!("/* {0:e} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
+        let moves = _mm_and_si128(differ, _mm_set1_epi32(-i32::from(swap)));
+        let (a, b) = (_mm_xor_si128(a, moves), _mm_xor_si128(b, moves));
+        (same, transmute::<__m128i, u128>(a), transmute::<__m128i, u128>(b))
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128) {
+    let same = u32::from(a == b).wrapping_neg();
+    if swap { (same, b, a) } else { (same, a, b) }
+}
+
+/// A CPU with AVX-512, or one without.
+///
+/// To be asked for once a burst: a loop over packets is then compiled for each case.
+#[derive(Clone, Copy)]
+pub struct Vectors(bool);
+
+impl Vectors {
+    /// Those of this CPU.
+    #[inline(always)]
+    pub fn here() -> Self {
+        Self(cpu::uses(Instructions::Avx512))
+    }
+
+    /// As [`parse_plain`], of headers that begin as [`Headers::of_plain`] has them.
+    #[inline(always)]
+    pub fn parse_plain(self, frame: &[u8], headers: &mut Headers) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 {
+            // SAFETY: the CPU has the features.
+            return unsafe { avx512::parse_plain(frame, headers) };
+        }
+        parse_plain(frame, headers)
+    }
+
+    /// The key of a packet, as [`FlowKey::of`] has it.
+    #[inline(always)]
+    pub fn key<K: FlowKey>(self, headers: &Headers) -> K {
+        match K::PLACES {
+            Some(places) if self.0 => K::of_number(self.pick(headers, &places)),
+            _ => K::of(headers),
+        }
+    }
+
+    /// The number of these bytes of the headers.
+    #[inline(always)]
+    pub fn pick(self, headers: &Headers, places: &Places) -> u128 {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 {
+            // SAFETY: the CPU has the features.
+            return unsafe { avx512::pick(headers, places) };
+        }
+        pick(headers, places)
+    }
+}
+
+/// As [`Vectors::pick`], byte by byte.
+fn pick(headers: &Headers, places: &Places) -> u128 {
+    // SAFETY: there is no gap in the front of headers.
+    let front = unsafe { std::ptr::from_ref(headers).cast::<[u8; Headers::FRONT]>().read() };
+    u128::from_le_bytes(places.map(|place| front.get(usize::from(place)).copied().unwrap_or(0)))
+}
+
+// The fields stand in order, so there is no gap before these.
+const _: () = assert!(offset_of!(Headers, double_tagged) == Headers::FRONT);
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use core::arch::x86_64::*;
+    use core::mem::{offset_of, transmute};
+
+    use crate::wire::{Headers, NOTHING, Net, Places, ethertype, proto};
+
+    /// Bytes of a plain frame that are looked at, up to the ports.
+    const HEAD: usize = 12 + 2 + 20 + 8;
+
+    /// Where the front of plain frames' headers comes from: bytes of the frame by their offset, or
+    /// [`NOTHING`], and what stands there then.
+    const PLAIN: ([u8; Headers::FRONT], [u8; Headers::FRONT]) = {
+        let (mut from, mut fixed) = ([NOTHING; Headers::FRONT], [0; Headers::FRONT]);
+        let mut field = 0;
+        /// A field that is a number, its length, and where the frame has its highest byte.
+        const NUMBERS: [(usize, usize, u8); 7] = [
+            (offset_of!(Headers, src_ip), 4, 26),
+            (offset_of!(Headers, dst_ip), 4, 30),
+            (offset_of!(Headers, sport), 2, 34),
+            (offset_of!(Headers, dport), 2, 36),
+            (offset_of!(Headers, tos), 1, 15),
+            (offset_of!(Headers, ttl), 1, 22),
+            (offset_of!(Headers, proto), 1, 23),
+        ];
+        while field < NUMBERS.len() {
+            let (at, len, highest) = NUMBERS[field];
+            let mut byte = 0;
+            while byte < len {
+                from[at + byte] = highest + (len - 1 - byte) as u8;
+                byte += 1;
+            }
+            field += 1;
+        }
+        let mut byte = 0;
+        while byte < 6 {
+            from[offset_of!(Headers, dst) + byte] = byte as u8;
+            from[offset_of!(Headers, src) + byte] = 6 + byte as u8;
+            byte += 1;
+        }
+        fixed[offset_of!(Headers, ethertype)] = ethertype::IPV4 as u8;
+        fixed[offset_of!(Headers, ethertype) + 1] = (ethertype::IPV4 >> 8) as u8;
+        fixed[offset_of!(Headers, l3)] = 14;
+        fixed[offset_of!(Headers, l4)] = 34;
+        fixed[offset_of!(Headers, net)] = Net::Ipv4 as u8;
+        (from, fixed)
+    };
+
+    /// What plain frames have in common: by offset the bits that are looked at, and what they are
+    /// in a TCP packet, and in a UDP packet.
+    const SHAPE: [[u8; 64]; 3] = {
+        let mut shape = [[0; 64]; 3];
+        const BYTES: [(usize, u8, u8, u8); 6] = [
+            (12, 0xff, (ethertype::IPV4 >> 8) as u8, (ethertype::IPV4 >> 8) as u8),
+            (13, 0xff, ethertype::IPV4 as u8, ethertype::IPV4 as u8),
+            (14, 0xff, 0x45, 0x45),
+            // Of the bits before a fragment's offset, that more follow.
+            (20, 0x3f, 0, 0),
+            (21, 0xff, 0, 0),
+            (23, 0xff, proto::TCP, proto::UDP),
+        ];
+        let mut byte = 0;
+        while byte < BYTES.len() {
+            let (at, bits, tcp, udp) = BYTES[byte];
+            (shape[0][at], shape[1][at], shape[2][at]) = (bits, tcp, udp);
+            byte += 1;
+        }
+        shape
+    };
+
+    /// A bit for each byte that comes from somewhere.
+    const fn some<const N: usize>(from: &[u8; N]) -> u64 {
+        let (mut mask, mut byte) = (0, 0);
+        while byte < N {
+            mask |= ((from[byte] != NOTHING) as u64) << byte;
+            byte += 1;
+        }
+        mask
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
+        const READ: __mmask64 = (1 << HEAD) - 1;
+        let Some(head) = frame.first_chunk::<HEAD>() else { return false };
+        // SAFETY: only the bytes in `READ` are read, which are those of `head`.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(READ, head.as_ptr().cast()) };
+        let [bits, tcp, udp] = SHAPE.each_ref().map(|shape| vector(shape));
+        let shape = _mm512_and_si512(bytes, bits);
+        // Bytes that are those of neither.
+        let differ = _mm512_mask_cmpneq_epi8_mask(_mm512_cmpneq_epi8_mask(shape, tcp), shape, udp);
+        let length = u16::from_be_bytes([head[16], head[17]]);
+        if differ != 0 || length < 28 {
+            return false;
+        }
+        let front = _mm512_mask_permutexvar_epi8(vector(&PLAIN.1), some(&PLAIN.0), vector(&PLAIN.0), bytes);
+        // SAFETY: the front of headers is 64 writable bytes. Fields that are no numbers have a
+        // value of theirs, as `PLAIN` says.
+        unsafe { _mm512_storeu_si512(std::ptr::from_mut(headers).cast(), front) }
+        true
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
+    #[inline]
+    pub fn pick(headers: &Headers, places: &Places) -> u128 {
+        // SAFETY: the front of headers is 64 readable bytes without a gap.
+        let front = unsafe { _mm512_loadu_si512(std::ptr::from_ref(headers).cast()) };
+        // SAFETY: any bits make a vector.
+        let from = unsafe { transmute::<Places, __m128i>(*places) };
+        let picked = _mm512_maskz_permutexvar_epi8(some(places), _mm512_castsi128_si512(from), front);
+        // SAFETY: any bits make a number.
+        unsafe { transmute::<__m128i, u128>(_mm512_castsi512_si128(picked)) }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn vector(bytes: &[u8; 64]) -> __m512i {
+        // SAFETY: 64 readable bytes; the load needs no alignment.
+        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Tuple4, parse, proto};
+    use proptest::prelude::*;
+
+    /// A frame, most of them plain, some with one byte that may make it another, some cut.
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let spoilt = prop_oneof![4 => Just(None), 1 => (0..42usize, any::<u8>()).prop_map(Some)];
+        let len = prop_oneof![Just(60usize), 0..100usize];
+        (any::<[u8; 32]>(), any::<[u8; 32]>(), spoilt, len, any::<bool>()).prop_map(|(a, b, spoilt, len, udp)| {
+            let mut frame = [a, b, a].concat();
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            frame[20] &= 0xc0;
+            frame[21] = 0;
+            frame[23] = if udp { proto::UDP } else { proto::TCP };
+            if let Some((at, byte)) = spoilt {
+                frame[at] = byte;
+            }
+            frame.resize(len, 0);
+            frame
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn both_forms_of_the_parser_fill_the_same(frame in frame()) {
+            let [mut expected, mut got] = [Headers::of_plain(); 2];
+            let plain = parse_plain(&frame, &mut expected);
+            prop_assert_eq!(Vectors::here().parse_plain(&frame, &mut got), plain);
+            prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn a_picked_key_is_that_of_the_fields(frame in frame()) {
+            let mut headers = Headers::default();
+            prop_assume!(parse(&frame, &mut headers).is_ok());
+            for vectors in [Vectors::here(), Vectors(false)] {
+                prop_assert_eq!(vectors.key::<Tuple4>(&headers), Tuple4::of(&headers));
+                if let Some(places) = Tuple4::PLACES {
+                    prop_assert_eq!(vectors.pick(&headers, &places), Tuple4::of(&headers).0);
+                }
+            }
+        }
+
+        #[test]
+        fn pairs_are_compared_and_swapped(a: u128, other: u128, bit in 0..128u32, swap: bool) {
+            for b in [a, a ^ 1 << bit, other] {
+                let same = if a == b { u32::MAX } else { 0 };
+                let expected = if swap { (same, b, a) } else { (same, a, b) };
+                prop_assert_eq!(compare_and_swap(swap, a, b), expected);
+            }
+        }
+    }
+}
