@@ -71,6 +71,17 @@ impl Vectors {
         }
     }
 
+    /// Whether these bytes of the headers are those of these words, the lowest of a word first.
+    #[inline(always)]
+    pub fn are(self, headers: &Headers, places: &Places, words: [u32; 4]) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 {
+            // SAFETY: the CPU has the features.
+            return unsafe { avx512::are(headers, places, words) };
+        }
+        pick(headers, places).to_le_bytes() == words.map(u32::to_le_bytes).as_flattened()
+    }
+
     /// The number of these bytes of the headers.
     #[inline(always)]
     pub fn pick(self, headers: &Headers, places: &Places) -> u128 {
@@ -197,14 +208,29 @@ mod avx512 {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
     #[inline]
+    pub fn are(headers: &Headers, places: &Places, words: [u32; 4]) -> bool {
+        // SAFETY: any bits make a vector.
+        let words = unsafe { transmute::<[u32; 4], __m128i>(words) };
+        _mm_cmpneq_epi8_mask(picked(headers, places), words) == 0
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
+    #[inline]
     pub fn pick(headers: &Headers, places: &Places) -> u128 {
+        // SAFETY: any bits make a number.
+        unsafe { transmute::<__m128i, u128>(picked(headers, places)) }
+    }
+
+    /// These bytes of the headers.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
+    #[inline]
+    fn picked(headers: &Headers, places: &Places) -> __m128i {
         // SAFETY: the front of headers is 64 readable bytes without a gap.
         let front = unsafe { _mm512_loadu_si512(std::ptr::from_ref(headers).cast()) };
         // SAFETY: any bits make a vector.
         let from = unsafe { transmute::<Places, __m128i>(*places) };
         let picked = _mm512_maskz_permutexvar_epi8(some(places), _mm512_castsi128_si512(from), front);
-        // SAFETY: any bits make a number.
-        unsafe { transmute::<__m128i, u128>(_mm512_castsi512_si128(picked)) }
+        _mm512_castsi512_si128(picked)
     }
 
     #[target_feature(enable = "avx512f")]

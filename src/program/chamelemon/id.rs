@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::mem::offset_of;
 
+use crate::pisa::Vectors;
 use crate::pisa::hash::{Crc, HashFamily};
 use crate::program::answers::FlowName;
-use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
+use crate::wire::{Flow, FlowKey, Headers, Net, Places, Tuple4, Tuple6, places};
 
 /// Bits of the fingerprint that fills the fourth fragment.
 pub const FINGERPRINT_BITS: u32 = 20;
@@ -41,6 +43,13 @@ impl FlowId {
     #[inline(always)]
     pub fn of_ipv4(headers: &Headers) -> Self {
         Self([headers.src_ip as u32, headers.dst_ip as u32, of_ports(headers), headers.proto.into()])
+    }
+
+    /// Whether that is an IPv4 packet, and this its ID.
+    #[inline(always)]
+    pub fn is_of_ipv4(&self, headers: &Headers, vectors: Vectors) -> bool {
+        let [source, destination, ports, proto] = self.0;
+        vectors.are(headers, &PLACES, [source, destination, ports, proto | IPV4])
     }
 
     fn tuple(self) -> Tuple4 {
@@ -117,6 +126,17 @@ impl fmt::Debug for FlowId {
     }
 }
 
+/// Where headers have an IPv4 packet's ID, and behind its protocol what they say that it is.
+const PLACES: Places = places(&[
+    (offset_of!(Headers, src_ip), 4),
+    (offset_of!(Headers, dst_ip), 4),
+    (offset_of!(Headers, dport), 2),
+    (offset_of!(Headers, sport), 2),
+    (offset_of!(Headers, proto), 1),
+    (offset_of!(Headers, net), 1),
+]);
+const IPV4: u32 = (Net::Ipv4 as u32) << 8;
+
 /// The fingerprint of an ID with this hash.
 #[inline(always)]
 pub fn fingerprint(hash: u32) -> u32 {
@@ -152,16 +172,7 @@ impl Naming {
     /// Whether that is the ID of a packet's flow.
     #[inline(always)]
     pub fn is_id(&self, id: &FlowId, headers: &Headers) -> bool {
-        if headers.net != Net::Ipv4 {
-            return self.id(headers) == Some(*id);
-        }
-        let [source, destination, ports, proto] = id.0;
-        // One comparison: nearly all are equal.
-        let differ = (source ^ headers.src_ip as u32)
-            | (destination ^ headers.dst_ip as u32)
-            | (ports ^ of_ports(headers))
-            | (proto ^ u32::from(headers.proto));
-        differ == 0
+        id.is_of_ipv4(headers, Vectors::here()) || headers.net != Net::Ipv4 && self.id(headers) == Some(*id)
     }
 
     /// Out of line: the loops over packets need the registers.

@@ -14,7 +14,7 @@ use crate::pisa::hash::{HashFamily, HighRange, IndexBank};
 use crate::pisa::table::Reader;
 use crate::pisa::{
     Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
-    Repeat, Slot, Stage, StageUse,
+    Repeat, Slot, Stage, StageUse, Vectors,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::{Net, Shim, shim};
@@ -229,19 +229,22 @@ impl Hashing {
         }
     }
 
-    /// Whether the packets for which `wanted` holds are those of the last batch, each where it was
-    /// then.
+    /// Whether these are the packets of the last batch, each where it was then, and all of them IPv4
+    /// and leave to hosts with a class. So it is in a switch between hosts.
     #[inline(always)]
-    fn are_in_place(&self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) -> bool {
+    fn all_leave_again(&self, phvs: &[Phv]) -> bool {
         let Batch { len, ids, places, .. } = &*self.batch;
-        let naming = self.hashes.naming();
-        let len = (*len).min(BATCH);
-        if phvs.len() != len {
+        let (vectors, len) = (Vectors::here(), (*len).min(BATCH));
+        if phvs.len() != len || places[..len] != IN_ORDER[..len] {
             return false;
         }
-        let mut places = places[..len].iter().zip(0u8..);
-        let mut packets = phvs.iter().zip(&ids[..len]);
-        places.all(|(&place, i)| place == i) && packets.all(|(phv, id)| wanted(phv) & naming.is_id(id, &phv.headers))
+        for (phv, id) in phvs.iter().zip(&ids[..len]) {
+            let leaves = (phv.disposition == Disposition::ToHost) & (phv.shim.class() != class::NONE);
+            if !(leaves & id.is_of_ipv4(&phv.headers, vectors)) {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -403,16 +406,15 @@ impl ChameleMonDataplane {
     /// others is not known.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
-        let uncertain = |phv: &Phv| matches!(phv.disposition, Disposition::Unmarked | Disposition::Untracked);
-        if phvs.iter().any(uncertain) {
-            self.count_uncertain(phvs);
-        }
-        let wanted = |phv: &Phv| {
-            (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
-        };
-        let in_place = self.hashing.are_in_place(phvs, wanted);
+        let in_place = self.hashing.all_leave_again(phvs);
         if !in_place {
-            self.hashing.take_again(phvs, wanted);
+            let uncertain = |phv: &Phv| matches!(phv.disposition, Disposition::Unmarked | Disposition::Untracked);
+            if phvs.iter().any(uncertain) {
+                self.count_uncertain(phvs);
+            }
+            self.hashing.take_again(phvs, |phv| {
+                (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
+            });
         }
         let (parts, open) = (&self.downstream_parts, self.open);
         let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
