@@ -38,6 +38,18 @@ pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128
     if swap { (same, b, a) } else { (same, a, b) }
 }
 
+/// The highest bit of each word, that of the first word lowest.
+#[inline(always)]
+pub fn highest_bits(words: [u32; 4]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64, and any bits make a vector.
+    return unsafe {
+        core::arch::x86_64::_mm_movemask_ps(std::mem::transmute::<[u32; 4], core::arch::x86_64::__m128>(words)) as u32
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    words.iter().rev().fold(0, |bits, word| bits << 1 | word >> 31)
+}
+
 /// A CPU with AVX-512, or one without.
 ///
 /// To be asked for once a burst: a loop over packets is then compiled for each case.
@@ -71,15 +83,10 @@ impl Vectors {
         }
     }
 
-    /// Whether these bytes of the headers are those of these words, the lowest of a word first.
+    /// The CPU, if it has AVX-512.
     #[inline(always)]
-    pub fn are(self, headers: &Headers, places: &Places, words: [u32; 4]) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        if self.0 {
-            // SAFETY: the CPU has the features.
-            return unsafe { avx512::are(headers, places, words) };
-        }
-        pick(headers, places).to_le_bytes() == words.map(u32::to_le_bytes).as_flattened()
+    pub fn picks(self) -> Option<Picks> {
+        self.0.then_some(Picks(()))
     }
 
     /// The number of these bytes of the headers.
@@ -91,6 +98,22 @@ impl Vectors {
             return unsafe { avx512::pick(headers, places) };
         }
         pick(headers, places)
+    }
+}
+
+/// A CPU with AVX-512. A loop over packets for each case keeps what it picks in vector registers.
+#[derive(Clone, Copy)]
+pub struct Picks(());
+
+impl Picks {
+    /// These bytes of the headers as words in memory order.
+    #[inline(always)]
+    pub fn words(self, headers: &Headers, places: &Places) -> [u32; 4] {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the CPU has the features, for there is a `self`.
+        return unsafe { avx512::words(headers, places) };
+        #[cfg(not(target_arch = "x86_64"))]
+        return std::array::from_fn(|i| ((pick(headers, places) >> (32 * i)) as u32).to_le());
     }
 }
 
@@ -208,17 +231,16 @@ mod avx512 {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
     #[inline]
-    pub fn are(headers: &Headers, places: &Places, words: [u32; 4]) -> bool {
-        // SAFETY: any bits make a vector.
-        let words = unsafe { transmute::<[u32; 4], __m128i>(words) };
-        _mm_cmpneq_epi8_mask(picked(headers, places), words) == 0
+    pub fn pick(headers: &Headers, places: &Places) -> u128 {
+        // SAFETY: any bits make a number.
+        unsafe { transmute::<__m128i, u128>(picked(headers, places)) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
     #[inline]
-    pub fn pick(headers: &Headers, places: &Places) -> u128 {
-        // SAFETY: any bits make a number.
-        unsafe { transmute::<__m128i, u128>(picked(headers, places)) }
+    pub fn words(headers: &Headers, places: &Places) -> [u32; 4] {
+        // SAFETY: any bits make words.
+        unsafe { transmute::<__m128i, [u32; 4]>(picked(headers, places)) }
     }
 
     /// These bytes of the headers.
@@ -282,8 +304,19 @@ mod tests {
                 prop_assert_eq!(vectors.key::<Tuple4>(&headers), Tuple4::of(&headers));
                 if let Some(places) = Tuple4::PLACES {
                     prop_assert_eq!(vectors.pick(&headers, &places), Tuple4::of(&headers).0);
+                    if let Some(picks) = vectors.picks() {
+                        let bytes = picks.words(&headers, &places).map(u32::to_ne_bytes);
+                        prop_assert_eq!(bytes.as_flattened(), Tuple4::of(&headers).0.to_le_bytes());
+                    }
                 }
             }
+        }
+
+        #[test]
+        fn the_highest_bits_are_those_of_each_word(words: [u32; 4]) {
+            let bits: [u32; 4] = std::array::from_fn(|i| highest_bits(words) >> i);
+            prop_assert_eq!(bits.map(|bit| bit & 1), words.map(|word| word >> 31));
+            prop_assert_eq!(bits[0] >> 4, 0);
         }
 
         #[test]

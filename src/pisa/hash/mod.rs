@@ -40,7 +40,7 @@ use super::cpu::Instructions;
 use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
-pub use bank::{HashLanes, IndexBank};
+pub use bank::{BurstKey, HashLanes, IndexBank};
 #[cfg(test)]
 pub use family::CLASH;
 pub use family::{Derived, HashFamily};

@@ -7,7 +7,7 @@ mod joins;
 
 use core::arch::x86_64::*;
 
-use super::bank::HashLanes;
+use super::bank::{BurstKey, HashLanes};
 use super::bitwise::advance;
 use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
@@ -276,39 +276,42 @@ impl Affine {
         cpu::uses(Instructions::Avx512).then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
-    pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+    pub fn hashes<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
         // SAFETY: the CPU has the features, for there is a `self`.
         unsafe {
             match self.used {
-                0..=4 => self.burst::<N, 2, L>(keys, out),
-                5..=8 => self.burst::<N, 4, L>(keys, out),
-                9..=12 => self.burst::<N, 6, L>(keys, out),
-                _ => self.burst::<N, 8, L>(keys, out),
+                0..=4 => self.burst::<N, 2, K, L>(keys, out),
+                5..=8 => self.burst::<N, 4, K, L>(keys, out),
+                9..=12 => self.burst::<N, 6, K, L>(keys, out),
+                _ => self.burst::<N, 8, K, L>(keys, out),
             }
         }
     }
 
     /// `SUMS` vectors of two CRCs each.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn burst<const N: usize, const SUMS: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+    fn burst<const N: usize, const SUMS: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
         let (keys, last_keys) = keys.as_chunks::<8>();
         let (out, last_out) = out.as_chunks_mut::<8>();
         for (keys, out) in keys.iter().zip(out) {
-            self.eight::<N, SUMS, L>(keys, out);
+            self.eight::<N, SUMS, K, L>(keys, out);
         }
         if !last_keys.is_empty() {
-            let mut padded = [[0; N]; 8];
+            let mut padded = [K::ZERO; 8];
             padded[..last_keys.len()].copy_from_slice(last_keys);
             let mut hashes = [[0; LANES]; 8];
-            self.eight::<N, SUMS, _>(&padded, &mut hashes);
+            self.eight::<N, SUMS, K, _>(&padded, &mut hashes);
             last_out.iter_mut().zip(hashes).for_each(|(out, hashes)| *out.lanes() = hashes);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     #[inline]
-    fn eight<const N: usize, const SUMS: usize, L: HashLanes>(&self, keys: &[[u8; N]; 8], out: &mut [L; 8]) {
-        let words = transpose_keys(keys);
+    fn eight<const N: usize, const SUMS: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K; 8], out: &mut [L; 8]) {
+        let words = match K::words(keys) {
+            Some(words) => transpose_words(words),
+            None => transpose_keys(&keys.each_ref().map(K::bytes)),
+        };
         let words = words.as_flattened();
         let mut sums = [_mm512_set1_epi8(-1); SUMS];
         let word = |i: usize| _mm512_set1_epi64((words[i] ^ if i < 4 { u64::MAX } else { 0 }) as i64);
@@ -341,6 +344,29 @@ fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8
     }
     if !N.is_multiple_of(8) {
         store(&mut words[N / 8], transpose_bytes(gather(keys, N - N % 8, N % 8)));
+    }
+    words
+}
+
+/// Word i of the result holds byte i of all eight keys of 16 bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn transpose_words(keys: &[[u32; 4]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
+    const FROM: [[u8; 64]; 2] = {
+        let mut from = [[0; 64]; 2];
+        let mut i = 0;
+        while i < 128 {
+            // Byte i / 8 of key i mod 8.
+            from[i / 64][i % 64] = (16 * (i % 8) + i / 8) as u8;
+            i += 1;
+        }
+        from
+    };
+    let (halves, _) = keys.as_chunks::<4>();
+    let (low, high) = (load(&halves[0]), load(&halves[1]));
+    let mut words = [[0; 8]; MAX_KEY / 8];
+    for (words, from) in words.iter_mut().zip(&FROM) {
+        store(words, _mm512_permutex2var_epi8(low, load(from), high));
     }
     words
 }
@@ -403,6 +429,7 @@ trait Plain: Copy {}
 impl Plain for u8 {}
 impl Plain for u32 {}
 impl Plain for u64 {}
+impl<const N: usize> Plain for [u32; N] {}
 
 #[target_feature(enable = "avx512f")]
 #[inline]
@@ -442,17 +469,17 @@ impl<const V: usize> Nibbles<V> {
         cpu::uses(Instructions::Avx2).then(|| Self((0..2 * MAX_KEY).map(&mut rows).collect()))
     }
 
-    pub fn hashes<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+    pub fn hashes<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
         // SAFETY: the CPU has AVX2, for there is a `self`.
         unsafe { self.burst(keys, out) }
     }
 
     #[target_feature(enable = "avx2")]
-    fn burst<const N: usize, L: HashLanes>(&self, keys: &[[u8; N]], out: &mut [L]) {
+    fn burst<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
         let rows = &self.0[..2 * N];
         for (key, out) in keys.iter().zip(out) {
             let mut sums = [_mm256_set1_epi32(XOROUT as i32); V];
-            for (i, &byte) in key.iter().enumerate() {
+            for (i, byte) in key.bytes().into_iter().enumerate() {
                 let byte = if i < 4 { byte ^ 0xff } else { byte };
                 let after = 2 * (N - 1 - i);
                 let [low, high] = [&rows[after][usize::from(byte & 15)], &rows[after + 1][usize::from(byte >> 4)]];

@@ -37,14 +37,13 @@ struct Banks(Vec<Polynomial>, [IndexBank; 3]);
 
 impl Banks {
     /// A burst of keys of N bytes through all of them.
-    fn burst<const N: usize>(&self, bytes: &[u8]) {
-        let keys = bytes.as_chunks::<N>().0;
+    fn burst<const N: usize, K: BurstKey<N>>(&self, keys: &[K]) {
         for bank in &self.1 {
             let mut out = vec![[0; LANES]; keys.len()];
             bank.hash_burst(keys, &mut out);
             for (key, hashes) in keys.iter().zip(&out) {
                 for (&own, &got) in self.0[1..].iter().zip(&hashes[1..]) {
-                    assert_eq!(got, defined(self.0[0], own, key), "{N} bytes, {} keys", keys.len());
+                    assert_eq!(got, defined(self.0[0], own, &key.bytes()), "{N} bytes, {} keys", keys.len());
                 }
             }
         }
@@ -112,8 +111,14 @@ proptest! {
         let forms = [IndexBank::new, IndexBank::without_affine, IndexBank::portable];
         let banks = forms.map(|form| form(shared, own));
         let banks = Banks(polynomials, banks);
-        macro_rules! lengths { ($($n:literal)*) => { $(banks.burst::<$n>(&bytes);)* } }
+        macro_rules! lengths { ($($n:literal)*) => { $(banks.burst(bytes.as_chunks::<$n>().0);)* } }
         lengths!(4 5 7 8 9 12 13 16 32 36 37 40);
+        let word = |bytes: &[u8; 16], i: usize| u32::from_ne_bytes(bytes.as_chunks().0[i]);
+        let keys: Vec<[u32; 4]> =
+            bytes.as_chunks().0.iter().map(|bytes| std::array::from_fn(|i| word(bytes, i))).collect();
+        banks.burst::<4, _>(&keys);
+        banks.burst::<13, _>(&keys);
+        banks.burst::<16, _>(&keys);
     }
 }
 

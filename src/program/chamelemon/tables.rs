@@ -127,7 +127,8 @@ fn entries(runtime: &Runtime, shape: &Shape, bit: bool) -> [Entry; 4] {
 /// The packets of a batch that are measured, and what is known of each; `len` of all are valid.
 struct Batch {
     len: usize,
-    ids: [FlowId; BATCH],
+    /// The words of their IDs, which are hashed.
+    ids: [[u32; 4]; BATCH],
     metas: [Meta; BATCH],
     /// The packets' places among the PHVs; on the way out [`NOWHERE`] for those that do not leave.
     places: [u8; BATCH],
@@ -165,7 +166,7 @@ struct Hashing {
 impl Hashing {
     fn new(hashes: Arc<Hashes>) -> Self {
         let (bank, tower_lane) = hashes.bank();
-        let (ids, metas, places) = ([FlowId::default(); BATCH], [Meta::default(); BATCH], [0; BATCH]);
+        let (ids, metas, places) = ([[0; 4]; BATCH], [Meta::default(); BATCH], [0; BATCH]);
         Self { hashes, bank, tower_lane, batch: Box::new(Batch { len: 0, ids, metas, places }) }
     }
 
@@ -173,15 +174,25 @@ impl Hashing {
     #[inline(always)]
     fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
         let Batch { len, ids, metas, places } = &mut *self.batch;
-        let mut keys = [[0; KEY]; BATCH];
         let mut next = 0;
         if phvs.iter().all(|phv| wanted(phv) & (phv.headers.net == Net::Ipv4)) {
-            let rooms = ids.iter_mut().zip(keys.iter_mut().zip(metas.iter_mut()));
-            for (phv, (id, (key, meta))) in phvs.iter().zip(rooms) {
-                // Not read back from where it is written to, which would wait for the stores of its words.
-                let own = FlowId::of_ipv4(&phv.headers);
-                (*id, *key) = (own, own.bytes());
+            let begun = phvs.iter().zip(ids.iter_mut().zip(metas.iter_mut()));
+            // Not read back from where it is written to, which would wait for the stores of its words.
+            let mut begin = |own: FlowId, id: &mut [u32; 4], meta: &mut Meta| {
+                *id = own.words();
                 meta.begin(own);
+            };
+            match Vectors::here().picks() {
+                Some(picks) => {
+                    for (phv, (id, meta)) in begun {
+                        begin(FlowId::picked(picks, &phv.headers), id, meta);
+                    }
+                }
+                None => {
+                    for (phv, (id, meta)) in begun {
+                        begin(FlowId::of_ipv4(&phv.headers), id, meta);
+                    }
+                }
             }
             *places = IN_ORDER;
             next = phvs.len().min(BATCH);
@@ -192,7 +203,7 @@ impl Hashing {
                 if next >= BATCH {
                     break;
                 }
-                (ids[next], keys[next], places[next]) = (id, id.bytes(), i as u8);
+                (ids[next], places[next]) = (id.words(), i as u8);
                 metas[next].begin(id);
                 next += 1;
             }
@@ -200,7 +211,7 @@ impl Hashing {
         *len = next;
         let metas = &mut metas[..next];
         if !metas.is_empty() {
-            self.bank.hash_burst(&keys[..next], metas);
+            self.bank.hash_burst::<KEY, _, _>(&ids[..next], metas);
         }
     }
 
@@ -217,7 +228,7 @@ impl Hashing {
             if !wanted(phv) {
                 continue;
             }
-            while next < len && !naming.is_id(&ids[next], &phv.headers) {
+            while next < len && !naming.is_id(FlowId::of_words(ids[next]), &phv.headers) {
                 next += 1;
             }
             if next >= len {
@@ -234,14 +245,29 @@ impl Hashing {
     #[inline(always)]
     fn all_leave_again(&self, phvs: &[Phv]) -> bool {
         let Batch { len, ids, places, .. } = &*self.batch;
-        let (vectors, len) = (Vectors::here(), (*len).min(BATCH));
+        let len = (*len).min(BATCH);
         if phvs.len() != len || places[..len] != IN_ORDER[..len] {
             return false;
         }
-        for (phv, id) in phvs.iter().zip(&ids[..len]) {
-            let leaves = (phv.disposition == Disposition::ToHost) & (phv.shim.class() != class::NONE);
-            if !(leaves & id.is_of_ipv4(&phv.headers, vectors)) {
-                return false;
+        let leaves = |phv: &Phv| {
+            (phv.headers.net == Net::Ipv4)
+                & (phv.disposition == Disposition::ToHost)
+                & (phv.shim.class() != class::NONE)
+        };
+        match Vectors::here().picks() {
+            Some(picks) => {
+                for (phv, &id) in phvs.iter().zip(&ids[..len]) {
+                    if !(leaves(phv) & (FlowId::picked(picks, &phv.headers).words() == id)) {
+                        return false;
+                    }
+                }
+            }
+            None => {
+                for (phv, &id) in phvs.iter().zip(&ids[..len]) {
+                    if !(leaves(phv) & (FlowId::of_ipv4(&phv.headers).words() == id)) {
+                        return false;
+                    }
+                }
             }
         }
         true
