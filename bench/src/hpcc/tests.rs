@@ -139,11 +139,12 @@ fn queries_share_a_digest_without_harm() {
         flow(1_000_000, 0, 63, bytes),
         flow(1_000_000, 20, 62, bytes),
         flow(1_000_000, 33, 5, 3_000),
-        flow(2_000_000, 8, 3, bytes),
+        flow(1_500_000, 8, 3, bytes),
+        flow(2_000_000, 40, 7, bytes),
     ];
     let parameters = parameters(tree.host_byte);
-    let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).run();
-    // The third flow is too short, and the last one stays in its pod.
+    let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).keep(1000).run();
+    // The third flow is too short, the fourth stays in its pod, and the last one is too late.
     assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
     let shared = Shared::new(&tree, &HashFamily::reproducible(7));
     let (path, latency) =

@@ -24,7 +24,7 @@ pub struct Options {
     /// Loads of pint-hpcc in percent; the slowdowns are drawn at 50 alone
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = LOADS, value_parser = load)]
     hpcc_loads: Vec<u32>,
-    /// pint-hpcc, pint-together: the paper's tree of 320 hosts in place of 64; seven times the time
+    /// pint-hpcc, pint-latency, pint-together: the paper's tree of 320 hosts in place of 64; seven times the time
     #[arg(long)]
     pub whole_tree: bool,
 }
@@ -94,7 +94,7 @@ fn jobs(quick: bool, options: &Options) -> Vec<Job> {
             let job = |load, telemetry| {
                 let duration = if load == LOADS[LOADS.len() - 1] { DURATION_FULL } else { DURATION };
                 let duration = if quick { duration / 10 } else { duration };
-                Job { tree, sizes, load, telemetry, duration, seed }
+                Job { tree, sizes, load, telemetry, duration, seed, kept: 0 }
             };
             for &load in options.hpcc_loads.iter().filter(|load| **load == LOAD || sizes == Cdf::WebSearch) {
                 let schemes = if load == LOAD { &SCHEMES[..] } else { &SCHEMES[..=PINT] };
