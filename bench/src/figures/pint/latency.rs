@@ -19,15 +19,14 @@ const SEEDS: u64 = 5;
 const DURATION: u64 = 20_000_000_000;
 const LOAD: u32 = 50;
 
-/// Packets of a flow, when they are what changes. All are the first packets of flows that have the
-/// most.
+/// Packets of a sample, when they are what changes, and those of the flows. Every flow has the most.
 const BY_PACKETS: [usize; 6] = [100, 200, 500, 1000, 2000, 5000];
 const MOST: usize = BY_PACKETS[BY_PACKETS.len() - 1];
 
 /// Bytes of a hop's sketch, when they are what changes.
 const BY_SPACE: [u32; 5] = [50, 100, 150, 200, 300];
 
-/// Packets of a flow, when the space of the sketch is what changes, as the paper has it.
+/// Packets of a sample, when the space of the sketch is what changes, as the paper has it.
 const PACKETS: usize = 500;
 
 /// Bytes of a sketch, when the packets are what changes: a hundred digests.
@@ -58,11 +57,11 @@ const PANELS: [(&str, Cdf, f64); 3] = [
 
 /// The figures, and tables with their names.
 pub struct Drawn {
-    pub figures: [Figure; 2],
+    pub figures: [Figure; 3],
     pub tables: [(&'static str, String); 2],
 }
 
-/// Runs the simulations and draws both rows of Figure 9. `whole` takes the paper's tree.
+/// Runs the simulations and draws Figure 9. `whole` takes the paper's tree.
 pub fn run(quick: bool, whole: bool, progress: impl Fn(&str) + Sync) -> Result<Drawn> {
     let tree = if whole { Tree::PAPER } else { Tree::SMALL };
     let (seeds, duration) = if quick { (1, DURATION / 10) } else { (SEEDS, DURATION) };
@@ -90,9 +89,8 @@ fn hops(runs: &[Run]) -> Result<String> {
             if all.is_empty() {
                 continue;
             }
-            all.sort_unstable();
-            let [p1, p50, p90, p99, max] = [0.01, 0.5, 0.9, 0.99, 1.0].map(|rank| exact(&all, rank));
-            let beyond = all.len() - all.partition_point(|latency| *latency <= RANGE.to);
+            let [p1, p50, p90, p99, max] = [0.01, 0.5, 0.9, 0.99, 1.0].map(|rank| exact(&mut all, rank));
+            let beyond = all.iter().filter(|latency| **latency > RANGE.to).count();
             let (name, hop, packets, seeds) = (sizes.name(), hop + 1, all.len(), runs.len());
             let flows = flows().count();
             writeln!(lines, "{name},{hop},{p1},{p50},{p90},{p99},{max},{beyond},{packets},{flows},{seeds}")?;
@@ -115,49 +113,59 @@ impl<'a> Seed<'a> {
     }
 
     /// The mean relative error over the flows' hops.
-    fn error(&self, point: &Measurement, rank: f64, bits: u32) -> f64 {
-        let Measurement { packets, space, .. } = *point;
-        let (codes, empty) = (self.alone.codes(), Samples::new(bits, space));
-        let of_flow =
-            |(kept, told): &(&Kept, Vec<Told>)| errors(&kept.packets[..packets], &told[..packets], codes, rank, &empty);
+    fn error(&self, point: &Point, rank: f64, bits: u32) -> f64 {
+        let (codes, empty) = (self.alone.codes(), Samples::new(bits, point.space));
+        let of_flow = |(kept, told): &(&Kept, Vec<Told>)| {
+            let sample = (0..point.packets).map(|number| told[number * point.of / point.packets]);
+            errors(&kept.packets[..point.of], sample, codes, rank, &empty)
+        };
         mean(self.flows.iter().flat_map(of_flow))
     }
 }
 
-/// A point of a curve.
-struct Measurement {
+/// A point of a curve: a sample of packets, evenly spread over the first ones of a flow, of which
+/// the exact quantile is.
+struct Point {
     x: f64,
     packets: usize,
+    of: usize,
     space: Option<u32>,
 }
 
-/// The points of a curve in each of the rows.
-fn points(sketched: bool) -> [Vec<Measurement>; 2] {
+/// The paper's two rows, and flows of which each packet is in the sample.
+const ROWS: [&str; 3] = ["pint_latency_packets", "pint_latency_space", "pint_latency_flows"];
+
+/// The points of a curve in each row.
+fn points(sketched: bool) -> [Vec<Point>; 3] {
     let space = |space| sketched.then_some(space);
-    let packets = BY_PACKETS.map(|packets| Measurement { x: packets as f64, packets, space: space(SPACE) });
-    let by_space = BY_SPACE.map(|bytes| Measurement { x: bytes.into(), packets: PACKETS, space: space(bytes) });
-    [packets.into(), by_space.into()]
+    let packets = BY_PACKETS.map(|packets| Point { x: packets as f64, packets, of: MOST, space: space(SPACE) });
+    let by_space = BY_SPACE.map(|bytes| Point { x: bytes.into(), packets: PACKETS, of: MOST, space: space(bytes) });
+    let flows = BY_PACKETS.map(|packets| Point { x: packets as f64, packets, of: packets, space: space(SPACE) });
+    [packets.into(), by_space.into(), flows.into()]
 }
 
-/// Both rows of the figure, and their table.
-fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 2], String)> {
-    let mut lines = String::from("workload,quantile,scheme,packets,space_bytes,error_mean,error_min,error_max,seeds\n");
-    let mut panels = [Vec::new(), Vec::new()];
+/// The rows, and their table.
+fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 3], String)> {
+    let mut lines = String::from(
+        "figure,workload,quantile,scheme,packets,of_packets,space_bytes,error_mean,error_min,error_max,seeds\n",
+    );
+    let mut panels = ROWS.map(|_| Vec::new());
     for (title, sizes, rank) in PANELS {
-        let mut curves = [Vec::new(), Vec::new()];
+        let mut curves = ROWS.map(|_| Vec::new());
         for (color, Scheme { name, bits, sketched }) in SCHEMES.iter().enumerate() {
             let seeds: Vec<_> =
                 runs.iter().filter(|run| run.job.sizes == sizes).map(|run| Seed::new(run, *bits)).collect();
-            for (curves, points) in curves.iter_mut().zip(points(*sketched)) {
+            for ((figure, curves), points) in ROWS.iter().zip(&mut curves).zip(points(*sketched)) {
                 let mut measured = Vec::new();
                 for point in points {
-                    let trials =
-                        Trials::of(&seeds.iter().map(|seed| seed.error(&point, rank, *bits)).collect::<Vec<_>>());
-                    let Measurement { x, packets, space } = point;
+                    let errors: Vec<_> = seeds.iter().map(|seed| seed.error(&point, rank, *bits)).collect();
+                    let trials = Trials::of(&errors);
+                    let Point { x, packets, of, space } = point;
                     if let Some(Trials { mean, min, max, count }) = &trials {
                         let space = space.map_or_else(String::new, |space| space.to_string());
                         let (sizes, name) = (sizes.name(), name.replace(", ", " "));
-                        writeln!(lines, "{sizes},{rank},{name},{packets},{space},{mean:.4},{min:.4},{max:.4},{count}")?;
+                        write!(lines, "{figure},{sizes},{rank},{name},{packets},{of},{space},")?;
+                        writeln!(lines, "{mean:.4},{min:.4},{max:.4},{count}")?;
                     }
                     measured.push((x, trials));
                 }
@@ -169,7 +177,19 @@ fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 2], Stri
             panels.push(Panel { title: title.into(), order: "", zoom: None, curves });
         }
     }
-    let figure = |name, title: &str, x: Axis, panels| Figure {
+    let packets = |of| Axis::new(of, "packets").log();
+    let space = Axis::new("bytes of a hop's sketch", "space_bytes");
+    let [by_packets, by_space, flows] = panels;
+    let figures = [
+        figure(ROWS[0], "sketches of 100 bytes", packets("packets of the sample"), by_packets),
+        figure(ROWS[1], "samples of 500 packets", space, by_space),
+        figure(ROWS[2], "all packets of a flow", packets("packets of the flow"), flows),
+    ];
+    Ok((figures, lines))
+}
+
+fn figure(name: &'static str, title: &str, x: Axis, panels: Vec<Panel>) -> Figure {
+    Figure {
         name,
         title: format!("PINT: error of latency quantiles, {title}"),
         note: format!(
@@ -178,21 +198,5 @@ fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 2], Stri
         x,
         y: Axis::new("relative error (%)", "error_percent"),
         panels,
-    };
-    let [packets, space] = panels;
-    let figures = [
-        figure(
-            "pint_latency_packets",
-            "sketches of 100 bytes",
-            Axis::new("packets of the flow", "packets").log(),
-            packets,
-        ),
-        figure(
-            "pint_latency_space",
-            "flows of 500 packets",
-            Axis::new("bytes of a hop's sketch", "space_bytes"),
-            space,
-        ),
-    ];
-    Ok((figures, lines))
+    }
 }

@@ -132,11 +132,12 @@ fn latency_error(run: &Run, carrier: &Carrier, packets: usize) -> f64 {
         let shared = Shared::new(&run.job.tree, &family);
         let latency = shared.scheme().value(&query(Value::Latency, carrier.bits)).expect("the query is there");
         let told = |packet: &Carried| latency.hop(packet.identity, MAX_HOPS as u8, packet.digest);
-        let told = |packets: &[Carried]| packets.iter().map(told).collect::<Vec<_>>();
-        return mean(flows.flat_map(|packets| errors(packets, &told(packets), latency.code().codes(), 0.5, &empty)));
+        let codes = latency.code().codes();
+        return mean(flows.flat_map(|packets| errors(packets, packets.iter().map(told), codes, 0.5, &empty)));
     }
     let alone = Alone::new(carrier.bits, &family);
-    mean(flows.flat_map(|packets| errors(packets, &alone.told(packets), alone.codes(), 0.5, &empty)))
+    let told = |packets| alone.told(packets).into_iter();
+    mean(flows.flat_map(|packets| errors(packets, told(packets), alone.codes(), 0.5, &empty)))
 }
 
 /// The error of the median latency against the packets of a flow, seed by seed.
