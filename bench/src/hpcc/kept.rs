@@ -10,9 +10,9 @@ use super::tree::{MAX_HOPS, MAX_LINKS, Path, Tree};
 /// Nanoseconds that a packet takes in a switch without a queue.
 pub const EMPTY_NS: u32 = 1000;
 
-/// The times that codes tell apart: from an empty switch's to that of a queue of 0.6 MB at a host,
-/// which none exceeds at 50 % load.
-pub const RANGE: Range = Range { from: EMPTY_NS, to: 50_000 };
+/// The times that codes tell apart: from an empty switch's to that of a queue of 0.7 MB at a host.
+/// The longest queue of the runs with latencies holds 0.66 MB.
+pub const RANGE: Range = Range { from: EMPTY_NS, to: 60_000 };
 
 /// Maximum number of flows of a run of which packets are kept.
 const KEPT_FLOWS: usize = 300;

@@ -178,7 +178,7 @@ fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 3], Stri
         }
     }
     let packets = |of| Axis::new(of, "packets").log();
-    let space = Axis::new("bytes of a hop's sketch", "space_bytes");
+    let space = Axis::new("bytes of a hop's sketch", "space_bytes").range(0.0, 320.0);
     let [by_packets, by_space, flows] = panels;
     let figures = [
         figure(ROWS[0], "sketches of 100 bytes", packets("packets of the sample"), by_packets),
