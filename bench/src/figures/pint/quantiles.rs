@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn errors_are_those_of_each_hop() {
         let alone = Alone::new(8, &HashFamily::reproducible(1));
-        let (mut rng, latencies) = (SplitMix64::new(1), [1000, 2000, 5000, 10_000, 90_000]);
+        let (mut rng, latencies) = (SplitMix64::new(1), [1000, 2000, 5000, 10_000, 50_000]);
         let packet = |_| Carried { identity: rng.next_u64() as u32, digest: 0, latencies };
         let packets: Vec<_> = (0..1000).map(packet).collect();
         let (told, none) = (alone.told(&packets), Samples::new(8, None));
