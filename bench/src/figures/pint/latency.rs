@@ -99,7 +99,7 @@ fn hops(runs: &[Run]) -> Result<String> {
     Ok(lines)
 }
 
-/// The flows of a seed, and what their packets tell of the hops.
+/// The flows of a seed, with the codes that their packets carry.
 struct Seed<'a> {
     alone: Alone,
     flows: Vec<(&'a Kept, Vec<Told>)>,
@@ -123,8 +123,8 @@ impl<'a> Seed<'a> {
     }
 }
 
-/// A point of a curve: a sample of packets, evenly spread over the first ones of a flow, of which
-/// the exact quantile is.
+/// A point of a curve: a sample of packets, evenly spread over the first `of` packets of a flow. The
+/// exact quantile is that of all `of` packets.
 struct Point {
     x: f64,
     packets: usize,
