@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         pint::search(&arguments.out, if arguments.quick { 100 } else { arguments.trials as usize / 40 }.max(1))?;
     }
     if wanted(Paper::PintLatency) {
-        pint::latency(&arguments.out, arguments.quick)?;
+        pint::latency(&arguments.out, arguments.quick, arguments.hpcc.whole_tree)?;
     }
     if wanted(Paper::PintLoops) {
         pint::loops(&arguments.out, arguments.quick)?;

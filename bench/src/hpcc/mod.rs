@@ -13,14 +13,16 @@
 //! take one way, chosen by a hash.
 
 mod calendar;
+mod kept;
 mod network;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use kept::{Carried, Kept, RANGE};
 pub use network::{Completion, Network, Telemetry, Totals};
-pub use shared::{Kept, Shared, identifiers, query};
+pub use shared::{Shared, identifiers, query};
 pub use tree::{MAX_HOPS, Tree};
 use weir::sim::transport::hpcc::Parameters;
 pub use weir::sim::transport::hpcc::Picos;

@@ -10,7 +10,8 @@ use weir::sim::transport::hpcc::{Feedback, Hop, Parameters, Picos, Sender};
 use weir::trace::{Arrival, SplitMix64};
 
 use super::calendar::{Calendar, Event, Kind};
-use super::shared::{Carried, EMPTY_NS, KEPT_PACKETS, Kept, Shared, chosen};
+use super::kept::{Carried, EMPTY_NS, Kept, choose};
+use super::shared::Shared;
 use super::tree::{MAX_HOPS, Path, Tree};
 
 /// Payload of a full packet in bytes, and headers of a packet and an acknowledgement without what
@@ -154,6 +155,8 @@ pub struct Network {
     compression: Compression,
     shared: Shared,
     kept: Vec<Kept>,
+    /// Packets that are kept of each of these flows.
+    kept_packets: usize,
     hosts: Vec<Host>,
     flows: Vec<Flow>,
     packets: Vec<Packet>,
@@ -185,8 +188,7 @@ impl Network {
             end: 0,
             kept: None,
         };
-        let mut flows: Vec<_> = arrivals.iter().map(flow).collect();
-        let kept = if telemetry == Telemetry::Shared { keep(&tree, arrivals, &mut flows) } else { Vec::new() };
+        let flows: Vec<_> = arrivals.iter().map(flow).collect();
         let family = HashFamily::reproducible(seed);
         let rates: Vec<_> = (0..tree.ports()).map(|port| 1_000_000_000_000 / tree.byte(port)).collect();
         Self {
@@ -198,7 +200,8 @@ impl Network {
             utilisation: Utilisation::new(&rates, (parameters.rtt / 1000) as u32),
             compression: Compression::new(Scale::of_epsilon(DIGEST_BITS, EPSILON), &family),
             shared: Shared::new(&tree, &family),
-            kept,
+            kept: Vec::new(),
+            kept_packets: 0,
             hosts: (0..tree.hosts()).map(|_| Host::default()).collect(),
             flows,
             packets: Vec::new(),
@@ -211,7 +214,19 @@ impl Network {
         }
     }
 
-    /// Runs until all flows have ended. With [`Telemetry::Shared`] packets of some are kept.
+    /// Keeps the first `packets` packets of each of some flows ([`choose`]).
+    pub fn keep(mut self, packets: usize) -> Self {
+        let arrivals: Vec<_> = self.flows.iter().map(|flow| flow.arrival).collect();
+        let chosen = choose(&self.tree, &arrivals, packets, |number| &self.flows[number].paths[0]);
+        for (place, (number, kept)) in chosen.into_iter().enumerate() {
+            self.flows[number].kept = Some(place);
+            self.kept.push(kept);
+        }
+        self.kept_packets = packets;
+        self
+    }
+
+    /// Runs until all flows have ended. Returns how each went, and the packets that were kept.
     pub fn run(mut self) -> (Vec<Completion>, Totals, Vec<Kept>) {
         self.start_after(0);
         while let Some(event) = self.calendar.pop() {
@@ -295,6 +310,10 @@ impl Network {
     /// Begins to send a packet on a link that is free.
     fn transmit(&mut self, number: u32, id: u32) {
         let (port, packet) = (&mut self.ports[number as usize], &mut self.packets[id as usize]);
+        let latency_ns = EMPTY_NS + ((self.now - packet.since) / 1000) as u32;
+        if self.kept_packets > 0 && packet.hop > 0 && !packet.ack {
+            self.latencies[id as usize][usize::from(packet.hop) - 1] = latency_ns;
+        }
         // The host's own link is measured by nobody.
         match self.telemetry {
             _ if packet.hop == 0 => (),
@@ -308,12 +327,10 @@ impl Network {
                 let (now_ns, queue, bytes) = (self.now / 1000, port.waiting, packet.bytes.into());
                 let mut phv = Meta { port: number, now_ns, queue, bytes, ..Meta::default() };
                 self.utilisation.packet(&mut phv);
-                let Packet { hop, identity, hash, digest, since, .. } = *packet;
+                let Packet { hop, identity, hash, digest, .. } = *packet;
                 let utilisation = |digest| self.compression.codes.write(phv.utilisation, hash, digest);
                 if packet.ack {
                 } else if self.telemetry == Telemetry::Shared {
-                    let latency_ns = EMPTY_NS + ((self.now - since) / 1000) as u32;
-                    self.latencies[id as usize][usize::from(hop) - 1] = latency_ns;
                     let measured = Measured { hop, identity, latency_ns, ..Measured::default() };
                     packet.digest = self.shared.write(self.tree.switch(number), measured, digest, utilisation);
                 } else if packet.asked {
@@ -334,7 +351,7 @@ impl Network {
         self.totals.received += u64::from(packet.end - flow.received);
         flow.received = packet.end;
         if let Some(kept) = flow.kept.and_then(|place| self.kept.get_mut(place))
-            && kept.packets.len() < KEPT_PACKETS
+            && kept.packets.len() < self.kept_packets
         {
             let Packet { identity, digest, .. } = *packet;
             kept.packets.push(Carried { identity, digest, latencies: self.latencies[id as usize] });
@@ -450,18 +467,4 @@ impl Network {
         let before = Picos::from((packets - 1) * (PAYLOAD + DATA_HEADER)) * self.tree.host_byte;
         before + self.tree.transit(&flow.paths[0], last) + self.tree.transit(&flow.paths[1], MIN_FRAME)
     }
-}
-
-/// Chooses the flows of which packets are kept, and makes room for these.
-fn keep(tree: &Tree, arrivals: &[Arrival], flows: &mut [Flow]) -> Vec<Kept> {
-    let numbers: Vec<_> = chosen(arrivals, |number| flows[number].paths[0].ports().len()).collect();
-    let mut kept = Vec::new();
-    for (place, number) in numbers.into_iter().enumerate() {
-        flows[number].kept = Some(place);
-        // The first port is the host's.
-        let ports = &flows[number].paths[0].ports()[1..];
-        let path = std::array::from_fn(|hop| tree.switch(ports[hop].into()));
-        kept.push(Kept { path, packets: Vec::with_capacity(KEPT_PACKETS) });
-    }
-    kept
 }

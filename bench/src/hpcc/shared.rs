@@ -10,24 +10,12 @@ use weir::program::pint::encoding::switch_id;
 use weir::program::pint::plan::{Demand, Plan, Share};
 use weir::program::pint::query::{Query, Value};
 
-use super::network::PAYLOAD;
-use super::tree::{MAX_HOPS, MAX_LINKS, Tree};
-use weir::program::pint::compress::Range;
-use weir::trace::Arrival;
+use super::kept::RANGE;
+use super::tree::{MAX_HOPS, Tree};
 
 /// Bits of each query.
 const BITS: u32 = 8;
 const BUDGET: u32 = 16;
-
-/// Nanoseconds that a packet takes in a switch without a queue.
-pub const EMPTY_NS: u32 = 1000;
-
-/// The times that codes tell apart: from an empty switch's to that of a queue of 1.2 MB at a host.
-pub const RANGE: Range = Range { from: EMPTY_NS, to: 100_000 };
-
-/// Packets that are kept of a flow, and flows of a run of which any are kept.
-pub const KEPT_PACKETS: usize = 1000;
-const KEPT_FLOWS: usize = 300;
 
 /// The query of this value, with this number of bits.
 pub fn query(value: Value, bits: u32) -> Query {
@@ -40,23 +28,6 @@ pub struct Shared {
     scheme: Scheme,
     /// The hashes of each switch.
     switches: Vec<Coded>,
-}
-
-/// A packet as its receiver has it, and what is true of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
-    pub identity: u32,
-    pub digest: u16,
-    /// Nanoseconds in each switch of its path.
-    pub latencies: [u32; MAX_HOPS],
-}
-
-/// The first packets of a flow that crosses [`MAX_HOPS`] switches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Its switches, by number.
-    pub path: [u32; MAX_HOPS],
-    pub packets: Vec<Carried>,
 }
 
 /// The identifiers of a tree's switches.
@@ -99,13 +70,4 @@ impl Shared {
     pub fn utilisation(digest: u16) -> u8 {
         digest.to_be_bytes()[0]
     }
-}
-
-/// The flows of a run of which packets are kept, by number: the first ones with enough packets, on
-/// paths of [`MAX_HOPS`] switches. Those that begin in the first fifth find the network too empty.
-pub fn chosen<'a>(arrivals: &'a [Arrival], links: impl Fn(usize) -> usize + 'a) -> impl Iterator<Item = usize> + 'a {
-    let begin = arrivals.last().map_or(0, |last| last.at / 5);
-    let long = move |flow: &Arrival| flow.at >= begin && (flow.bytes / PAYLOAD) as usize >= KEPT_PACKETS;
-    let all = arrivals.iter().enumerate().filter(move |(_, flow)| long(flow)).map(|(number, _)| number);
-    all.filter(move |number| links(*number) == MAX_LINKS).take(KEPT_FLOWS)
 }

@@ -139,11 +139,12 @@ fn queries_share_a_digest_without_harm() {
         flow(1_000_000, 0, 63, bytes),
         flow(1_000_000, 20, 62, bytes),
         flow(1_000_000, 33, 5, 3_000),
-        flow(2_000_000, 8, 3, bytes),
+        flow(1_500_000, 8, 3, bytes),
+        flow(2_000_000, 40, 7, bytes),
     ];
     let parameters = parameters(tree.host_byte);
-    let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).run();
-    // The third flow is too short, and the last one stays in its pod.
+    let (_, _, kept) = Network::new(tree, Telemetry::Shared, parameters, &arrivals, 7).keep(1000).run();
+    // The third flow is too short, the fourth stays in its pod, and the last one is too late.
     assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1000; 2]);
     let shared = Shared::new(&tree, &HashFamily::reproducible(7));
     let (path, latency) =
@@ -170,6 +171,24 @@ fn queries_share_a_digest_without_harm() {
     }
     assert!((1_830..1_915).contains(&told), "15 of 16: {told}");
     assert_eq!(asked, 2000 - told, "a link that sends is in use");
+}
+
+/// The latencies that are kept are those of the queues: two senders fill the queue before their
+/// receiver, and links between switches have room for both.
+#[test]
+fn kept_latencies_are_those_of_the_queues() {
+    let tree = Tree::SMALL;
+    let arrivals = [flow(1_000_000, 0, 63, 2_000_000), flow(1_000_000, 20, 63, 2_000_000), flow(2_000_000, 40, 7, 100)];
+    let network = || Network::new(tree, Telemetry::Alone, parameters(tree.host_byte), &arrivals, 7);
+    let (flows, totals, kept) = network().keep(1500).run();
+    assert_eq!(kept.iter().map(|kept| kept.packets.len()).collect::<Vec<_>>(), [1500; 2]);
+    let latencies = || kept.iter().flat_map(|kept| &kept.packets).map(|packet| packet.latencies);
+    assert!(latencies().all(|latencies| latencies[..4].iter().all(|time| (1000..1100).contains(time))));
+    let longest = latencies().map(|latencies| latencies[4] - 1000).max().unwrap();
+    let queue = totals.longest_queue * tree.host_byte as u32 / 1000;
+    assert!(longest > 5000 && longest.abs_diff(queue) < 200, "{longest} ns, {queue} ns");
+    // To keep packets changes nothing.
+    assert_eq!(network().keep(0).run(), (flows, totals, Vec::new()));
 }
 
 /// weir's simulated network, which forwards real frames through real switches, and this one say the

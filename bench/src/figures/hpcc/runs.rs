@@ -20,6 +20,8 @@ pub struct Job {
     /// Time in which flows begin.
     pub duration: Picos,
     pub seed: u64,
+    /// Packets that are kept of each of some flows.
+    pub kept: usize,
 }
 
 /// Parts into which the flows are divided by size, each with a tenth of them.
@@ -67,7 +69,7 @@ impl Job {
         let arrivals = poisson(&self.tree, self.sizes, f64::from(self.load) / 100.0, self.duration, self.seed);
         let parameters = parameters(self.tree.host_byte);
         let network = Network::new(self.tree, self.telemetry, parameters, &arrivals, self.seed);
-        let (mut flows, totals, kept) = network.run();
+        let (mut flows, totals, kept) = network.keep(self.kept).run();
         // The first flows find the network empty, and the last ones are left alone.
         let measured = self.duration / 5..self.duration * 4 / 5;
         flows.retain(|flow| measured.contains(&flow.arrival.at));

@@ -5,6 +5,7 @@ mod graph;
 mod hashes;
 mod latency;
 mod loops;
+mod quantiles;
 mod reference;
 mod runs;
 mod search;
@@ -70,12 +71,12 @@ pub fn search(out: &Path, runs: usize) -> Result<()> {
 }
 
 /// Figure 9.
-pub fn latency(out: &Path, quick: bool) -> Result<()> {
+pub fn latency(out: &Path, quick: bool, whole_tree: bool) -> Result<()> {
     let start = Instant::now();
     let progress = move |what: &str| eprintln!("{:6.1} s  {what}", start.elapsed().as_secs_f64());
-    let (figures, lines) = latency::figures(if quick { 1 } else { 5 }, quick, progress)?;
-    table(out, "pint_latency.csv", &lines)?;
-    figures.iter().try_for_each(|figure| save(out, figure, progress))
+    let drawn = latency::run(quick, whole_tree, progress)?;
+    drawn.tables.iter().try_for_each(|(name, text)| table(out, name, text))?;
+    drawn.figures.iter().try_for_each(|figure| save(out, figure, progress))
 }
 
 /// Loop detection.

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use weir::pisa::hash::HashFamily;
-use weir::program::pint::dataplane::{Code, Measured, Scheme};
+use weir::program::pint::dataplane::Code;
 use weir::program::pint::encoding::Layers;
 use weir::program::pint::inference::{Inference, Universe};
-use weir::program::pint::plan::Plan;
 use weir::program::pint::query::Value;
 use weir::program::pint::samples::Samples;
 use weir::trace::Cdf;
@@ -15,7 +14,8 @@ use weir::trace::Cdf;
 use super::super::experiment::Trials;
 use super::super::hpcc::runs::{Job, PARTS, Run, all, ends};
 use super::super::plot::{Axis, Curve, Figure, Panel, Point, Source};
-use crate::hpcc::{Kept, MAX_HOPS, Shared, Telemetry, Tree, identifiers, query};
+use super::quantiles::{Alone, errors, mean};
+use crate::hpcc::{Carried, MAX_HOPS, Shared, Telemetry, Tree, identifiers, query};
 
 /// Seeds, the time in picoseconds in which flows begin, and their load in percent.
 const SEEDS: u64 = 5;
@@ -36,8 +36,10 @@ const PAPER_PACKETS: f64 = 0.5;
 const STEP: usize = 50;
 const STARTS: usize = 10;
 
-/// Packets of a flow from which its median latencies are estimated.
+/// Packets of a flow from which its median latencies are estimated, and those that are kept.
 const PACKETS: [usize; 4] = [100, 200, 500, 1000];
+const KEPT: usize = PACKETS[PACKETS.len() - 1];
+const _: () = assert!(STARTS * STEP < KEPT);
 
 /// Shares of flows whose slowdowns are compared.
 const SHARES: [f64; 3] = [0.5, 0.95, 0.99];
@@ -52,7 +54,10 @@ pub struct Drawn {
 pub fn run(quick: bool, whole: bool, progress: impl Fn(&str) + Sync) -> Result<Drawn> {
     let tree = if whole { Tree::PAPER } else { Tree::SMALL };
     let (seeds, duration) = if quick { (1, DURATION / 10) } else { (SEEDS, DURATION) };
-    let job = |(seed, telemetry)| Job { tree, sizes: SIZES, load: LOAD, telemetry, duration, seed };
+    let job = |(seed, telemetry)| {
+        let kept = if telemetry == Telemetry::Shared { KEPT } else { 0 };
+        Job { tree, sizes: SIZES, load: LOAD, telemetry, duration, seed, kept }
+    };
     let jobs: Vec<_> = (1..=seeds).flat_map(|seed| [Telemetry::Alone, Telemetry::Shared].map(|t| (seed, t))).collect();
     let jobs: Vec<_> = jobs.into_iter().map(job).collect();
     let runs = all(&jobs, |run| progress(&format!("{:?}, seed {}, {:?}", run.job.telemetry, run.job.seed, run.totals)));
@@ -118,26 +123,21 @@ const CARRIERS: [Carrier; 3] = [
     Carrier { name: "alone, 12 bits", bits: 12, shared: false },
 ];
 
-/// The relative errors of the median latency, one for each hop that some packet told of.
-/// `told` gives the hop and the code of a packet.
-fn errors(
-    kept: &Kept,
-    packets: usize,
-    bits: u32,
-    told: impl Fn(usize) -> Option<(usize, u16)>,
-    expand: impl Fn(u16) -> f64,
-) -> Vec<f64> {
-    let mut samples: Vec<_> = (0..MAX_HOPS).map(|_| Samples::new(bits, None)).collect();
-    for (hop, code) in (0..packets).filter_map(told) {
-        samples[hop - 1].add(code);
+/// The mean relative error of the median latency over the flows' hops, from their first packets.
+fn latency_error(run: &Run, carrier: &Carrier, packets: usize) -> f64 {
+    let family = HashFamily::reproducible(run.job.seed);
+    let empty = Samples::new(carrier.bits, None);
+    let flows = run.kept.iter().map(|kept| &kept.packets[..packets]);
+    if carrier.shared {
+        let shared = Shared::new(&run.job.tree, &family);
+        let latency = shared.scheme().value(&query(Value::Latency, carrier.bits)).expect("the query is there");
+        let told = |packet: &Carried| latency.hop(packet.identity, MAX_HOPS as u8, packet.digest);
+        let codes = latency.code().codes();
+        return mean(flows.flat_map(|packets| errors(packets, packets.iter().map(told), codes, 0.5, &empty)));
     }
-    let error = |(hop, samples): (usize, &Samples)| {
-        let mut exact: Vec<_> = kept.packets[..packets].iter().map(|packet| packet.latencies[hop]).collect();
-        exact.sort_unstable();
-        let exact = f64::from(exact[packets.div_ceil(2) - 1]);
-        Some((expand(samples.quantile(0.5)?) - exact).abs() / exact)
-    };
-    samples.iter().enumerate().filter_map(error).collect()
+    let alone = Alone::new(carrier.bits, &family);
+    let told = |packets| alone.told(packets).into_iter();
+    mean(flows.flat_map(|packets| errors(packets, told(packets), alone.codes(), 0.5, &empty)))
 }
 
 /// The error of the median latency against the packets of a flow, seed by seed.
@@ -147,35 +147,10 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
     for (color, carrier) in CARRIERS.iter().enumerate() {
         let mut points = Vec::new();
         for packets in PACKETS {
-            let of_seed = |pair: &[&Run; 2]| {
-                let Job { tree, seed, .. } = pair[1].job;
-                let family = HashFamily::reproducible(seed);
-                let alone = alone(carrier.bits, &family);
-                let shared = Shared::new(&tree, &family);
-                let scheme = if carrier.shared { shared.scheme() } else { &alone };
-                let latency = scheme.value(&query(Value::Latency, carrier.bits)).expect("the query is there");
-                let codes = latency.code().codes();
-                let of_flow = |kept: &Kept| {
-                    let told = |number: usize| {
-                        let packet = &kept.packets[number];
-                        let digest = match carrier.shared {
-                            true => packet.digest,
-                            false => (1..).zip(packet.latencies).fold(0, |digest, (hop, latency_ns)| {
-                                let measured =
-                                    Measured { hop, identity: packet.identity, latency_ns, ..Measured::default() };
-                                scheme.encode(&scheme.switch(0), measured, digest)
-                            }),
-                        };
-                        latency.hop(packet.identity, MAX_HOPS as u8, digest)
-                    };
-                    errors(kept, packets, carrier.bits, told, |code| codes.number(Value::Latency, code))
-                };
-                let errors: Vec<_> = flows(pair[1]).flat_map(of_flow).collect();
-                errors.iter().sum::<f64>() / errors.len().max(1) as f64
-            };
+            let of_seed = |pair: &[&Run; 2]| latency_error(pair[1], carrier, packets);
             let trials = Trials::of(&pairs.iter().map(of_seed).collect::<Vec<_>>());
             if let Some(Trials { mean, min, max, count }) = &trials {
-                let number = pairs.iter().map(|pair| flows(pair[1]).count()).sum::<usize>();
+                let number = pairs.iter().map(|pair| pair[1].kept.len()).sum::<usize>();
                 let name = carrier.name.replace(", ", " ");
                 writeln!(lines, "{name},{packets},{mean:.5},{min:.5},{max:.5},{count},{number}")?;
             }
@@ -194,18 +169,6 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
         panels: vec![Panel { title: String::new(), order: "", zoom: None, curves }],
     };
     Ok((figure, lines))
-}
-
-/// The latency query on all packets.
-fn alone(bits: u32, family: &HashFamily) -> Scheme {
-    let queries = [query(Value::Latency, bits)];
-    let plan = Plan::new(&[queries[0].demand()], 16).expect("one query fits");
-    Scheme::new(&queries, &plan, MAX_HOPS as u32, family)
-}
-
-/// The flows of a run of which enough packets are kept.
-fn flows(run: &Run) -> impl Iterator<Item = &Kept> {
-    run.kept.iter().filter(|kept| kept.packets.len() >= PACKETS[PACKETS.len() - 1])
 }
 
 /// Path queries: together, then alone by bits of a hash and hashes on a packet.
@@ -283,7 +246,7 @@ fn needed(run: &Run, alone: Option<[u32; 2]>) -> Needed {
     let universe = Universe::new(code, identifiers(&run.job.tree), None);
     let switches: Vec<_> = identifiers(&run.job.tree).map(|id| code.switch(id)).collect();
     let mut found = Needed { packets: Vec::new(), wrong: 0, undecided: 0 };
-    for kept in flows(run) {
+    for kept in &run.kept {
         let truth: Vec<_> = kept.path.iter().map(|switch| *switch as usize).collect();
         let coded: Vec<_> = truth.iter().map(|switch| switches[*switch].clone()).collect();
         for start in (0..STARTS).map(|start| start * STEP) {
