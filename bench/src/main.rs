@@ -20,6 +20,8 @@ mod pint;
 mod hosts;
 #[cfg(feature = "dpdk")]
 mod hostile;
+#[cfg(feature = "dpdk")]
+mod live;
 mod summary;
 #[cfg(feature = "dpdk")]
 mod suite;
@@ -65,6 +67,9 @@ enum Command {
     /// Cycles a packet, step by step, with HashPipe in both orders
     #[cfg(feature = "dpdk")]
     Cycles(throughput::Cycles),
+    /// Cycles a packet that programs take in live switches: the first, one between, and the last
+    #[cfg(feature = "dpdk")]
+    Live(live::Live),
     /// Several cores beside one, in turns: packets per second, and the answers about the same packets
     #[cfg(feature = "dpdk")]
     Cores(throughput::Cores),
@@ -102,6 +107,8 @@ fn main() -> Result<()> {
         Command::Suite(suite) => suite.run(),
         #[cfg(feature = "dpdk")]
         Command::Cycles(cycles) => cycles.run(),
+        #[cfg(feature = "dpdk")]
+        Command::Live(live) => live.run(),
         #[cfg(feature = "dpdk")]
         Command::Cores(cores) => cores.run(),
         #[cfg(feature = "dpdk")]

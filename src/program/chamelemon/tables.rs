@@ -178,7 +178,7 @@ impl Hashing {
         if phvs.iter().all(|phv| wanted(phv) & (phv.headers.net == Net::Ipv4)) {
             let begun = phvs.iter().zip(ids.iter_mut().zip(metas.iter_mut()));
             // Not read back from where it is written to, which would wait for the stores of its words.
-            let mut begin = |own: FlowId, id: &mut [u32; 4], meta: &mut Meta| {
+            let begin = |own: FlowId, id: &mut [u32; 4], meta: &mut Meta| {
                 *id = own.words();
                 meta.begin(own);
             };
