@@ -120,7 +120,7 @@ pub struct Query {
     pub aggregation: Aggregation,
     /// Bits of one hash or value.
     pub bits: u32,
-    /// Of a path: hashes side by side, each of a hop of its own.
+    /// Of a path and of values of hops: hashes or values side by side, each of a hop of its own.
     pub instances: u32,
     /// Of a path: what switches write of their identifiers.
     pub coding: PathCoding,
@@ -215,7 +215,9 @@ impl Query {
             ("bits", Value::IngressTime) => self.bits = number(4..=MAX_CODE_BITS)?,
             ("bits", Value::Queue | Value::Congestion) => self.bits = number(1..=MAX_CODE_BITS)?,
             ("aggregation", value) if !value.aggregations().is_empty() => self.aggregation = aggregation(value, text)?,
-            ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
+            ("instances", value) if value == Value::Path || !value.aggregations().is_empty() => {
+                self.instances = number(1..=DIGEST_BITS)?;
+            }
             ("coding", Value::Path) => {
                 let names = || PathCoding::ALL.map(PathCoding::name).join(", ");
                 let coding = PathCoding::ALL.into_iter().find(|coding| coding.name() == text);
@@ -277,6 +279,10 @@ impl FromStr for Query {
             let none = query.aggregation.name();
             return Err(format!("{name}: space and window are of the samples of hops, and {none} has none"));
         }
+        if query.instances > 1 && query.value != Value::Path && !query.aggregation.is_of_hops() {
+            let none = query.aggregation.name();
+            return Err(format!("{name}: instances are of the values of hops, and {none} is of the whole way"));
+        }
         let Range { from, to } = query.range;
         if from > to / 2 {
             return Err(format!("{name}: to is at least twice from"));
@@ -311,11 +317,11 @@ impl Value {
         match self {
             Self::Path => "bits, instances, coding, acts, checksum, frequency and flow",
             Self::Loops => "bits, threshold, frequency and flow",
-            Self::Latency | Self::Queue => "bits, aggregation, frequency, flow, from, to, space and window",
-            Self::Utilisation => "bits, aggregation, frequency, flow, rate, period, space and window",
-            Self::IngressPort | Self::EgressPort => "bits, aggregation, frequency, flow, space and window",
-            Self::IngressTime => "bits, aggregation, frequency, flow, to, space and window",
-            Self::Congestion => "bits, aggregation, frequency, flow, space and window",
+            Self::Latency | Self::Queue => "bits, aggregation, instances, frequency, flow, from, to, space and window",
+            Self::Utilisation => "bits, aggregation, instances, frequency, flow, rate, period, space and window",
+            Self::IngressPort | Self::EgressPort => "bits, aggregation, instances, frequency, flow, space and window",
+            Self::IngressTime => "bits, aggregation, instances, frequency, flow, to, space and window",
+            Self::Congestion => "bits, aggregation, instances, frequency, flow, space and window",
         }
     }
 }

@@ -9,9 +9,14 @@ use super::numbers::Numbers;
 use crate::pisa::hash::{Addends, Global};
 use crate::program::pint::compress::Compression;
 use crate::program::pint::dataplane::{MAX_HOPS, Measured};
+use crate::program::pint::encoding::DIGEST_BITS;
+use crate::program::pint::plan::MAX_QUERIES;
 use crate::program::pint::query::{Query, Value};
 use crate::program::pint::utilisation::Scale;
 use crate::program::pint::utilisation::dataplane::Codes as UtilisationCodes;
+
+/// Most codes of a plan, with all instances.
+pub const MAX_CODES: usize = MAX_QUERIES * DIGEST_BITS as usize;
 
 /// How a value stands in a few bits.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,11 +58,14 @@ impl Measured {
     }
 }
 
-/// The code of one or several queries for a value.
+/// One instance of the code of one or several queries for a value. Instances stand side by side in
+/// the digest, and share no hash.
 #[derive(Debug)]
 pub struct ValueCode {
     /// As [switches know it](Query::code).
     pub query: Query,
+    /// The number of the instance, from 0.
+    pub(in crate::program::pint) instance: usize,
     pub(super) codes: Codes,
     /// The largest hash with which a hop acts, by hop.
     pub(in crate::program::pint) limits: [u32; MAX_HOPS + 1],

@@ -5,7 +5,9 @@
 //! max, min              every hop: the larger, or the smaller, code of its own value and the digest
 //! sum                   every hop: the code of the number that the digest stands for and its own
 //! ```
-//! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. The others are
+//! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. With several
+//! instances it tells of as many hops, each drawn and rounded by hashes of the instance's own, and the
+//! same hop may be drawn twice (§4.1, footnote 7). The others are
 //! per packet: a packet tells of its whole way. All round by hashes of the packet. All hops have the
 //! same one, so that the largest code is that of the largest value, except for sums: these are
 //! rounded anew by each hop (randomised counting, §4.3), so that they are right on average, whatever
@@ -175,15 +177,27 @@ impl Codes {
 }
 
 impl ValueCode {
-    /// Of a query whose value packets carry as a code.
+    /// The first instance of a query whose value packets carry as a code.
     pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
-        let (query, codes) = (query.code(), Codes::new(query)?);
+        Some(Self::instance(query, 0, Codes::new(query)?, family))
+    }
+
+    /// All instances of a query; none where its value has no code.
+    pub fn all(query: &Query, family: &HashFamily) -> impl Iterator<Item = Self> {
+        let codes = Codes::new(query);
+        let instances = if codes.is_some() { query.instances as usize } else { 0 };
+        let instance = move |number| Some(Self::instance(query, number, codes.clone()?, family));
+        (0..instances).filter_map(instance)
+    }
+
+    fn instance(query: &Query, instance: usize, codes: Codes, family: &HashFamily) -> Self {
+        let query = query.code();
         let labels = [format!("pint/{}", query.value.name()), "pint/rounding".into()];
-        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, 0));
+        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, instance as u32));
         // No hop is number 0, so its argument is free for what all hops have in common.
         let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
         let hops = std::array::from_fn(argument);
-        Some(Self { query, codes, limits: reservoir(), hops, acts, rounds })
+        Self { query, instance, codes, limits: reservoir(), hops, acts, rounds }
     }
 
     /// The hop whose value a packet holds behind a path of `length` switches.
@@ -198,6 +212,6 @@ impl ValueCode {
 
 impl PartialEq for ValueCode {
     fn eq(&self, other: &Self) -> bool {
-        self.query == other.query
+        (self.query, self.instance) == (other.query, other.instance)
     }
 }
