@@ -9,6 +9,19 @@
 
 use std::sync::Arc;
 
+use crate::text::named;
+
+named! {
+    /// What bounds the error of a number that is carried in few bits (§4.3). The key is `compression`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Approximation {
+        /// A factor.
+        Multiplicative = "multiplicative",
+        /// A number: codes go in equal steps.
+        Additive = "additive",
+    }
+}
+
 /// The numbers that codes tell apart, in the unit of their value: nanoseconds of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {

@@ -7,11 +7,10 @@
 //! ```
 //! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. With several
 //! instances it tells of as many hops, each drawn and rounded by hashes of the instance's own, and the
-//! same hop may be drawn twice (§4.1, footnote 7). The others are
-//! per packet: a packet tells of its whole way. All round by hashes of the packet. All hops have the
-//! same one, so that the largest code is that of the largest value, except for sums: these are
-//! rounded anew by each hop (randomised counting, §4.3), so that they are right on average, whatever
-//! the number of hops.
+//! same hop may be drawn twice (§4.1, footnote 7). The others are per packet: a packet tells of its
+//! whole way. All round by hashes of the packet. All hops have the same one, so that the largest code
+//! is that of the largest value, except for sums: these are rounded anew by each hop (randomised
+//! counting, §4.3), so that they are right on average, whatever the number of hops.
 
 pub mod clock;
 pub mod dataplane;
@@ -21,7 +20,7 @@ use clock::Clock;
 use dataplane::{Codes, ValueCode};
 use numbers::Numbers;
 
-use super::compress::{Compression, Range};
+use super::compress::{Approximation, Compression, Range};
 use super::encoding::reservoir;
 use super::query::{Query, Value};
 use super::utilisation::Scale;
@@ -55,6 +54,10 @@ impl Aggregation {
 /// The share of a queue's room that is all of it.
 const FULL_BITS: u32 = 16;
 
+/// Bits of the exponent of multiplicative codes of a share of a queue's room: such a code says how
+/// large the number is within seven doublings, and is in equal steps below.
+pub const SHARE_EXPONENT_BITS: u32 = 3;
+
 impl Value {
     /// The aggregations that there are of it, the usual one first; none where the value is one.
     pub fn aggregations(self) -> &'static [Aggregation] {
@@ -81,6 +84,15 @@ impl Value {
         })
     }
 
+    /// How its codes approximate numbers where the query does not say; `None` where it cannot.
+    pub fn compression(self) -> Option<Approximation> {
+        match self {
+            Self::Latency | Self::Queue => Some(Approximation::Multiplicative),
+            Self::Congestion => Some(Approximation::Additive),
+            _ => None,
+        }
+    }
+
     /// The numbers that its codes tell apart where the query does not say, in the value's own unit.
     pub fn range(self) -> Range {
         match self {
@@ -94,9 +106,11 @@ impl Value {
 impl Codes {
     /// Of a query that has some.
     pub fn new(query: &Query) -> Option<Self> {
-        let Query { bits, range, .. } = *query;
+        let Query { bits, range, compression, .. } = *query;
+        let is_additive = compression == Approximation::Additive;
         Some(match (query.value, query.aggregation) {
             (Value::Path | Value::Loops, _) => return None,
+            (Value::Latency | Value::Queue, _) if is_additive => Self::Numbers(Numbers::additive(bits, range)),
             (Value::Latency | Value::Queue, Aggregation::Sum) | (Value::Queue, _) => {
                 Self::Numbers(Numbers::new(bits, range))
             }
@@ -106,6 +120,7 @@ impl Codes {
                 Self::Utilisations(scale.codes(), scale)
             }
             (Value::IngressPort | Value::EgressPort, _) => Self::Numbers(Numbers::new(bits, Range { from: 1, to: 1 })),
+            (Value::Congestion, _) if !is_additive => Self::Numbers(Numbers::new(bits, doubling_share(bits))),
             (Value::Congestion, _) => {
                 let from = 1 << FULL_BITS.saturating_sub(bits);
                 Self::Numbers(Numbers::new(bits, Range { from, to: (1 << FULL_BITS) - from }))
@@ -176,6 +191,16 @@ impl Codes {
     }
 }
 
+/// The numbers that multiplicative codes of a share tell apart: from the smallest step with which the
+/// longest mantissa comes as near to the whole as a code with [`SHARE_EXPONENT_BITS`] can.
+fn doubling_share(bits: u32) -> Range {
+    // The last exponent stands for a half and more.
+    let doublings = (1 << SHARE_EXPONENT_BITS) - 2;
+    let mantissa = bits.saturating_sub(SHARE_EXPONENT_BITS);
+    let unit = FULL_BITS.saturating_sub(1 + mantissa + doublings);
+    Range { from: 1 << unit, to: ((2 << mantissa) - 1) << (unit + doublings) }
+}
+
 impl ValueCode {
     /// The first instance of a query whose value packets carry as a code.
     pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
@@ -183,11 +208,10 @@ impl ValueCode {
     }
 
     /// All instances of a query; none where its value has no code.
-    pub fn all(query: &Query, family: &HashFamily) -> impl Iterator<Item = Self> {
-        let codes = Codes::new(query);
-        let instances = if codes.is_some() { query.instances as usize } else { 0 };
-        let instance = move |number| Some(Self::instance(query, number, codes.clone()?, family));
-        (0..instances).filter_map(instance)
+    pub fn all(query: &Query, family: &HashFamily) -> Vec<Self> {
+        let Some(codes) = Codes::new(query) else { return Vec::new() };
+        let instance = |number| Self::instance(query, number, codes.clone(), family);
+        (0..query.instances as usize).map(instance).collect()
     }
 
     fn instance(query: &Query, instance: usize, codes: Codes, family: &HashFamily) -> Self {
