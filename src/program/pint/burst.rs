@@ -4,7 +4,7 @@
 use super::dataplane::{Coded, Hashes, Instance, InstanceHashes, Scheme};
 use super::encoding::DIGEST_BITS;
 use super::sample::Sample;
-use super::values::dataplane::MAX_CODES;
+use super::values::MAX_CODES;
 use super::values::dataplane::ValueCode;
 use crate::pisa::hash::Addends;
 use crate::pisa::hash::burst::{BurstGlobal, Pairs, Words, set_pair};

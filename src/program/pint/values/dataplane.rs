@@ -9,14 +9,9 @@ use super::numbers::Numbers;
 use crate::pisa::hash::{Addends, Global};
 use crate::program::pint::compress::Compression;
 use crate::program::pint::dataplane::{MAX_HOPS, Measured};
-use crate::program::pint::encoding::DIGEST_BITS;
-use crate::program::pint::plan::MAX_QUERIES;
 use crate::program::pint::query::{Query, Value};
 use crate::program::pint::utilisation::Scale;
 use crate::program::pint::utilisation::dataplane::Codes as UtilisationCodes;
-
-/// Most codes of a plan, with all instances.
-pub const MAX_CODES: usize = MAX_QUERIES * DIGEST_BITS as usize;
 
 /// How a value stands in a few bits.
 #[derive(Clone, Debug, PartialEq)]

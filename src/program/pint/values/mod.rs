@@ -21,7 +21,8 @@ use dataplane::{Codes, ValueCode};
 use numbers::Numbers;
 
 use super::compress::{Approximation, Compression, Range};
-use super::encoding::reservoir;
+use super::encoding::{DIGEST_BITS, reservoir};
+use super::plan::MAX_QUERIES;
 use super::query::{Query, Value};
 use super::utilisation::Scale;
 use crate::pisa::hash::{Global, HashFamily};
@@ -53,6 +54,9 @@ impl Aggregation {
 
 /// The share of a queue's room that is all of it.
 const FULL_BITS: u32 = 16;
+
+/// Most codes of a plan, with all instances.
+pub const MAX_CODES: usize = MAX_QUERIES * DIGEST_BITS as usize;
 
 /// Bits of the exponent of multiplicative codes of a share of a queue's room: such a code says how
 /// large the number is within seven doublings, and is in equal steps below.
