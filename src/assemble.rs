@@ -368,6 +368,7 @@ mod tests {
                 "chamelemon:tower=8x9+8x9+8x9+8x9+8x9+16x9+16x9+32x9,arrays=4,small=1",
                 "pint:bits=16,instances=1",
             ],
+            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4"],
         ];
         for (switch, seed) in switches.iter().zip(0..) {
             let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();

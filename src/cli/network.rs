@@ -309,7 +309,10 @@ pub fn latency_text(found: &view::Latency) -> String {
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let query = found.query.as_deref().unwrap_or_default();
-    let error = format!("{query}; times are off by a factor of {:.3} at most", found.error_factor);
+    let error = match values::off_text("ns", found.error_ns as f64, found.error_factor) {
+        Some(off) => format!("{query}; times are {off}"),
+        None => query.to_owned(),
+    };
     let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
     let window = window.unwrap_or_default();
     format!("{}\n\n{error}{window}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))

@@ -24,15 +24,13 @@ fn title(value: &Value) -> String {
     format!("{}, {} of {of}{flow}{window}", value.value, value.aggregation)
 }
 
-/// By how much numbers are off because packets carry them in few bits; nothing where they are exact.
-fn error_text(value: &Value) -> String {
-    let unit = |number| number_text(&value.unit, number);
-    match (value.error > 0.0, value.error_factor > 1.0) {
-        (false, false) => String::new(),
-        (true, false) => format!("; off by {} at most", unit(value.error)),
-        (false, true) => format!("; off by a factor of {:.3} at most", value.error_factor),
-        (true, true) => format!("; off by {} or a factor of {:.3} at most", unit(value.error), value.error_factor),
-    }
+/// By how much numbers of a unit are off because packets carry them in few bits; `None` where they are
+/// exact.
+pub fn off_text(unit: &str, error: f64, factor: f64) -> Option<String> {
+    let error = (error > 0.0).then(|| number_text(unit, error));
+    let factor = (factor > 1.0).then(|| format!("a factor of {factor:.3}"));
+    let both: Vec<_> = error.into_iter().chain(factor).collect();
+    (!both.is_empty()).then(|| format!("off by {} at most", both.join(" or ")))
 }
 
 /// A note that the number of the last code stands for larger ones too, where the table has it.
@@ -48,7 +46,8 @@ fn largest_text(value: &Value) -> String {
 }
 
 fn value_table(value: &Value, title: String) -> String {
-    let heading = title + &error_text(value) + &largest_text(value);
+    let off = off_text(&value.unit, value.error, value.error_factor).map(|off| format!("; {off}"));
+    let heading = title + &off.unwrap_or_default() + &largest_text(value);
     if value.told.is_empty() {
         return format!("{heading}\nno packet told of it");
     }
@@ -135,6 +134,14 @@ mod tests {
     use crate::api::flows::NamedFlow;
     use crate::program::answers::FlowName;
     use crate::wire::Flow;
+
+    #[test]
+    fn errors_are_told_as_they_are() {
+        assert_eq!(off_text("ns", 0.0, 1.0), None);
+        assert_eq!(off_text("ns", 65_536.0, 1.0).unwrap(), "off by 65.5 µs at most");
+        assert_eq!(off_text("ns", 0.0, 1.0631).unwrap(), "off by a factor of 1.063 at most");
+        assert_eq!(off_text("packets", 4.0, 1.25).unwrap(), "off by 4 or a factor of 1.250 at most");
+    }
 
     /// A table that has the largest number says that it stands for larger ones as well.
     #[test]

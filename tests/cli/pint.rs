@@ -87,6 +87,43 @@ fn a_simulated_network_finds_the_slowest_hop() {
     assert!(weir(words).stdout.contains("slowest hop, p99"));
 }
 
+/// Of the same packets two instances tell of up to twice as many hops, and of each packet once.
+#[test]
+fn instances_tell_of_several_hops() {
+    let samples = |instances: &str| {
+        let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 1 --json";
+        let document = weir(&format!("{words} --program pint:queries=latency:bits=4{instances}")).json();
+        document["epochs"][0]["programs"]["pint"]["latency"]["samples"].as_f64().unwrap()
+    };
+    let [one, two, four] = ["", ":instances=2", ":instances=4"].map(samples);
+    assert!((1.4..1.8).contains(&(two / one)) && (1.9..3.0).contains(&(four / one)), "{one} {two} {four}");
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=4000");
+    let queries = "path:bits=8+latency:bits=4:instances=2";
+    let latency = |queries: &str| {
+        let document = files.weir(&format!("replay t.pcap --program pint:queries={queries} --top 1 --json")).json();
+        document["programs"]["pint"]["latencies"][0]["hops"][0].clone()
+    };
+    // A packet that tells twice of the only hop is one sample.
+    assert_eq!(latency(queries)["samples"], latency("path:bits=8+latency:bits=4")["samples"]);
+}
+
+/// A pause of 8 ms is told within a step, where equal factors of as many bits are off by more.
+#[test]
+fn equal_steps_bound_the_error() {
+    let slowest = |compression: &str| {
+        let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=20k,seed=4 --epochs 1 \
+                     --fault pause=s2,at=20ms,for=8ms --json --program pint:queries=path:bits=8+latency:bits=5";
+        let document = weir(&format!("{words}:to=15ms{compression}")).json();
+        document["epochs"][0]["programs"]["pint"]["latency"]["slowest_p99_ns"].as_u64().unwrap()
+    };
+    // Of 31 steps up to 15 ms each has 2¹⁹ ns.
+    let (additive, multiplicative) = (slowest(":compression=additive"), slowest(""));
+    assert_eq!(additive % (1 << 19), 0, "{additive}");
+    assert!(additive <= 8_000_000 + (1 << 19) && additive > 4_000_000, "{additive}");
+    assert!(multiplicative > additive, "{multiplicative} and {additive}");
+}
+
 #[test]
 fn a_simulated_network_decides_paths() {
     let words = "sim --topology line:4 --workload isp/uniform,flows=40,packets=8k,seed=4 --epochs 2 --program pint";
@@ -114,7 +151,8 @@ fn it_fits_tofino() {
         weir(&format!("budget --program pint:{words} --target {target} --json")).json()["stages_used"].clone()
     };
     for target in ["tofino", "tofino2"] {
-        for (queries, used) in [(path, 4), (latency, 4), ("utilisation:bits=8", 8), (three, 8)] {
+        let several = "latency:bits=8:instances=2";
+        for (queries, used) in [(path, 4), (latency, 4), (several, 4), ("utilisation:bits=8", 8), (three, 8)] {
             assert_eq!(stages(&format!("queries={queries}"), target), used, "{queries} on {target}");
         }
     }

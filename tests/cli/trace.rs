@@ -65,6 +65,10 @@ fn a_digest_before_and_after() {
     for array in ["digest, latency:bits=4[0]", "digest, latency:bits=4:aggregation=max[4]", "digest, egress_port[8]"] {
         assert!(text.contains(array), "{array} in\n{text}");
     }
+    let text = hex("--program pint:queries=latency:bits=4:instances=2+path:bits=8 --reproducible 7").stdout;
+    for array in ["digest, latency[0]", "digest, latency[4]", "digest, path[8]"] {
+        assert!(text.contains(array), "{array} in\n{text}");
+    }
     let packet = hex("--program pint --reproducible 7 --json").json();
     let access = &packet["programs"][0]["egress_stages"][0][0];
     assert_eq!((&access["array"], &access["cell"]["before"]), (&"digest, path".into(), &"0x0000".into()));

@@ -19,7 +19,9 @@ pub struct Latency {
     pub query: Option<String>,
     /// Flows of which packets left the network.
     pub flows: u64,
-    /// The factor by which a time is off at most, because packets carry it in few bits.
+    /// By how much a time is off at most, and by which factor, because packets carry it in few bits:
+    /// whichever is more.
+    pub error_ns: u64,
     pub error_factor: f64,
     /// The packets of so much time count alone, up to a flow's newest; null is all time.
     pub window_seconds: Option<f64>,
@@ -87,11 +89,38 @@ impl Latency {
             covered,
             query: of.map(|answers| answers.query.to_string()),
             flows,
+            error_ns: bounds.error as u64,
             error_factor: bounds.error_factor,
             window_seconds: bounds.window_ns.map(|ns| ns as f64 / 1e9),
             latencies: named.into_iter().map(FlowLatency::from).collect(),
             omitted_flows,
             evicted_flows,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::api::view::queries::tests::answers;
+    use crate::program::answers::{EpochAnswers, ValueAnswers};
+
+    /// Of additive codes an answer states a time, of multiplicative ones a factor; of both where a flow's
+    /// answer is of the one and another's of the other.
+    #[test]
+    fn errors_are_told() {
+        let epoch = |number: u64, error, error_factor| {
+            let of = ValueAnswers { error, error_factor, ..answers(Task::Latency, "a", &[(number as u16, 9, 1.0)]) };
+            Arc::new(EpochAnswers { epoch: number, values: vec![of], ..EpochAnswers::default() })
+        };
+        let epochs = [epoch(1, 65_536.0, 1.0), epoch(2, 0.0, 1.25)];
+        let told = |epochs: &[Arc<EpochAnswers>]| {
+            let selected = Selected { epochs: epochs.to_vec(), first: 1, ..Selected::default() };
+            let Latency { error_ns, error_factor, .. } = Latency::new(&selected, 9, 0);
+            (error_ns, error_factor)
+        };
+        assert_eq!([&epochs[..1], &epochs[1..], &epochs].map(told), [(65_536, 1.0), (0, 1.25), (65_536, 1.25)]);
     }
 }

@@ -3,8 +3,8 @@
 
 use super::dataplane::{Coded, Hashes, Instance, InstanceHashes, Scheme};
 use super::encoding::DIGEST_BITS;
-use super::plan::MAX_QUERIES;
 use super::sample::Sample;
+use super::values::MAX_CODES;
 use super::values::dataplane::ValueCode;
 use crate::pisa::hash::Addends;
 use crate::pisa::hash::burst::{BurstGlobal, Pairs, Words, set_pair};
@@ -17,10 +17,10 @@ pub struct BurstHashes {
     set: Option<BurstGlobal>,
     /// Of each instance of a plain path code: layer and g, and h.
     instances: Vec<[BurstGlobal; 2]>,
-    /// Of each other code.
+    /// Of each instance of each other code.
     codes: Vec<BurstGlobal>,
-    /// By which all codes round.
-    rounding: Option<BurstGlobal>,
+    /// By which the instances of all these codes round, and the argument, by the instance's number.
+    roundings: Vec<(BurstGlobal, Addends)>,
 }
 
 impl BurstHashes {
@@ -33,8 +33,11 @@ impl BurstHashes {
         let path = scheme.path.as_ref().filter(|path| path.is_plain);
         let instances = path.map_or(Some(Vec::new()), |path| path.instances.iter().map(instance).collect())?;
         let codes = scheme.values.iter().map(|code| BurstGlobal::new(&code.acts)).collect::<Option<_>>()?;
-        let rounding = scheme.values.first().and_then(|code| BurstGlobal::new(&code.rounds));
-        Some(Self { set, instances, codes, rounding })
+        let number = scheme.values.iter().map(|code| code.instance + 1).max().unwrap_or_default();
+        let of_number = |number| scheme.values.iter().find(|code| code.instance == number);
+        let rounding = |code: &ValueCode| Some((BurstGlobal::new(&code.rounds)?, code.hops[0][1]));
+        let roundings = (0..number).map(|number| rounding(of_number(number)?)).collect::<Option<_>>()?;
+        Some(Self { set, instances, codes, roundings })
     }
 }
 
@@ -47,8 +50,8 @@ pub struct HashedBurst {
     set: Words,
     /// Of each instance: layer, g, h.
     instances: [[Words; 3]; DIGEST_BITS as usize],
-    codes: [Words; MAX_QUERIES],
-    rounding: Words,
+    codes: [Words; MAX_CODES],
+    roundings: [Words; DIGEST_BITS as usize],
     /// The hashes that choose reports, if they have been computed.
     samples: Words,
     sampled: bool,
@@ -62,8 +65,8 @@ impl Default for HashedBurst {
             pairs: Pairs::default(),
             set: Words::default(),
             instances: [[Words::default(); 3]; DIGEST_BITS as usize],
-            codes: [Words::default(); MAX_QUERIES],
-            rounding: Words::default(),
+            codes: [Words::default(); MAX_CODES],
+            roundings: [Words::default(); DIGEST_BITS as usize],
             samples: Words::default(),
             sampled: false,
         }
@@ -81,7 +84,7 @@ impl HashedBurst {
         chosen_by: Option<&Sample>,
         phvs: &[Phv],
     ) {
-        let Self { identities, hops, pairs, set, instances, codes, rounding, samples, sampled } = self;
+        let Self { identities, hops, pairs, set, instances, codes, roundings, samples, sampled } = self;
         let number = phvs.len().min(BATCH);
         let rooms = identities.as_flattened_mut().iter_mut().zip(hops.iter_mut());
         for (phv, (identity, hop)) in phvs.iter().zip(rooms) {
@@ -102,8 +105,8 @@ impl HashedBurst {
         for ((unit, code), out) in units.codes.iter().zip(&scheme.values).zip(codes) {
             packets.by_hop(unit, |hop| code.argument(hop.into()), pairs, out);
         }
-        if let (Some(unit), Some(code)) = (&units.rounding, scheme.values.first()) {
-            unit.inner_of_packets(identities, number, code.hops[0][1], rounding);
+        for ((unit, argument), out) in units.roundings.iter().zip(roundings) {
+            unit.inner_of_packets(identities, number, *argument, out);
         }
         *sampled = chosen_by.is_some_and(|sample| sample.hash_burst(identities, number, samples));
     }
@@ -179,11 +182,11 @@ impl Hashes for HashedPacket<'_> {
 
     #[inline(always)]
     fn acts(&self, number: usize, _: &ValueCode) -> u32 {
-        self.of(&self.burst.codes[number % MAX_QUERIES])
+        self.of(&self.burst.codes[number % MAX_CODES])
     }
 
     #[inline(always)]
-    fn rounding(&self, _: &ValueCode) -> u32 {
-        self.of(&self.burst.rounding)
+    fn rounding(&self, code: &ValueCode) -> u32 {
+        self.of(&self.burst.roundings[code.instance % DIGEST_BITS as usize])
     }
 }

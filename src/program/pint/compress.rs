@@ -7,6 +7,21 @@
 //! so that the mean of a time's codes is its logarithm, within 1/32 of a step. The table is one of
 //! ranges, as a TCAM matches them; the code computes with integers alone.
 
+use std::sync::Arc;
+
+use crate::text::named;
+
+named! {
+    /// What bounds the error of a number that is carried in few bits (§4.3). The key is `compression`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Approximation {
+        /// A factor.
+        Multiplicative = "multiplicative",
+        /// A number: codes go in equal steps.
+        Additive = "additive",
+    }
+}
+
 /// The numbers that codes tell apart, in the unit of their value: nanoseconds of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -44,14 +59,14 @@ fn bucket(time_ns: u32) -> usize {
 /// One more than the largest [`bucket`].
 const BUCKETS: usize = ((u32::BITS - BUCKET_BITS + 1) << BUCKET_BITS) as usize;
 
-/// The codes of one width.
+/// The codes of one width. Copies share the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compression {
     /// The shortest time of each sixteenth of a step but the first, ascending.
-    starts: Box<[u32]>,
+    starts: Arc<[u32]>,
     /// By bucket, how many of `starts` are in buckets before it. A bucket has few of them, so that few
     /// are compared with a time.
-    buckets: Box<[u16; BUCKETS + 1]>,
+    buckets: Arc<[u16; BUCKETS + 1]>,
     range: Range,
     /// The logarithm of a step's factor, to base 2.
     step: f64,
@@ -65,9 +80,9 @@ impl Compression {
         let step = (to / from).log2() / f64::from(codes);
         let parts = f64::from(1 << FRACTION_BITS);
         let start = |part: u32| (from * (step * (f64::from(part) - 0.5) / parts).exp2()).ceil() as u32;
-        let starts: Box<[u32]> = (1..=codes << FRACTION_BITS).map(start).collect();
+        let starts: Arc<[u32]> = (1..=codes << FRACTION_BITS).map(start).collect();
         let before = |number: usize| starts.partition_point(|start| bucket(*start) < number) as u16;
-        Self { buckets: Box::new(std::array::from_fn(before)), starts, range, step }
+        Self { buckets: Arc::new(std::array::from_fn(before)), starts, range, step }
     }
 
     /// The code of a time in nanoseconds. The four low bits of `random` decide how it is rounded.

@@ -83,7 +83,7 @@ pub struct Scheme {
     pub(super) set: Addends,
     pub(super) path: Option<Arc<Code>>,
     pub(super) loops: Option<LoopCode>,
-    /// Of the other values, in the order of the queries.
+    /// Of the other values, in the order of the queries, each instance of its own.
     pub(super) values: Vec<ValueCode>,
     pub(super) family: HashFamily,
 }
@@ -96,7 +96,7 @@ pub struct CarriedSet {
     pub(super) parts: Vec<Part>,
 }
 
-/// A query's place in the digests of a set.
+/// A query's place in the digests of a set, or that of one instance of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub value: Value,

@@ -16,7 +16,7 @@ use crate::program::{DecodeError, Parameters, Program, ProgramError};
 const VERSION: u8 = 3;
 
 /// The longest text of queries, in bytes.
-const MAX_TEXT: usize = 160 * MAX_QUERIES;
+const MAX_TEXT: usize = 192 * MAX_QUERIES;
 
 /// What packets are asked, and the numbers that the plan follows from.
 #[derive(Clone, Debug, PartialEq, Eq)]

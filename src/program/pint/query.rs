@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::compress::{MAX_CODE_BITS, MIN_CODE_BITS, Range};
+use super::compress::{Approximation, MAX_CODE_BITS, MIN_CODE_BITS, Range};
 use super::encoding::DIGEST_BITS;
 use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, Share};
 use super::samples::MIN_FREQUENT_BYTES;
 use super::utilisation::code::MAX_BITS;
 use super::utilisation::link::{Links, RATES};
-use super::values::Aggregation;
 use super::values::dataplane::Codes;
+use super::values::{Aggregation, SHARE_EXPONENT_BITS};
 use super::window::PARTS;
 use crate::program::answers::ValueUnit;
 use crate::text::{named, scaled, short};
@@ -120,7 +120,7 @@ pub struct Query {
     pub aggregation: Aggregation,
     /// Bits of one hash or value.
     pub bits: u32,
-    /// Of a path: hashes side by side, each of a hop of its own.
+    /// Of a path and of values of hops: hashes or values side by side, each of a hop of its own.
     pub instances: u32,
     /// Of a path: what switches write of their identifiers.
     pub coding: PathCoding,
@@ -134,6 +134,8 @@ pub struct Query {
     pub flow: FlowDefinition,
     /// Of values with codes: the numbers that these tell apart.
     pub range: Range,
+    /// Of values for which there is a choice: how codes approximate numbers.
+    pub compression: Approximation,
     /// Of values of hops: bytes that are kept for each hop of a flow; `None` keeps every sample.
     pub space: Option<u32>,
     /// Of latencies: answers are about the last packets alone, those of so many nanoseconds.
@@ -167,6 +169,7 @@ impl Query {
             frequency: Share::ALL,
             flow: FlowDefinition::default(),
             range: value.range(),
+            compression: value.compression().unwrap_or(Approximation::Multiplicative),
             space: None,
             window_ns: None,
             threshold: MAX_THRESHOLD,
@@ -215,7 +218,14 @@ impl Query {
             ("bits", Value::IngressTime) => self.bits = number(4..=MAX_CODE_BITS)?,
             ("bits", Value::Queue | Value::Congestion) => self.bits = number(1..=MAX_CODE_BITS)?,
             ("aggregation", value) if !value.aggregations().is_empty() => self.aggregation = aggregation(value, text)?,
-            ("instances", Value::Path) => self.instances = number(1..=DIGEST_BITS)?,
+            ("instances", value) if value == Value::Path || !value.aggregations().is_empty() => {
+                self.instances = number(1..=DIGEST_BITS)?;
+            }
+            ("compression", value) if value.compression().is_some() => {
+                let names = || Approximation::ALL.map(Approximation::name).join(", ");
+                let compression = Approximation::ALL.into_iter().find(|compression| compression.name() == text);
+                self.compression = compression.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
+            }
             ("coding", Value::Path) => {
                 let names = || PathCoding::ALL.map(PathCoding::name).join(", ");
                 let coding = PathCoding::ALL.into_iter().find(|coding| coding.name() == text);
@@ -277,9 +287,17 @@ impl FromStr for Query {
             let none = query.aggregation.name();
             return Err(format!("{name}: space and window are of the samples of hops, and {none} has none"));
         }
+        if query.instances > 1 && query.value != Value::Path && !query.aggregation.is_of_hops() {
+            let none = query.aggregation.name();
+            return Err(format!("{name}: instances are of the values of hops, and {none} is of the whole way"));
+        }
         let Range { from, to } = query.range;
         if from > to / 2 {
             return Err(format!("{name}: to is at least twice from"));
+        }
+        let of_share = query.value == Value::Congestion && query.compression == Approximation::Multiplicative;
+        if of_share && query.bits < SHARE_EXPONENT_BITS {
+            return Err(format!("{name}: multiplicative codes have {SHARE_EXPONENT_BITS} bits at least"));
         }
         let parts = if query.window_ns.is_some() { PARTS as u32 } else { 1 };
         let is_frequent = query.aggregation == Aggregation::Frequent;
@@ -311,11 +329,13 @@ impl Value {
         match self {
             Self::Path => "bits, instances, coding, acts, checksum, frequency and flow",
             Self::Loops => "bits, threshold, frequency and flow",
-            Self::Latency | Self::Queue => "bits, aggregation, frequency, flow, from, to, space and window",
-            Self::Utilisation => "bits, aggregation, frequency, flow, rate, period, space and window",
-            Self::IngressPort | Self::EgressPort => "bits, aggregation, frequency, flow, space and window",
-            Self::IngressTime => "bits, aggregation, frequency, flow, to, space and window",
-            Self::Congestion => "bits, aggregation, frequency, flow, space and window",
+            Self::Latency | Self::Queue => {
+                "bits, aggregation, instances, compression, frequency, flow, from, to, space and window"
+            }
+            Self::Utilisation => "bits, aggregation, instances, frequency, flow, rate, period, space and window",
+            Self::IngressPort | Self::EgressPort => "bits, aggregation, instances, frequency, flow, space and window",
+            Self::IngressTime => "bits, aggregation, instances, frequency, flow, to, space and window",
+            Self::Congestion => "bits, aggregation, instances, compression, frequency, flow, space and window",
         }
     }
 }
@@ -359,7 +379,7 @@ pub(super) fn written(ns: impl Into<u64>) -> String {
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, aggregation, bits, instances, coding, acts, checksum, frequency, .. } = self;
-        let Self { flow, range, space, window_ns, threshold, links, .. } = self;
+        let Self { flow, range, compression, space, window_ns, threshold, links, .. } = self;
         write!(f, "{}:bits={bits}", value.name())?;
         if *aggregation != Self::new(*value).aggregation {
             write!(f, ":aggregation={}", aggregation.name())?;
@@ -394,6 +414,9 @@ impl fmt::Display for Query {
             if number != default {
                 write!(f, ":{key}={}", text(number))?;
             }
+        }
+        if *compression != Self::new(*value).compression {
+            write!(f, ":compression={}", compression.name())?;
         }
         if let Some(space) = space {
             write!(f, ":space={space}")?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::dataplane::{CarriedSet, Code, Coded, Part, Scheme};
 use super::encoding::{DIGEST_BITS, Layers};
+use super::hops::Hops;
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
 use super::query::{PathActs, PathCoding, Query, Value};
@@ -29,14 +30,22 @@ impl Scheme {
         };
         let path = find(Value::Path).map(code);
         let loops = find(Value::Loops).map(|query| LoopCode::new(query.bits, query.threshold, family));
-        let values: Vec<_> = queries.iter().filter_map(|query| ValueCode::new(query, family)).collect();
+        let values: Vec<_> = queries.iter().flat_map(|query| ValueCode::all(query, family)).collect();
         let place = |query: &Query| values.iter().position(|code| code.query == query.code()).unwrap_or_default();
+        // The instances of a path are one part, those of a value one each.
+        let parts = |query: &Query| {
+            let (number, bits) = match query.value {
+                Value::Path => (1, query.demand().bits),
+                _ => (query.instances as usize, query.bits),
+            };
+            let (value, first, mask) = (query.value, place(query), u16::MAX >> (DIGEST_BITS - bits));
+            (0..number).map(move |instance| (bits, Part { value, code: first + instance, shift: 0, mask }))
+        };
         let set = |planned: &super::plan::Planned| {
             let mut shift = 0;
-            let carried = planned.set.queries().filter_map(|place| queries.get(place)).map(|query| {
-                let bits = query.demand().bits;
-                let mask = u16::MAX >> (DIGEST_BITS - bits);
-                let part = Part { value: query.value, code: place(query), shift, mask };
+            let carried = planned.set.queries().filter_map(|place| queries.get(place)).flat_map(parts);
+            let carried = carried.map(|(bits, part): (u32, Part)| {
+                let part = Part { shift, ..part };
                 shift += bits;
                 part
             });
@@ -61,10 +70,12 @@ impl Scheme {
     /// What packets carry for a query, if it has a code.
     pub fn value(&self, query: &Query) -> Option<CarriedValue<'_>> {
         let place = self.values.iter().position(|code| code.query == query.code())?;
-        Some(CarriedValue { scheme: self, place, code: &self.values[place] })
+        let (code, others) = self.values[place..].split_first()?;
+        let others = &others[..others.iter().take_while(|other| other.query == code.query).count()];
+        Some(CarriedValue { scheme: self, place, code, others })
     }
 
-    /// The codes of all queries that have some.
+    /// The codes of all queries that have some, each instance of its own, those of a query in a row.
     pub fn values(&self) -> &[ValueCode] {
         &self.values
     }
@@ -94,11 +105,11 @@ impl Scheme {
     /// The name of a part of a digest: its value, and the code's keys where there are several codes of
     /// that value.
     pub fn name(&self, part: &Part) -> Cow<'static, str> {
-        let is_same = |code: &&ValueCode| code.query.value == part.value;
-        match self.values.get(part.code).filter(|_| self.values.iter().filter(is_same).count() > 1) {
-            Some(code) if is_same(&code) => code.query.to_string().into(),
-            _ => part.value.name().into(),
-        }
+        let code = self.values.get(part.code).filter(|code| code.query.value == part.value);
+        let is_other = |code: &ValueCode| {
+            self.values.iter().any(|other| other.query.value == part.value && other.query != code.query)
+        };
+        code.filter(|code| is_other(code)).map_or(part.value.name().into(), |code| code.query.to_string().into())
     }
 }
 
@@ -106,22 +117,50 @@ impl Scheme {
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedValue<'a> {
     scheme: &'a Scheme,
+    /// The place of the first instance.
     place: usize,
     code: &'a ValueCode,
+    /// The instances behind the first.
+    others: &'a [ValueCode],
 }
 
 impl<'a> CarriedValue<'a> {
-    /// The query's part of the digest of a packet that carries it.
+    /// The first instance's part of the digest of a packet that carries the query.
     pub fn part(&self, identity: u32, digest: u16) -> Option<u16> {
-        let is_its = |part: &&Part| (part.code, part.value) == (self.place, self.code.query.value);
-        Some(self.scheme.parts(identity).iter().find(is_its)?.of(digest))
+        self.part_of(self.code, self.scheme.parts(identity), digest)
     }
 
-    /// The hop whose value a packet holds behind a path of `length` switches, and its code; `None`
-    /// of a packet that carries none.
+    /// An instance's part of the digest of a packet with these parts.
+    fn part_of(&self, code: &ValueCode, parts: &[Part], digest: u16) -> Option<u16> {
+        let its = (self.place + code.instance, code.query.value);
+        Some(parts.iter().find(|part| (part.code, part.value) == its)?.of(digest))
+    }
+
+    /// The hop whose value the first instance holds behind a path of `length` switches, and its code;
+    /// `None` of a packet that carries none.
     pub fn hop(&self, identity: u32, length: u8, digest: u16) -> Option<(usize, u16)> {
-        let code = self.part(identity, digest)?;
-        Some((self.code.writer(identity, length.into())?, code))
+        self.hops(identity, length, digest).next()
+    }
+
+    /// The hops whose values all instances hold, each once, and their codes. Of several instances
+    /// that hold one hop's value the first counts: they are one packet's, and the value is one.
+    pub fn hops(&self, identity: u32, length: u8, digest: u16) -> impl Iterator<Item = (usize, u16)> {
+        let (mut told, parts) = (Hops::default(), self.scheme.parts(identity));
+        let hop = move |code: &ValueCode| {
+            let held = self.part_of(code, parts, digest)?;
+            Some((code.writer(identity, length.into())?, held))
+        };
+        let all = std::iter::once(self.code).chain(self.others);
+        all.filter_map(hop).filter(move |(hop, _)| {
+            let is_first = !told.contains(*hop);
+            told.insert(*hop);
+            is_first
+        })
+    }
+
+    /// Number of instances.
+    pub fn instances(&self) -> usize {
+        1 + self.others.len()
     }
 
     pub fn code(&self) -> &'a ValueCode {

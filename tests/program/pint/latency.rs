@@ -1,5 +1,7 @@
 //! The latency query: hops are sampled uniformly, and what is answered is what the hops had.
 
+use std::collections::BTreeSet;
+
 use weir::pisa::hash::HashFamily;
 use weir::program::answers::Task;
 use weir::program::pint::dataplane::Measured;
@@ -22,8 +24,14 @@ fn config(queries: &str) -> Config {
 #[test]
 fn hops_are_sampled_uniformly() {
     const PACKETS: u32 = 10_000;
-    for (seed, value) in [(0, Value::Latency), (1, Value::Latency), (2, Value::Queue), (3, Value::EgressPort)] {
-        let code = ValueCode::new(&Query::new(value), &HashFamily::reproducible(seed)).unwrap();
+    let queries = [(0, Value::Latency), (1, Value::Latency), (2, Value::Queue), (3, Value::EgressPort)];
+    let one = queries.into_iter().map(|(seed, value)| (seed, Query::new(value)));
+    // Of several instances each is uniform by itself.
+    let several = (4, "latency:bits=4:instances=4".parse().unwrap());
+    let codes = |(seed, query): (u64, Query)| {
+        ValueCode::all(&query, &HashFamily::reproducible(seed)).into_iter().map(move |code| (seed, code))
+    };
+    for (seed, code) in one.chain([several]).flat_map(codes) {
         assert!((0..PACKETS).all(|identity| code.writer(identity, 1) == Some(1)));
         for length in 2..=62 {
             let mut counts = vec![0u32; length];
@@ -33,10 +41,65 @@ fn hops_are_sampled_uniformly() {
             }
             let expected = f64::from(PACKETS) / length as f64;
             let square = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
-            let (found, freedom) = (counts.iter().map(square).sum::<f64>(), (length - 1) as f64);
-            let spread = 2.0 / (9.0 * freedom);
-            let limit = freedom * (1.0 - spread + 4.75 * spread.sqrt()).powi(3);
+            let (found, limit) = (counts.iter().map(square).sum::<f64>(), chi_square(length - 1));
             assert!(found < limit, "{length} hops, seed {seed}: {found:.1} of {limit:.1}");
+        }
+    }
+}
+
+/// The 99.9999th percentile of the distribution of chi-square (Wilson and Hilferty).
+fn chi_square(freedom: usize) -> f64 {
+    let freedom = freedom as f64;
+    let spread = 2.0 / (9.0 * freedom);
+    freedom * (1.0 - spread + 4.75 * spread.sqrt()).powi(3)
+}
+
+/// Chi-square of a table of counts against rows and columns that do not depend on each other, of which
+/// none is empty.
+fn dependence(counts: &[Vec<u32>]) -> f64 {
+    let sum = |of: &mut dyn Iterator<Item = u32>| of.map(f64::from).sum::<f64>();
+    let rows: Vec<_> = counts.iter().map(|row| sum(&mut row.iter().copied())).collect();
+    let columns: Vec<_> = (0..counts[0].len()).map(|at| sum(&mut counts.iter().map(|row| row[at]))).collect();
+    let all: f64 = rows.iter().sum();
+    let square = |(row, column): (usize, usize)| {
+        let expected = rows[row] * columns[column] / all;
+        (f64::from(counts[row][column]) - expected).powi(2) / expected
+    };
+    (0..rows.len()).flat_map(|row| (0..columns.len()).map(move |column| (row, column))).map(square).sum()
+}
+
+/// Two instances of a query draw hops and round independently of each other: of the pairs of their hops
+/// each is as frequent, and one rounds a value up as often where the other rounds it up as where it does
+/// not.
+#[test]
+fn instances_are_independent() {
+    const PACKETS: u32 = 20_000;
+    for (seed, text) in [(0, "latency:bits=5:instances=3"), (1, "queue:bits=4:instances=3:to=60")] {
+        let query: Query = text.parse().unwrap();
+        let codes = ValueCode::all(&query, &HashFamily::reproducible(seed));
+        assert_eq!(codes.len(), 3);
+        // Codes are the two around this number.
+        let value = if query.value == Value::Latency { 80_000 } else { 45 };
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            for length in [2, 5, 31] {
+                let mut counts = vec![vec![0; length]; length];
+                for identity in 0..PACKETS {
+                    let [row, column] =
+                        [one, other].map(|code: usize| codes[code].writer(identity, length).unwrap() - 1);
+                    counts[row][column] += 1;
+                }
+                let (found, limit) = (dependence(&counts), chi_square((length - 1).pow(2)));
+                assert!(found < limit, "{text}, {length} hops: {found:.1} of {limit:.1}");
+            }
+            let mut counts = vec![vec![0; 2]; 2];
+            let least = (0..PACKETS).map(|identity| codes[0].encode(1, identity, value, 0)).min().unwrap();
+            for identity in 0..PACKETS {
+                let [row, column] = [one, other].map(|code: usize| codes[code].encode(1, identity, value, 0) - least);
+                counts[usize::from(row)][usize::from(column)] += 1;
+            }
+            assert!(counts.iter().flatten().all(|count| *count > PACKETS / 50), "{text}: {counts:?}");
+            let (found, limit) = (dependence(&counts), chi_square(1));
+            assert!(found < limit, "{text}: {found:.1} of {limit:.1}");
         }
     }
 }
@@ -44,30 +107,43 @@ fn hops_are_sampled_uniformly() {
 /// What a path of switches writes, the sink reads: the hop, and the time that it had.
 #[test]
 fn a_sink_reads_what_the_hop_wrote() {
-    for queries in ["path:bits=8+latency:bits=8:frequency=15/16", "latency:bits=12+path:bits=4:frequency=1/4"] {
+    for queries in [
+        "path:bits=8+latency:bits=8:frequency=15/16",
+        "latency:bits=12+path:bits=4:frequency=1/4",
+        "path:bits=4+latency:bits=6:instances=2:frequency=15/16",
+        "latency:bits=4:instances=4:frequency=15/16+path:bits=8:frequency=1/16:instances=2",
+    ] {
         let config = config(queries);
         let scheme = config.scheme(&HashFamily::reproducible(7));
         let switches: Vec<_> = (1..=9).map(|id| scheme.switch(id)).collect();
         let value = scheme.value(&config.parameters().query(Value::Latency).unwrap()).unwrap();
         let codes = value.code().codes();
-        let mut carriers = 0;
+        let (mut carriers, mut hops) = (0, 0);
         for identity in 0..4000 {
             let latency = |hop: usize| 1000 << hop;
             let digest = (1..).zip(&switches).fold(0xffff, |digest, (hop, switch)| {
                 let measured = Measured { hop, identity, latency_ns: latency(hop.into()), ..Measured::default() };
                 scheme.encode(switch, measured, digest)
             });
-            let Some((hop, code)) = value.hop(identity, 9, digest) else { continue };
-            let off = codes.number(Value::Latency, code) / f64::from(latency(hop));
-            let (_, factor) = codes.errors(Value::Latency);
-            assert!(off.max(1.0 / off) <= factor + 1e-3, "hop {hop}: {off}");
-            carriers += 1;
+            let told: Vec<_> = value.hops(identity, 9, digest).collect();
+            assert_eq!(told.first().copied(), value.hop(identity, 9, digest));
+            for (hop, code) in &told {
+                let off = codes.number(Value::Latency, *code) / f64::from(latency(*hop));
+                let (_, factor) = codes.errors(Value::Latency);
+                assert!(off.max(1.0 / off) <= factor + 1e-3, "hop {hop}: {off}");
+            }
+            let distinct: BTreeSet<_> = told.iter().map(|(hop, _)| *hop).collect();
+            assert_eq!(distinct.len(), told.len(), "{told:?}");
+            (carriers, hops) = (carriers + u32::from(!told.is_empty()), hops + told.len());
             // The path's part is what the path alone would have.
             if let Some(part) = scheme.path_part(identity, digest) {
                 assert_eq!(part, scheme.path().unwrap().digest(&switches, identity));
             }
         }
         assert!(carriers >= 3700, "{carriers}");
+        // Nine hops, of which as many instances draw so many different ones.
+        let expected = f64::from(carriers) * 9.0 * (1.0 - (8f64 / 9.0).powi(value.instances() as i32));
+        assert!((hops as f64 / expected - 1.0).abs() < 0.02, "{queries}: {hops}, not {expected}");
     }
 }
 

@@ -95,6 +95,8 @@ fn config() -> impl Strategy<Value = Config> {
         "latency:bits=4:frequency=0.3+path:bits=4:instances=3:frequency=0.6",
         "path:bits=12:frequency=1/2+latency:bits=12:frequency=1/3",
         "latency:bits=3:from=1us:to=100us:space=100",
+        "latency:bits=8:instances=2",
+        "latency:bits=3:instances=4:frequency=1/2+path:bits=6:instances=2:frequency=1/2+latency:bits=4",
         "path:bits=5:instances=2:checksum=6",
         "path:bits=8:coding=fragments:checksum=8",
         "path:bits=4:instances=3:coding=fragments",

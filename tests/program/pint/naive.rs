@@ -21,8 +21,8 @@ pub struct Naive {
     paths: Vec<[Global; 2]>,
     /// What a switch adds to the checksum of a path at a hop.
     terms: Global,
-    /// g of the latency, and the hash that rounds it.
-    latency: [Global; 2],
+    /// Of each instance g of the latency, and the hash that rounds it.
+    latency: Vec<[Global; 2]>,
     /// g and h of the loop query.
     loops: [Global; 2],
     id: u32,
@@ -83,7 +83,9 @@ impl Naive {
             layers: Layers::of_length(config.path_length, parameters.query(Value::Path).map_or(1, bits_of)),
             paths: (0..16).map(hashes).collect(),
             terms: global("pint/checksum", 0),
-            latency: ["pint/latency", "pint/rounding"].map(|label| global(label, 0)),
+            latency: (0..16)
+                .map(|instance| ["pint/latency", "pint/rounding"].map(|label| global(label, instance)))
+                .collect(),
             loops: ["pint/loops/acts", "pint/loops/values"].map(|label| global(label, 0)),
             id: switch_id(name),
             looped: Vec::new(),
@@ -109,7 +111,7 @@ impl Naive {
                 let part = match query.value {
                     _ if phv.shim.hop() > 62 => part,
                     Value::Path => self.path(phv, instance, query, part),
-                    Value::Latency => self.latency(phv, query, part),
+                    Value::Latency => self.latency(phv, instance, query, part),
                     Value::Loops => self.check_loop(phv, query, part),
                     _ => unreachable!("`values.rs` and `utilisation.rs` hold them to naive switches of their own"),
                 };
@@ -153,8 +155,8 @@ impl Naive {
         part ^ if acts(g, phv, query, rounded(xor[number], 16)) { value } else { 0 }
     }
 
-    fn latency(&self, phv: &Phv, query: &Query, part: u32) -> u32 {
-        let [acts, rounds] = &self.latency;
+    fn latency(&self, phv: &Phv, instance: u32, query: &Query, part: u32) -> u32 {
+        let [acts, rounds] = &self.latency[instance as usize];
         if real(acts, phv.identity, phv.shim.hop().into()) >= rounded(1.0 / f64::from(phv.shim.hop()), 16) {
             return part;
         }

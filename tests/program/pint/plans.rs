@@ -352,6 +352,35 @@ fn parameters_have_one_byte_form() {
     assert_eq!(golden, format!("0310051a{}", hex("path:bits=8+latency:bits=8")));
     let golden: String = parameters(4).encode().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(golden, format!("03100524{}", hex("path:bits=8:instances=2:acts=vectors")));
+    let text = "latency:bits=4:instances=2:to=10ms:compression=additive";
+    let of_text = PlanParameters { queries: text.parse().unwrap(), ..parameters(0) };
+    let golden: String = of_text.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(golden, format!("03100537{}", hex(text)));
+    // What weir would not write so is refused: defaults, keys in another order, keys that make no sense.
+    for text in [
+        "latency:bits=4:instances=1",
+        "latency:bits=4:instances=02",
+        "latency:bits=4:instances=5",
+        "latency:bits=4:compression=multiplicative",
+        "latency:bits=4:compression=additive:to=10ms",
+        "congestion:bits=4:compression=additive",
+        "congestion:bits=2:compression=multiplicative",
+        "utilisation:bits=4:instances=2",
+        "loops:bits=4:instances=2",
+    ] {
+        let bytes = [&[3, 16, 5, text.len() as u8][..], text.as_bytes()].concat();
+        assert!(PlanParameters::decode(&bytes).is_err(), "{text}");
+    }
+    // As long as eight queries can be.
+    let longest = |number: u64| {
+        format!(
+            "queue:bits=12:aggregation=frequent:frequency=65535/65536:flow=pair:from=524287:to=1048575\
+             :compression=additive:space=65536:window=86399999999{number}ns"
+        )
+    };
+    let queries = (101..109).map(longest).collect::<Vec<_>>().join("+").parse().unwrap();
+    let longest = PlanParameters { queries, ..parameters(0) };
+    assert_eq!(PlanParameters::decode(&longest.encode()), Ok(longest));
     assert_ne!(parameters(4).id(), parameters(0).id());
     // Queries that no plan meets are refused where they come in.
     let wrong = PlanParameters { budget: 4, ..parameters(1) };

@@ -9,6 +9,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::answers::{FlowName, FlowValues, ValueAnswers};
+use weir::program::pint::compress::Approximation;
 use weir::program::pint::query::{Query, Value};
 use weir::program::pint::values::Aggregation;
 use weir::program::pint::values::dataplane::ValueCode;
@@ -43,6 +44,15 @@ fn grid(bits: u32, from: u32, to: u32) -> Vec<f64> {
     all.into_iter().find(|grid| *grid.last().unwrap() >= f64::from(to)).unwrap()
 }
 
+/// The numbers of codes in equal steps: of the least power of two with which they reach `to`, and no
+/// less than `from` is.
+fn equal_steps(bits: u32, from: u32, to: u32) -> Vec<f64> {
+    let powers = (0..32).map(|log| 2f64.powi(log));
+    let suffices = |step: &f64| 2.0 * step > f64::from(from) && f64::from((1 << bits) - 1) * step >= f64::from(to);
+    let step = powers.into_iter().find(suffices).unwrap();
+    (0..1 << bits).map(|code| f64::from(code) * step).collect()
+}
+
 /// The code of a number, and the number: the next one below it, or the next one above with the
 /// probability that makes the mean right.
 fn round(grid: &[f64], number: f64, random: u32) -> (u32, f64) {
@@ -64,14 +74,26 @@ struct Naive {
 }
 
 impl Naive {
-    fn new(query: Query, family: &HashFamily) -> Self {
-        let global = |label: &str| Global::derive(family, label, 0);
-        let grid = match query.value {
-            Value::Queue => grid(query.bits, query.range.from, query.range.to),
-            Value::Congestion => grid(query.bits, 1 << (16 - query.bits), 1),
-            _ => grid(query.bits, 1, 1),
+    /// An instance of a query.
+    fn new(query: Query, instance: u32, family: &HashFamily) -> Self {
+        let global = |label: &str| Global::derive(family, label, instance);
+        let Query { bits, range, compression, .. } = query;
+        let grid = match (query.value, compression) {
+            (Value::Queue | Value::Latency, Approximation::Additive) => equal_steps(bits, range.from, range.to),
+            (Value::Queue, Approximation::Multiplicative) => grid(bits, range.from, range.to),
+            (Value::Congestion, Approximation::Additive) => equal_steps(bits, 1 << (16 - bits), 1),
+            // Seven doublings up to the whole, each with as many codes as are below the first.
+            (Value::Congestion, Approximation::Multiplicative) => grid(bits, 1 << (12 - bits), 1 << 15),
+            _ => grid(bits, 1, 1),
         };
         Self { query, acts: global(&format!("pint/{}", query.value.name())), rounds: global("pint/rounding"), grid }
+    }
+
+    /// The hop whose value a packet holds behind so many hops: the last one that acts.
+    fn hop(&self, identity: u32, hops: usize) -> usize {
+        let hash = |hop: u32| self.acts.join(identity, self.acts.argument(&hop.to_be_bytes()));
+        let acts = |hop: &u32| f64::from(hash(*hop)) / 2f64.powi(32) < rounded(1.0 / f64::from(*hop), 16);
+        (1..=hops as u32).rev().find(acts).unwrap() as usize
     }
 
     /// What a packet carries behind hops with these values.
@@ -83,10 +105,8 @@ impl Naive {
         let hops = (1..).zip(values);
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
-                let acts =
-                    |hop: u32| f64::from(hash(&self.acts, hop)) / 2f64.powi(32) < rounded(1.0 / f64::from(hop), 16);
-                let (_, value) = hops.filter(|(hop, _)| acts(*hop)).last().unwrap();
-                code(value)
+                let hop = self.hop(identity, values.len());
+                code(&values[hop - 1])
             }
             Aggregation::Max => values.iter().map(code).max().unwrap(),
             Aggregation::Min => values.iter().map(code).min().unwrap(),
@@ -106,6 +126,7 @@ fn phv(value: Value, number: u32, hop: u8, last: bool, identity: u32, digest: u1
     let shim = Shim::default().with_hop(hop);
     let phv = Phv { headers, disposition, enters: hop == 1, shim, identity, digest, ..Phv::default() };
     match value {
+        Value::Latency => Phv { latency_ns: number, ..phv },
         Value::Queue => Phv { queue_depth: number as u16, ..phv },
         Value::Congestion => Phv { queue_used: number as u16, ..phv },
         Value::IngressPort => Phv { ingress: number as u16, ..phv },
@@ -114,7 +135,12 @@ fn phv(value: Value, number: u32, hop: u8, last: bool, identity: u32, digest: u1
     }
 }
 
-const QUERIES: [&str; 9] = [
+/// Packets are hashed one by one, or in bursts where the CPU can.
+fn order(identity: u32) -> BatchOrder {
+    if identity.is_multiple_of(2) { BatchOrder::PacketMajor } else { BatchOrder::StageMajor }
+}
+
+const QUERIES: [&str; 17] = [
     "queue:bits=8",
     "queue:bits=3:aggregation=frequent:to=60",
     "queue:bits=6:aggregation=max:to=1000",
@@ -124,10 +150,18 @@ const QUERIES: [&str; 9] = [
     "congestion:bits=9",
     "ingress_port:bits=8",
     "egress_port:bits=3",
+    "queue:bits=4:instances=3:to=15",
+    "congestion:bits=6:instances=2:compression=multiplicative",
+    "egress_port:bits=1:instances=13:space=64",
+    "queue:bits=4:to=900:compression=additive",
+    "queue:bits=6:aggregation=sum:from=5:to=2000:compression=additive",
+    "latency:bits=5:from=16ns:to=50us:compression=additive:aggregation=max",
+    "latency:bits=6:from=3ns:to=40us:compression=additive:instances=2",
+    "congestion:bits=3:aggregation=min:compression=multiplicative",
 ];
 
 /// Several queries on one value. Of some a packet has room for a part alone.
-const SEVERAL: [&str; 7] = [
+const SEVERAL: [&str; 9] = [
     "queue:bits=5:to=900+queue:bits=5:aggregation=max:to=900+queue:bits=6:aggregation=sum:to=1000",
     "path:bits=3+queue:bits=4:aggregation=min:from=4:to=900+queue:bits=4:aggregation=max:from=4:to=900",
     "egress_port:bits=8+egress_port:bits=8:flow=dst+ingress_port:bits=8",
@@ -135,6 +169,10 @@ const SEVERAL: [&str; 7] = [
     "queue:bits=8+queue:bits=8:aggregation=frequent:flow=pair+queue:bits=3:to=60+queue:bits=5:to=60",
     "queue:bits=8:frequency=1/2+queue:bits=8:aggregation=max:frequency=1/2\
      +queue:bits=8:aggregation=frequent:frequency=3/4+ingress_port:bits=8:frequency=1/2",
+    "queue:bits=3:instances=2:to=60+queue:bits=3:to=60+queue:bits=3:aggregation=max:to=60\
+     +queue:bits=3:instances=2:to=60:flow=dst:aggregation=frequent+egress_port:bits=2:instances=2",
+    "congestion:bits=4:instances=4:frequency=1/2+path:bits=3:instances=2:checksum=2:frequency=1/2\
+     +congestion:bits=4:compression=multiplicative:frequency=1/2+queue:bits=4:compression=additive:frequency=1/2",
     "queue:bits=12:frequency=1/4+queue:bits=12:aggregation=max:frequency=1/4+queue:bits=12:aggregation=min:frequency=1/4\
      +queue:bits=12:aggregation=sum:frequency=1/4",
 ];
@@ -151,7 +189,9 @@ proptest! {
         let config = config(&if beside { format!("path:bits=3+{text}") } else { text.to_owned() });
         let family = HashFamily::reproducible(seed);
         let query = *config.queries.0.last().unwrap();
-        let (naive, program) = (Naive::new(query, &family), ProgramConfig::new::<Pint>(config));
+        let naive: Vec<_> = (0..query.instances).map(|instance| Naive::new(query, instance, &family)).collect();
+        let scheme = config.parameters().scheme(&family);
+        let program = ProgramConfig::new::<Pint>(config);
         let mut replica = program.build(&family).unwrap();
         replica.name_switch("s");
         replica.allocate();
@@ -165,12 +205,23 @@ proptest! {
             for (hop, number) in (1..).zip(&values) {
                 let last = usize::from(hop) == values.len();
                 let mut phv = phv(query.value, *number, hop, last, identity, digest);
-                replica.egress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
+                replica.egress(std::slice::from_mut(&mut phv), order(identity));
                 digest = phv.digest;
             }
             let shift = if beside { 3 } else { 0 };
-            let part = u32::from(digest) >> shift & ((1 << query.bits) - 1);
-            prop_assert_eq!(part, naive.way(identity, &values), "{} {:?}", text, values);
+            let mut told = BTreeMap::new();
+            for (instance, naive) in naive.iter().enumerate() {
+                let part = u32::from(digest) >> (shift + instance as u32 * query.bits) & ((1 << query.bits) - 1);
+                prop_assert_eq!(part, naive.way(identity, &values), "{} {:?}", text, values);
+                told.entry(naive.hop(identity, values.len())).or_insert(part as u16);
+            }
+            // Of two instances that hold one hop's value the first counts.
+            if query.aggregation.is_of_hops() {
+                let carried = scheme.value(&query).unwrap();
+                let found: Vec<_> = carried.hops(identity, values.len() as u8, digest).collect();
+                prop_assert_eq!(found.len(), told.len(), "{}", text);
+                prop_assert_eq!(found.into_iter().collect::<BTreeMap<_, _>>(), told, "{}", text);
+            }
         }
     }
 
@@ -184,13 +235,20 @@ proptest! {
         let (config, family) = (config(text), HashFamily::reproducible(seed));
         // The queries of which each has bits of its own: none before it asks switches for the same.
         let queries = &config.queries.0;
-        let asked = |query: &Query| (query.value, query.bits, query.range.to, match query.aggregation {
-            Aggregation::Frequent => Aggregation::Quantiles,
-            other => other,
-        });
+        let asked = |query: &Query| {
+            let aggregation = match query.aggregation {
+                Aggregation::Frequent => Aggregation::Quantiles,
+                other => other,
+            };
+            (query.value, query.bits, query.instances, query.range.to, query.compression.name(), aggregation)
+        };
         let is_own = |place: &usize| queries[..*place].iter().all(|query| asked(query) != asked(&queries[*place]));
         let own: Vec<_> = (0..queries.len()).filter(is_own).map(|place| &queries[place]).collect();
-        let naive: Vec<_> = queries.iter().map(|query| Naive::new(*query, &family)).collect();
+        let instances = |query: &Query| {
+            let query = *query;
+            (0..query.instances).map(|instance| Naive::new(query, instance, &family)).collect::<Vec<_>>()
+        };
+        let naive: Vec<_> = queries.iter().map(instances).collect();
         let q = Global::derive(&family, "pint/plan", 0);
         let (plan, scheme) = (config.parameters().plan().unwrap(), config.parameters().scheme(&family));
         let program = ProgramConfig::new::<Pint>(config.clone());
@@ -205,19 +263,23 @@ proptest! {
                 let phv = phv(Value::Queue, *number, hop, last, identity, digest);
                 let number = *number as u16;
                 let mut phv = Phv { queue_used: number, ingress: number, egress: number, ..phv };
-                replica.egress(std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
+                replica.egress(std::slice::from_mut(&mut phv), order(identity));
                 digest = phv.digest;
             }
             let set = plan.set(q.join(identity, q.argument(&0u32.to_be_bytes())));
             for (naive, query) in naive.iter().zip(queries).filter(|(_, query)| query.value != Value::Path) {
                 let place = own.iter().position(|other| asked(other) == asked(query)).unwrap();
-                let bits = |place: usize| if set.contains(place) { own[place].bits } else { 0 };
+                let bits = |query: &Query| query.bits * query.instances + query.checksum;
+                let bits = |place: usize| if set.contains(place) { bits(own[place]) } else { 0 };
                 let shift = (0..place).map(bits).sum::<u32>();
-                let part = u32::from(digest) >> shift & ((1 << query.bits) - 1);
-                let expected = set.contains(place).then(|| naive.way(identity, &values));
-                prop_assert_eq!(set.contains(place).then_some(part), expected, "{} of {} {:?}", query, text, values);
+                let part = |instance: u32| u32::from(digest) >> (shift + instance * query.bits) & ((1 << query.bits) - 1);
+                let expected = |naive: &Naive| set.contains(place).then(|| naive.way(identity, &values));
+                for (instance, naive) in (0..).zip(naive) {
+                    let found = set.contains(place).then(|| part(instance));
+                    prop_assert_eq!(found, expected(naive), "{} of {} {:?}", query, text, values);
+                }
                 let read = scheme.value(query).unwrap().part(identity, digest);
-                prop_assert_eq!(read.map(u32::from), expected, "{} of {}", query, text);
+                prop_assert_eq!(read.map(u32::from), expected(&naive[0]), "{} of {}", query, text);
             }
         }
     }
@@ -228,7 +290,9 @@ proptest! {
     fn extremes_are_within_their_error(
         text in prop::sample::select(vec![
             "queue:bits=8", "queue:bits=5", "congestion:bits=8", "latency:bits=8", "latency:bits=4:from=1us:to=1ms",
-            "utilisation:bits=8", "utilisation:bits=5",
+            "utilisation:bits=8", "utilisation:bits=5", "congestion:bits=8:compression=multiplicative",
+            "congestion:bits=4:compression=multiplicative", "queue:bits=5:compression=additive",
+            "latency:bits=8:to=1ms:compression=additive", "latency:bits=12:to=1s:compression=additive",
         ]),
         largest: bool, seed in 0..4u64, logs in prop::collection::vec(0.0..1.0f64, 1..10), identity: u32,
     ) {
@@ -238,7 +302,7 @@ proptest! {
         // Numbers that codes reach, and in which unit.
         let (from, to, unit): (f64, f64, f64) = match query.value {
             Value::Queue => (1.0, 2000.0, 1.0),
-            Value::Congestion => (1.0, 65_000.0, 65_536.0),
+            Value::Congestion => (1.0, code.codes().largest(query.value).unwrap() * 65_536.0, 65_536.0),
             Value::Latency => (query.range.from.into(), query.range.to.into(), 1.0),
             _ => (32_768.0, 67_108_864.0, 16_777_216.0),
         };
@@ -264,6 +328,11 @@ fn sums_are_right_on_average() {
         (3, "latency:bits=8:aggregation=sum", vec![900, 45_000, 1_200_000, 300, 7_777_777]),
         (4, "latency:bits=8:aggregation=sum", vec![33; 60]),
         (5, "queue:bits=8:aggregation=sum", vec![1; 62]),
+        (
+            6,
+            "latency:bits=8:aggregation=sum:to=10ms:compression=additive",
+            vec![900, 45_000, 1_200_000, 300, 7_777_777],
+        ),
     ] {
         let query: Query = text.parse().unwrap();
         let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).unwrap();

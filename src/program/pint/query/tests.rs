@@ -19,6 +19,10 @@ fn queries_are_read_as_they_are_written() {
         "utilisation:bits=8:aggregation=quantiles:frequency=1/2:space=100:rate=1Gbps+queue:bits=8:frequency=1/2",
         "latency:bits=8:aggregation=sum:from=1us+ingress_port:bits=8",
         "ingress_time:bits=12:to=1s:space=100+queue:bits=4:aggregation=frequent:to=100",
+        "latency:bits=4:instances=2:space=100+queue:bits=2:aggregation=frequent:instances=4:to=3",
+        "utilisation:bits=4:aggregation=quantiles:instances=4+egress_port:bits=4:instances=2:flow=dst",
+        "latency:bits=8:to=10ms:compression=additive+queue:bits=8:to=4000:compression=additive:window=1s",
+        "latency:bits=8:aggregation=sum:compression=additive+congestion:bits=3:compression=multiplicative",
         "egress_port:bits=4:space=64+congestion:bits=3:aggregation=max+queue:bits=8:aggregation=min:from=2:to=4",
     ] {
         assert_eq!(text.parse::<Queries>().unwrap().to_string(), text);
@@ -44,6 +48,14 @@ fn queries_that_ask_for_the_same_are_one_code() {
         (
             "utilisation:bits=8:aggregation=quantiles+utilisation:bits=8+utilisation:bits=8:flow=pair",
             "utilisation:bits=8:aggregation=quantiles+utilisation:bits=8",
+        ),
+        (
+            "queue:bits=4:to=15:instances=2+queue:bits=4:to=15+queue:bits=4:to=15:instances=2:flow=dst",
+            "queue:bits=4:instances=2:to=15+queue:bits=4:to=15",
+        ),
+        (
+            "latency:bits=8+latency:bits=8:compression=additive+latency:bits=8:compression=multiplicative:flow=dst",
+            "latency:bits=8+latency:bits=8:compression=additive",
         ),
         ("queue:bits=8+queue:bits=8:to=100+queue:bits=7", "queue:bits=8+queue:bits=8:to=100+queue:bits=7"),
         (
@@ -88,9 +100,26 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("path:bits"), "\"bits\" is not of the form key=value");
     assert_eq!(refused("path:bits=17"), "bits=17: a whole number from 1 to 16");
     assert_eq!(refused("latency:bits=1"), "bits=1: a whole number from 3 to 12");
-    let keys = "bits, aggregation, frequency, flow, from, to, space and window";
-    assert_eq!(refused("latency:instances=2"), format!("instances: latency has {keys}"));
+    let keys = "bits, aggregation, instances, compression, frequency, flow, from, to, space and window";
+    assert_eq!(refused("latency:threshold=2"), format!("threshold: latency has {keys}"));
     assert_eq!(refused("queue:threshold=2"), format!("threshold: queue has {keys}"));
+    assert_eq!(refused("loops:instances=2"), "instances: loops has bits, threshold, frequency and flow");
+    assert_eq!(refused("latency:instances=0"), "instances=0: a whole number from 1 to 16");
+    assert_eq!(refused("latency:instances=3"), "latency: bits × instances exceeds the 16 bits of a digest");
+    for (query, aggregation) in
+        [("latency:aggregation=sum", "sum"), ("queue:aggregation=min", "min"), ("utilisation", "max")]
+    {
+        let why = format!("instances are of the values of hops, and {aggregation} is of the whole way");
+        let name = query.split(':').next().unwrap();
+        assert_eq!(refused(&format!("{query}:instances=2")), format!("{name}: {why}"));
+    }
+    assert_eq!(refused("latency:compression=exact"), "compression=exact: one of multiplicative, additive");
+    for value in ["path", "loops", "utilisation", "egress_port", "ingress_time"] {
+        let refused = refused(&format!("{value}:compression=additive"));
+        assert!(refused.starts_with(&format!("compression: {value} has ")), "{refused}");
+    }
+    let few = "congestion: multiplicative codes have 3 bits at least";
+    assert_eq!(refused("congestion:bits=2:compression=multiplicative"), few);
     assert_eq!(refused("queue:aggregation=mean"), "aggregation=mean: one of quantiles, frequent, max, min, sum");
     assert_eq!(refused("egress_port:aggregation=max"), "aggregation=max: one of frequent");
     assert_eq!(refused("ingress_port:bits=9"), "bits=9: a whole number from 1 to 8");
@@ -114,7 +143,6 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("path:bits=5:instances=2:checksum=7"), sum);
     assert_eq!(refused("path:coding=parts"), "coding=parts: one of hash, fragments");
     assert_eq!(refused("path:acts=bits"), "acts=bits: one of hashes, vectors");
-    let keys = "bits, aggregation, frequency, flow, from, to, space and window";
     assert_eq!(refused("latency:acts=vectors"), format!("acts: latency has {keys}"));
     assert_eq!(refused("path:bits=5:coding=fragments"), "path: fragments have 1, 2, 4, 8 or 16 bits");
     assert_eq!(refused("queue:bits=3"), "queue: 3 bits reach 64, and to is 2048: more bits, or a smaller to");
@@ -133,7 +161,7 @@ fn wrong_queries_say_what_would_be_right() {
     let frequent = "queue: with frequent and a window space is at least 512, for its 8 parts";
     assert_eq!(refused("queue:aggregation=frequent:window=1s:space=511"), frequent);
     assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
-    let keys = "utilisation has bits, aggregation, frequency, flow, rate, period, space and window";
+    let keys = "utilisation has bits, aggregation, instances, frequency, flow, rate, period, space and window";
     assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
     assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
     let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";
@@ -167,6 +195,9 @@ fn the_page_has_the_keys_of_each_value() {
         assert!(row[3].contains(&both) && row[3].contains("both") != both.is_empty(), "{value:?}: {both}");
         for aggregation in value.aggregations() {
             let text = format!("{}:aggregation={}:space=512:window=1day", value.name(), aggregation.name());
+            assert_eq!(text.parse::<Query>().is_ok(), aggregation.is_of_hops(), "{text}");
+            let text = format!("{}:bits=4:aggregation={}:instances=4", value.name(), aggregation.name());
+            let text = if value == Value::Queue { format!("{text}:to=15") } else { text };
             assert_eq!(text.parse::<Query>().is_ok(), aggregation.is_of_hops(), "{text}");
         }
     }

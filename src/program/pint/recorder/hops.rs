@@ -1,11 +1,12 @@
 //! The values of hops, as samples of flows' packets: bounded in memory, over all epochs or over a
 //! sliding [window](crate::program::pint::window).
 //!
-//! Each packet tells the value of one hop, drawn uniformly, and a hash chooses the packets that are
-//! kept of a flow with many. So each hop of a flow has a uniform sample of its packets of an epoch,
-//! and the quantiles of the sample, and the shares of frequent values, are those of the flow within
-//! the error that [`Told::rank_error`] states. Samples of several epochs count alike, also where
-//! these have different shares of their packets.
+//! Each packet tells the value of one hop, drawn uniformly, or of several with instances, and a hash
+//! chooses the packets that are kept of a flow with many. A packet is one sample of a hop at most,
+//! whichever of its instances tell of it: two would not be independent. So each hop of a flow has a
+//! uniform sample of its packets of an epoch, and the quantiles of the sample, and the shares of
+//! frequent values, are those of the flow within the error that [`Told::rank_error`] states. Samples
+//! of several epochs count alike, also where these have different shares of their packets.
 //!
 //! What an epoch lacked of a flow's packets, its samples lack as long as they are kept.
 //!
@@ -186,11 +187,12 @@ impl HopRecorder {
             for Seen { time_ns, identity, digest } in seen.iter() {
                 let part = window.part(*time_ns);
                 // Of a packet that was doubled the first copy counts.
-                if span.contains(&part)
-                    && let Some((hop, code)) = value.hop(*identity, hops, *digest)
-                    && let Some(parts) = known.hops.get_mut(hop - 1)
-                    && identities.insert(*identity)
-                {
+                let mut told = value.hops(*identity, hops, *digest).peekable();
+                if !span.contains(&part) || told.peek().is_none() || !identities.insert(*identity) {
+                    continue;
+                }
+                for (hop, code) in told {
+                    let Some(parts) = known.hops.get_mut(hop - 1) else { continue };
                     let sample = self.meaning.codes.sample(code, *time_ns);
                     parts.at(part, || Samples::of(&of_part)).add(sample);
                 }

@@ -44,10 +44,12 @@ fn hash(name: &'static str, bits: u32, added: bool) -> HashUse {
 
 /// All chains, each of which begins with the stage of the identity, and the hashes that they have:
 /// codes of one value choose the same hop, and all codes but sums round by one hash of the packet.
+/// Each instance has hashes of its own.
 struct Chains<'a> {
     scheme: &'a Scheme,
     all: Vec<Vec<StageUse>>,
-    known: BTreeSet<&'static str>,
+    /// By their names and the numbers of their instances.
+    known: BTreeSet<(&'static str, usize)>,
     rounding_bits: u32,
 }
 
@@ -107,22 +109,25 @@ impl<'a> Chains<'a> {
         vec![chain; path.instances()]
     }
 
-    /// A utilisation's code, and what writes it, are in the stages of its registers.
+    /// A utilisation's code, and what writes it, are in the stages of its registers. The instances of a
+    /// code have a chain each.
     fn value(&mut self, code: &ValueCode) {
         let ([inner, outer, _], aggregation) = (names(code.query.value), code.query.aggregation);
         let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
         let mut chain = vec![
             StageUse::default(),
-            self.hashing([
-                (is_of_hops, inner, 32, true),
-                (!is_sum, ROUNDING, self.rounding_bits, false),
-                (is_sum, "inner CRC of rounding of sums", 32, true),
-            ]),
-            self.hashing([
-                (is_of_hops, outer, HOP_BITS, false),
-                (is_sum, "rounding of sums", 32, false),
-                (false, "", 0, false),
-            ]),
+            self.hashing(
+                code.instance,
+                [
+                    (is_of_hops, inner, 32, true),
+                    (!is_sum, ROUNDING, self.rounding_bits, false),
+                    (is_sum, "inner CRC of rounding of sums", 32, true),
+                ],
+            ),
+            self.hashing(
+                code.instance,
+                [(is_of_hops, outer, HOP_BITS, false), (is_sum, "rounding of sums", 32, false), (false, "", 0, false)],
+            ),
         ];
         if code.query.value != Value::Utilisation {
             // The code is looked up, of all but sums beside the third stage's hashes.
@@ -137,15 +142,15 @@ impl<'a> Chains<'a> {
     }
 
     /// These hashes, as far as no chain before has them.
-    fn hashing(&mut self, hashes: [(bool, &'static str, u32, bool); 3]) -> StageUse {
-        let new = hashes.into_iter().filter(|(is_there, name, ..)| *is_there && self.known.insert(name));
+    fn hashing(&mut self, instance: usize, hashes: [(bool, &'static str, u32, bool); 3]) -> StageUse {
+        let new = hashes.into_iter().filter(|(is_there, name, ..)| *is_there && self.known.insert((name, instance)));
         StageUse::hashing(new.map(|(_, name, bits, added)| hash(name, bits, added)).collect())
     }
 
     /// The stage that writes a code into the digest.
     fn write(&self, code: &ValueCode) -> StageUse {
         let [_, outer, acts] = names(code.query.value);
-        let place = self.scheme.values().iter().position(|of| of.query == code.query);
+        let place = self.scheme.values().iter().position(|of| of == code);
         let is_its = |part: &Part| part.value == code.query.value && Some(part.code) == place;
         match code.query.aggregation.is_of_hops() {
             true => self.matching(acts, 0, reservoir_entries(&code.limits), is_its).behind(&[SET, outer]),
@@ -172,8 +177,8 @@ impl<'a> Chains<'a> {
 
     /// The registers of links, whose last stage writes.
     fn ports(&mut self, mut ports: Vec<StageUse>) {
-        let rounding =
-            self.hashing([(true, ROUNDING, self.rounding_bits, false), (false, "", 0, false), (false, "", 0, false)]);
+        let rounding = self
+            .hashing(0, [(true, ROUNDING, self.rounding_bits, false), (false, "", 0, false), (false, "", 0, false)]);
         if !rounding.hashes.is_empty() {
             self.all.push(vec![StageUse::default(), rounding]);
         }

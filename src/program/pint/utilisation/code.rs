@@ -6,6 +6,8 @@
 //! digests is its logarithm, and the largest digest on a packet's way is that of the largest
 //! utilisation.
 
+use std::sync::Arc;
+
 use super::dataplane::{CODE_BITS, Codes, UNIT_BITS};
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
@@ -62,7 +64,7 @@ impl Scale {
             let log = (index as f64 + 0.5) / f64::from(1 << CODE_BITS);
             (256.0 * ((log - first) / self.base.log2()).clamp(0.0, self.last.into())).round() as u16
         };
-        Codes(Box::new(std::array::from_fn(code)))
+        Codes(Arc::new(std::array::from_fn(code)))
     }
 
     /// The factor by which a digest is off at most, of utilisations from [`SMALLEST`] to that of

@@ -2,6 +2,8 @@
 //! with logarithms and powers of two from tables (appendices B and C), and compresses it into the
 //! packet's digest.
 
+use std::sync::Arc;
+
 use super::tables::TABLES;
 use crate::pisa::{Salu, Slot};
 
@@ -171,7 +173,7 @@ impl Salu for Average {
 /// Digests of utilisations, by the first bits of their logarithms, each with 8 bits behind the
 /// point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Codes(pub(super) Box<[u16; 32 << CODE_BITS]>);
+pub struct Codes(pub(super) Arc<[u16; 32 << CODE_BITS]>);
 
 impl Codes {
     /// Stage 7: the digest of a utilisation. It is rounded up as often as the hash of packets says,

@@ -53,11 +53,14 @@ impl Measured {
     }
 }
 
-/// The code of one or several queries for a value.
+/// One instance of the code of one or several queries for a value. Instances stand side by side in
+/// the digest, and share no hash.
 #[derive(Debug)]
 pub struct ValueCode {
     /// As [switches know it](Query::code).
     pub query: Query,
+    /// The number of the instance, from 0.
+    pub(in crate::program::pint) instance: usize,
     pub(super) codes: Codes,
     /// The largest hash with which a hop acts, by hop.
     pub(in crate::program::pint) limits: [u32; MAX_HOPS + 1],

@@ -5,11 +5,12 @@
 //! max, min              every hop: the larger, or the smaller, code of its own value and the digest
 //! sum                   every hop: the code of the number that the digest stands for and its own
 //! ```
-//! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. The others are
-//! per packet: a packet tells of its whole way. All round by hashes of the packet. All hops have the
-//! same one, so that the largest code is that of the largest value, except for sums: these are
-//! rounded anew by each hop (randomised counting, §4.3), so that they are right on average, whatever
-//! the number of hops.
+//! The first two are dynamic per flow: a packet tells of one hop, drawn uniformly. With several
+//! instances it tells of as many hops, each drawn and rounded by hashes of the instance's own, and the
+//! same hop may be drawn twice (§4.1, footnote 7). The others are per packet: a packet tells of its
+//! whole way. All round by hashes of the packet. All hops have the same one, so that the largest code
+//! is that of the largest value, except for sums: these are rounded anew by each hop (randomised
+//! counting, §4.3), so that they are right on average, whatever the number of hops.
 
 pub mod clock;
 pub mod dataplane;
@@ -19,8 +20,9 @@ use clock::Clock;
 use dataplane::{Codes, ValueCode};
 use numbers::Numbers;
 
-use super::compress::{Compression, Range};
-use super::encoding::reservoir;
+use super::compress::{Approximation, Compression, Range};
+use super::encoding::{DIGEST_BITS, reservoir};
+use super::plan::MAX_QUERIES;
 use super::query::{Query, Value};
 use super::utilisation::Scale;
 use crate::pisa::hash::{Global, HashFamily};
@@ -53,6 +55,13 @@ impl Aggregation {
 /// The share of a queue's room that is all of it.
 const FULL_BITS: u32 = 16;
 
+/// Most codes of a plan, with all instances.
+pub const MAX_CODES: usize = MAX_QUERIES * DIGEST_BITS as usize;
+
+/// Bits of the exponent of multiplicative codes of a share of a queue's room: such a code says how
+/// large the number is within seven doublings, and is in equal steps below.
+pub const SHARE_EXPONENT_BITS: u32 = 3;
+
 impl Value {
     /// The aggregations that there are of it, the usual one first; none where the value is one.
     pub fn aggregations(self) -> &'static [Aggregation] {
@@ -79,6 +88,15 @@ impl Value {
         })
     }
 
+    /// How its codes approximate numbers where the query does not say; `None` where it cannot.
+    pub fn compression(self) -> Option<Approximation> {
+        match self {
+            Self::Latency | Self::Queue => Some(Approximation::Multiplicative),
+            Self::Congestion => Some(Approximation::Additive),
+            _ => None,
+        }
+    }
+
     /// The numbers that its codes tell apart where the query does not say, in the value's own unit.
     pub fn range(self) -> Range {
         match self {
@@ -92,9 +110,11 @@ impl Value {
 impl Codes {
     /// Of a query that has some.
     pub fn new(query: &Query) -> Option<Self> {
-        let Query { bits, range, .. } = *query;
+        let Query { bits, range, compression, .. } = *query;
+        let is_additive = compression == Approximation::Additive;
         Some(match (query.value, query.aggregation) {
             (Value::Path | Value::Loops, _) => return None,
+            (Value::Latency | Value::Queue, _) if is_additive => Self::Numbers(Numbers::additive(bits, range)),
             (Value::Latency | Value::Queue, Aggregation::Sum) | (Value::Queue, _) => {
                 Self::Numbers(Numbers::new(bits, range))
             }
@@ -104,6 +124,7 @@ impl Codes {
                 Self::Utilisations(scale.codes(), scale)
             }
             (Value::IngressPort | Value::EgressPort, _) => Self::Numbers(Numbers::new(bits, Range { from: 1, to: 1 })),
+            (Value::Congestion, _) if !is_additive => Self::Numbers(Numbers::new(bits, doubling_share(bits))),
             (Value::Congestion, _) => {
                 let from = 1 << FULL_BITS.saturating_sub(bits);
                 Self::Numbers(Numbers::new(bits, Range { from, to: (1 << FULL_BITS) - from }))
@@ -174,16 +195,37 @@ impl Codes {
     }
 }
 
+/// The numbers that multiplicative codes of a share tell apart: from the smallest step with which the
+/// longest mantissa comes as near to the whole as a code with [`SHARE_EXPONENT_BITS`] can.
+fn doubling_share(bits: u32) -> Range {
+    // The last exponent stands for a half and more.
+    let doublings = (1 << SHARE_EXPONENT_BITS) - 2;
+    let mantissa = bits.saturating_sub(SHARE_EXPONENT_BITS);
+    let unit = FULL_BITS.saturating_sub(1 + mantissa + doublings);
+    Range { from: 1 << unit, to: ((2 << mantissa) - 1) << (unit + doublings) }
+}
+
 impl ValueCode {
-    /// Of a query whose value packets carry as a code.
+    /// The first instance of a query whose value packets carry as a code.
     pub fn new(query: &Query, family: &HashFamily) -> Option<Self> {
-        let (query, codes) = (query.code(), Codes::new(query)?);
+        Some(Self::instance(query, 0, Codes::new(query)?, family))
+    }
+
+    /// All instances of a query; none where its value has no code.
+    pub fn all(query: &Query, family: &HashFamily) -> Vec<Self> {
+        let Some(codes) = Codes::new(query) else { return Vec::new() };
+        let instance = |number| Self::instance(query, number, codes.clone(), family);
+        (0..query.instances as usize).map(instance).collect()
+    }
+
+    fn instance(query: &Query, instance: usize, codes: Codes, family: &HashFamily) -> Self {
+        let query = query.code();
         let labels = [format!("pint/{}", query.value.name()), "pint/rounding".into()];
-        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, 0));
+        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, instance as u32));
         // No hop is number 0, so its argument is free for what all hops have in common.
         let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
         let hops = std::array::from_fn(argument);
-        Some(Self { query, codes, limits: reservoir(), hops, acts, rounds })
+        Self { query, instance, codes, limits: reservoir(), hops, acts, rounds }
     }
 
     /// The hop whose value a packet holds behind a path of `length` switches.
@@ -198,6 +240,6 @@ impl ValueCode {
 
 impl PartialEq for ValueCode {
     fn eq(&self, other: &Self) -> bool {
-        self.query == other.query
+        (self.query, self.instance) == (other.query, other.instance)
     }
 }

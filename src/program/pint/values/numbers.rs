@@ -39,6 +39,15 @@ impl Numbers {
         Self { unit, mantissa: mantissa.unwrap_or(0), last: ((1u32 << bits) - 1) as u16 }
     }
 
+    /// Codes of up to [`MAX_CODE_BITS`] bits in equal steps from 0: of the least power of two with which
+    /// they reach `range.to`, or that `range.from` reaches, if that is larger.
+    pub fn additive(bits: u32, range: Range) -> Self {
+        let bits = bits.clamp(1, MAX_CODE_BITS);
+        let last = (1u32 << bits) - 1;
+        let step = u64::from(range.to.div_ceil(last).max(1)).next_power_of_two();
+        Self { unit: step.ilog2().max(range.from.max(1).ilog2()), mantissa: bits, last: last as u16 }
+    }
+
     /// The code of a number. The bits of `random` decide how it is rounded; numbers beyond the last
     /// code have that one.
     #[inline(always)]
@@ -89,7 +98,7 @@ mod tests {
 
     /// The numbers that codes stand for, as the module's doc says it.
     fn grid(codes: &Numbers) -> Vec<f64> {
-        let (unit, per) = (f64::from(1u32 << codes.unit), 1usize << codes.mantissa);
+        let (unit, per) = (2f64.powi(codes.unit as i32), 1usize << codes.mantissa);
         let number = |code: usize| match code / per {
             0 => code as f64 * unit,
             exponent => (per + code % per) as f64 * unit * 2f64.powi(exponent as i32 - 1),
@@ -102,7 +111,10 @@ mod tests {
             let to = 1u64 << (from + span).min(32);
             Range { from: 1 << from, to: (to - 1) as u32 }
         });
-        (1..=MAX_CODE_BITS, range).prop_map(|(bits, range)| (bits, range, Numbers::new(bits, range)))
+        (1..=MAX_CODE_BITS, range, any::<bool>()).prop_map(|(bits, range, is_additive)| {
+            let new = if is_additive { Numbers::additive } else { Numbers::new };
+            (bits, range, new(bits, range))
+        })
     }
 
     proptest! {
@@ -139,6 +151,23 @@ mod tests {
             let bound = (codes.error() as f64).max(number as f64 * (codes.error_factor() - 1.0));
             prop_assert!(off <= bound, "{number} is off by {off}, {codes:?}");
             prop_assert!(codes.encode(number, random) <= codes.encode(number + 1, random));
+        }
+    }
+
+    /// The steps of an additive code are equal, of a power of two; half of one does not reach, unless it
+    /// is below the smallest number that matters.
+    #[test]
+    fn additive_steps_are_equal() {
+        for bits in 1..=MAX_CODE_BITS {
+            for (from, to) in [(1, 2), (1, 255), (3, 256), (256, 1_000_000_000), (1000, 100_000), (1, u32::MAX)] {
+                let codes = Numbers::additive(bits, Range { from, to });
+                let (step, last) = (codes.expand(1), (1u64 << bits) - 1);
+                assert!((0..=last).all(|code| codes.expand(code as u16) == code * step), "{bits} {codes:?}");
+                assert!(step.is_power_of_two() && last * step >= u64::from(to) && codes.error_factor() == 1.0);
+                let is_least = last * step / 2 < u64::from(to) || step <= u64::from(from);
+                assert!(is_least, "{bits} {from} {to}: {step}");
+                assert_eq!(codes.error(), if step == 1 { 0 } else { step });
+            }
         }
     }
 
