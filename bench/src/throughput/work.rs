@@ -1,6 +1,7 @@
 //! Cycles a packet by the work that a packet makes: stages, register memory, flows, frame length.
 //! Beside them a model, and what the memory alone allows.
 
+use std::cell::Cell as Counter;
 use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use weir::trace::Workload;
 use super::pass::{FRAME, Machine, Traffic, Way, Write};
 use super::{Spread, machine};
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};
+use crate::naive::Oracle;
 
 #[derive(Args)]
 pub struct Work {
@@ -163,10 +165,17 @@ impl Work {
             let millions = hz as f64 / spread.median / 1e6;
             println!("| {:.3} MB | {spread:.1} | {millions:.0} |", memory.bytes as f64 / 1e6);
         }
-        let model = Model::of(&sweeps[0].points, memories);
+        let trace = self.workload(FLOWS)?.generate();
+        let shapes = (1..=8).map(|stages| (stages, SLOTS)).chain(SLOT_COUNTS.map(|slots| (STAGES, slots)));
+        let number = |(stages, slots)| ((stages, slots), accesses(&trace.sequence, stages, slots));
+        let model = Model::of(&sweeps[0].points, memories, shapes.map(number).collect());
+        println!("\n| stages × slots | cells that a packet accesses |\n| --- | --- |");
+        for ((stages, slots), number) in &model.accesses {
+            println!("| {stages} × {slots} | {number:.2} |");
+        }
         println!(
-            "\nModel of HashPipe: {:.1} + stages × ({:.1} + cycles of a random read-modify-write) cycles a packet",
-            model.base, model.stage
+            "\nModel of HashPipe: {:.1} + accesses × ({:.1} + cycles of a random read-modify-write) cycles a packet",
+            model.base, model.access
         );
         for sweep in sweeps {
             println!("\n| {} | curve | TSC cycles a packet | model |\n| --- | --- | --- | --- |", sweep.title);
@@ -272,46 +281,74 @@ fn mix(number: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Cycles of a packet through HashPipe: base + stages × (stage + a random read-modify-write).
+/// Cycles of a packet through HashPipe: base + accesses × (access + a random read-modify-write).
 struct Model {
     base: f64,
-    stage: f64,
+    access: f64,
+    /// Cells that a packet accesses on average, by stages and slots.
+    accesses: Vec<((u32, u32), f64)>,
     /// Cycles of a random read-modify-write by bytes.
     writes: Vec<(u64, f64)>,
     /// Cycles without a program.
     none: f64,
 }
 
+/// Cells of HashPipe that a packet of these flows accesses on average: a packet whose flow is found,
+/// or that finds an empty cell, goes no further.
+fn accesses(flows: &[u32], stages: u32, slots: u32) -> f64 {
+    let number = Counter::new(0u64);
+    let hash = |stage: usize, flow: u32| {
+        number.set(number.get() + 1);
+        (mix(u64::from(flow) << 8 | stage as u64) % u64::from(slots)) as usize
+    };
+    let mut oracle = Oracle::new(stages as usize, slots as usize, hash);
+    flows.iter().for_each(|&flow| oracle.packet(flow, 1));
+    number.get() as f64 / flows.len() as f64
+}
+
 impl Model {
-    /// The line through the points with 1 stage and more, by least squares. The first stage differs
-    /// from the others: it takes every packet.
-    fn of(points: &[Measured], memories: &[Memory]) -> Self {
+    /// The line through the points with 1 stage and more, by least squares.
+    fn of(points: &[Measured], memories: &[Memory], accesses: Vec<((u32, u32), f64)>) -> Self {
         let median = |cycles: &[f64]| Spread::of(cycles.to_vec()).median;
         let writes: Vec<_> = memories.iter().map(|memory| (memory.bytes, median(&memory.cycles))).collect();
-        let measured: Vec<_> = points.iter().map(|point| (point.x, median(&point.cycles))).collect();
-        let (base, slope) = line(&measured[1..]);
-        let standard = write_cycles(&writes, hashpipe_bytes(SLOTS));
-        Self { base, stage: slope - standard, writes, none: measured[0].1 }
+        let mut model = Self { base: 0.0, access: 0.0, accesses, writes, none: median(&points[0].cycles) };
+        let of = |point: &Measured| Some((model.accesses(point.x as u32, SLOTS)?, median(&point.cycles)));
+        let measured: Vec<_> = points[1..].iter().filter_map(of).collect();
+        let (base, slope) = line(&measured);
+        let standard = write_cycles(&model.writes, hashpipe_bytes(SLOTS));
+        (model.base, model.access) = (base, slope - standard);
+        model
     }
 
-    fn stages_and_writes(&self, sweep: &Sweep, point: &Measured) -> Option<(f64, f64)> {
-        match sweep.name {
-            "work-stages" if point.x > 0.0 => Some((point.x, write_cycles(&self.writes, hashpipe_bytes(SLOTS)))),
-            "work-memory" => Some((STAGES.into(), write_cycles(&self.writes, (point.x * 1e6).round() as u64))),
-            _ => None,
-        }
+    fn accesses(&self, stages: u32, slots: u32) -> Option<f64> {
+        self.accesses.iter().find(|(of, _)| *of == (stages, slots)).map(|(_, number)| *number)
+    }
+
+    fn accesses_and_write(&self, sweep: &Sweep, point: &Measured) -> Option<(f64, f64)> {
+        let (stages, bytes) = match sweep.name {
+            "work-stages" if point.x > 0.0 => (point.x as u32, hashpipe_bytes(SLOTS)),
+            "work-memory" => (STAGES, (point.x * 1e6).round() as u64),
+            _ => return None,
+        };
+        let slots = if sweep.name == "work-memory" { slots_of(bytes) } else { SLOTS };
+        Some((self.accesses(stages, slots)?, write_cycles(&self.writes, bytes)))
     }
 
     fn expects(&self, sweep: &Sweep, point: &Measured) -> Option<f64> {
-        let (stages, write) = self.stages_and_writes(sweep, point)?;
-        Some(self.base + stages * (self.stage + write))
+        let (accesses, write) = self.accesses_and_write(sweep, point)?;
+        Some(self.base + accesses * (self.access + write))
     }
 
     /// With read-modify-writes that wait for nothing, and nothing else beside them.
     fn memory_alone(&self, sweep: &Sweep, point: &Measured) -> Option<f64> {
-        let (stages, write) = self.stages_and_writes(sweep, point)?;
-        Some(self.none + stages * write)
+        let (accesses, write) = self.accesses_and_write(sweep, point)?;
+        Some(self.none + accesses * write)
     }
+}
+
+/// Slots of a stage where all have so much memory.
+fn slots_of(bytes: u64) -> u32 {
+    SLOT_COUNTS.into_iter().min_by_key(|slots| hashpipe_bytes(*slots).abs_diff(bytes)).unwrap_or(SLOTS)
 }
 
 /// That of the memory nearest in size.
