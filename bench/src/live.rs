@@ -65,6 +65,8 @@ const BUFFERS: usize = 60_000;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time after its start in which a switch is not measured.
 const SETTLED: Duration = Duration::from_millis(500);
+/// The shortest time that `weir top` takes.
+const SHORTEST: Duration = Duration::from_millis(100);
 const NAME: &str = "bench-live";
 
 struct Case<'a> {
@@ -112,7 +114,7 @@ impl Live {
         let programs = self.programs.iter().chain(&self.beside).map(String::as_str).take(1);
         let switch = self.start(directory, PLACES[0], devices, programs)?;
         let (begin, packets) = (Instant::now(), self.workload.parse::<Workload>()?.packets);
-        while switch.top(Duration::from_millis(100))?["packets"]["tx_packets"].as_u64() != Some(packets.into()) {
+        while switch.top(SHORTEST)?["packets"]["tx_packets"].as_u64() != Some(packets.into()) {
             ensure!(begin.elapsed() < PATIENCE, "weir did not forward the {packets} packets");
         }
         Ok(())
@@ -162,7 +164,7 @@ impl Live {
         let child = command.spawn().with_context(|| binary.display().to_string())?;
         let mut switch = Switch { child, binary, socket };
         let begin = Instant::now();
-        while switch.top(Duration::from_millis(10)).is_err() {
+        while switch.top(SHORTEST).is_err() {
             let said = || fs::read_to_string(&log).unwrap_or_default();
             if let Some(status) = switch.child.try_wait()? {
                 bail!("weir ended with {status}: {}", said());
@@ -214,7 +216,7 @@ impl Switch {
     /// What `weir top` says of this time.
     fn top(&self, time: Duration) -> Result<Value> {
         let mut command = Command::new(&self.binary);
-        command.args(["--json", "top", "--once", "--interval"]).arg(format!("{}ms", time.as_millis().max(1)));
+        command.args(["--json", "top", "--once", "--interval"]).arg(format!("{}ms", time.as_millis()));
         let output = command.arg("--socket").arg(&self.socket).stderr(Stdio::null()).output()?;
         ensure!(output.status.success(), "weir top: {}", output.status);
         Ok(serde_json::from_slice(&output.stdout)?)
