@@ -114,7 +114,7 @@ impl Live {
         let programs = self.programs.iter().chain(&self.beside).map(String::as_str).take(1);
         let switch = self.start(directory, PLACES[0], devices, programs)?;
         let (begin, packets) = (Instant::now(), self.workload.parse::<Workload>()?.packets);
-        while switch.top(SHORTEST)?["packets"]["tx_packets"].as_u64() != Some(packets.into()) {
+        while switch.top(SHORTEST)?["packets"]["tx_packets"].as_u64() != Some(packets) {
             ensure!(begin.elapsed() < PATIENCE, "weir did not forward the {packets} packets");
         }
         Ok(())
