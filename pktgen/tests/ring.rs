@@ -121,7 +121,7 @@ fn a_known_delay_is_found() {
     let report = through_ring("--packets 5000 --rate 10kpps --fault rx:delay=50ms");
     assert_eq!(count(&report, "/received/packets"), 5000);
     // Other processes may hold the core up, but not as long at each of the packets.
-    assert!((49_990_000..99_000_000).contains(&count(&report, "/latency/min_ns")), "{report:#}");
+    assert!((49_900_000..99_000_000).contains(&count(&report, "/latency/min_ns")), "{report:#}");
     assert!(count(&report, "/own/min_ns") < 2_000_000, "{report:#}");
 }
 
