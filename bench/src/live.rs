@@ -107,11 +107,12 @@ impl Live {
         Ok(())
     }
 
-    /// Packets as the first switch sends them to the next one, with all the programs.
+    /// Packets as the first switch sends them to the next one, with the programs beside and the first of
+    /// the others: a packet has room for one digest.
     fn write_shims(&self, directory: &Path) -> Result<()> {
         let devices = ["host", "fabric"].map(|role| format!("pcap:{}", capture(directory, role).display()));
         let devices = [devices[0].clone(), devices[1].replacen("pcap:", "pcap:,", 1)];
-        let programs = self.programs.iter().chain(&self.beside).map(String::as_str).take(1);
+        let programs = self.beside.iter().chain(self.programs.first()).map(String::as_str);
         let switch = self.start(directory, PLACES[0], devices, programs)?;
         let (begin, packets) = (Instant::now(), self.workload.parse::<Workload>()?.packets);
         while switch.top(SHORTEST)?["packets"]["tx_packets"].as_u64() != Some(packets) {

@@ -101,7 +101,8 @@ impl Vectors {
     }
 }
 
-/// A CPU with AVX-512. A loop over packets for each case keeps what it picks in vector registers.
+/// Proof that the CPU has AVX-512. Branch on it outside the loop over packets, so that what is picked stays
+/// in vector registers.
 #[derive(Clone, Copy)]
 pub struct Picks(());
 

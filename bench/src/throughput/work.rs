@@ -293,8 +293,9 @@ struct Model {
     none: f64,
 }
 
-/// Cells of HashPipe that a packet of these flows accesses on average: a packet whose flow is found,
-/// or that finds an empty cell, goes no further.
+/// Cells of HashPipe that a packet of these flows accesses on average, in tables that the same packets
+/// have filled before, as in all rounds but the first. A packet whose flow is found, or that finds an
+/// empty cell, goes no further.
 fn accesses(flows: &[u32], stages: u32, slots: u32) -> f64 {
     let number = Counter::new(0u64);
     let hash = |stage: usize, flow: u32| {
@@ -302,7 +303,10 @@ fn accesses(flows: &[u32], stages: u32, slots: u32) -> f64 {
         (mix(u64::from(flow) << 8 | stage as u64) % u64::from(slots)) as usize
     };
     let mut oracle = Oracle::new(stages as usize, slots as usize, hash);
-    flows.iter().for_each(|&flow| oracle.packet(flow, 1));
+    for _ in 0..2 {
+        number.set(0);
+        flows.iter().for_each(|&flow| oracle.packet(flow, 1));
+    }
     number.get() as f64 / flows.len() as f64
 }
 

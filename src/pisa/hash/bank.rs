@@ -22,7 +22,7 @@ impl HashLanes for [u32; LANES] {
 pub trait BurstKey<const N: usize>: Copy {
     const ZERO: Self;
     fn bytes(&self) -> [u8; N];
-    /// Eight keys, each the first bytes of its words in memory order, if that is what they are.
+    /// The keys as words whose first `N` bytes in memory are the key; `None` for keys of another form.
     fn words(keys: &[Self; 8]) -> Option<&[[u32; 4]; 8]>;
 }
 

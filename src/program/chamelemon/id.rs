@@ -31,7 +31,8 @@ const DIGEST_PROTO: u8 = 255;
 /// packet has such a tuple, because a packet of protocol 255 has no ports, so IDs of the two
 /// families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
 ///
-/// In this order, a word each, in network order as in packets, and zeros behind the protocol.
+/// The words are source, destination, ports and protocol in network byte order; the three bytes behind
+/// the protocol are 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowId([u32; 4]);
 

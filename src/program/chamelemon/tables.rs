@@ -254,6 +254,7 @@ impl Hashing {
                 & (phv.disposition == Disposition::ToHost)
                 & (phv.shim.class() != class::NONE)
         };
+        // A loop for each kind of CPU: in one that decides for each packet, the compiler takes IDs apart.
         match Vectors::here().picks() {
             Some(picks) => {
                 for (phv, &id) in phvs.iter().zip(&ids[..len]) {

@@ -12,13 +12,15 @@ use weir::program::{Program, ProgramConfig};
 use weir::sim::Simulation;
 use weir::sim::report::LoopCounts;
 
+use super::naive::rounded;
 use super::network::setup;
 
 fn config(queries: &str) -> Config {
     Config { queries: queries.parse().unwrap(), ..Config::default() }
 }
 
-/// Algorithm 2 as the paper writes it: the hops at which it says LOOP.
+/// Algorithm 2 as the paper writes it: the hops at which it says LOOP. Probabilities are rounded to 16
+/// bits, as the module says.
 fn naive(family: &HashFamily, way: &[u32], identity: u32, bits: u32, threshold: u32) -> Vec<usize> {
     let global = |label: &str| Global::derive(family, label, 0);
     let [g, h] = ["pint/loops/acts", "pint/loops/values"].map(global);
@@ -33,7 +35,7 @@ fn naive(family: &HashFamily, way: &[u32], identity: u32, bits: u32, threshold: 
             }
             c += 1;
         }
-        if c == 0 && f64::from(hash(&g, i)) / 2f64.powi(32) < 1.0 / f64::from(i) {
+        if c == 0 && f64::from(hash(&g, i)) / 2f64.powi(32) < rounded(1.0 / f64::from(i), 16) {
             digest = Some(own);
         }
     }
