@@ -1,19 +1,19 @@
-//! What programs take of a packet in a live switch, by the cycle counter: a `weir run` of its own
-//! for each case, asked as `weir top` asks it.
+//! The cycles of a packet in live switches, with and without programs. Each case is a `weir run` of its
+//! own, and `weir top` says what it takes.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 use weir::trace::Workload;
 
-use crate::child;
+use crate::suite::Weir;
 use crate::throughput::{Spread, machine};
 
 #[derive(Args)]
@@ -61,13 +61,10 @@ const PLACES: [Place; 3] = [
 
 /// Packet buffers, of which each packet of the capture takes one.
 const BUFFERS: usize = 60_000;
-/// Longest time in which a switch starts, or ends.
+/// Longest time in which it forwards the packets once.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time after its start in which a switch is not measured.
 const SETTLED: Duration = Duration::from_millis(500);
-/// The shortest time that `weir top` takes.
-const SHORTEST: Duration = Duration::from_millis(100);
-const NAME: &str = "bench-live";
 
 struct Case<'a> {
     place: Place,
@@ -115,8 +112,9 @@ impl Live {
         let programs = self.beside.iter().chain(self.programs.first()).map(String::as_str);
         let switch = self.start(directory, PLACES[0], devices, programs)?;
         let (begin, packets) = (Instant::now(), self.workload.parse::<Workload>()?.packets);
-        while switch.top(SHORTEST)?["packets"]["tx_packets"].as_u64() != Some(packets) {
+        while switch.sent()? != packets {
             ensure!(begin.elapsed() < PATIENCE, "weir did not forward the {packets} packets");
+            sleep(Duration::from_millis(20));
         }
         Ok(())
     }
@@ -125,7 +123,7 @@ impl Live {
         let devices = [format!("pcap:{},,infinite", capture(directory, case.place.from).display()), "null:rx=0".into()];
         let switch = self.start(directory, case.place, devices, case.programs.iter().copied())?;
         if self.real_time {
-            switch.prefer_worker()?;
+            prefer_worker(switch.pid())?;
         }
         sleep(SETTLED);
         let answer = switch.top(Duration::from_secs_f64(self.seconds))?;
@@ -141,39 +139,27 @@ impl Live {
         place: Place,
         devices: [String; 2],
         programs: impl Iterator<Item = &'a str>,
-    ) -> Result<Switch> {
+    ) -> Result<Weir> {
         let binary = match &self.weir {
             Some(weir) => weir.clone(),
             None => std::env::current_exe()?.with_file_name("weir"),
         };
-        let socket = directory.join("weir.sock");
+        // A port's role stands in a file alone.
         let mut config = format!(
-            "[switch]\nname = \"{NAME}\"\nforward = \"xconnect\"\ncores = [{}]\nbuffers = {BUFFERS}\n",
+            "[switch]\nname = \"bench-live\"\nforward = \"xconnect\"\ncores = [{}]\nbuffers = {BUFFERS}\n",
             self.core
         );
         for (name, role, device) in [("in", place.from, &devices[0]), ("out", place.to, &devices[1])] {
             config += &format!("[[port]]\nname = \"{name}\"\ndev = \"{device}\"\nrole = \"{role}\"\n");
         }
-        let (file, log) = (directory.join("weir.toml"), directory.join("log"));
+        let file = directory.join("weir.toml");
         fs::write(&file, config)?;
-        let mut command = child::command(&[], &binary);
         // Programs together may exceed what a switch chip has.
-        command.args(["run", "--target", "software", "--config"]).arg(&file).arg("--socket").arg(&socket);
-        programs.for_each(|program| _ = command.args(["--program", program]));
-        command.args(self.no_huge_pages.then_some("--no-huge-pages"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = command.spawn().with_context(|| binary.display().to_string())?;
-        let mut switch = Switch { child, binary, socket };
-        let begin = Instant::now();
-        while switch.top(SHORTEST).is_err() {
-            let said = || fs::read_to_string(&log).unwrap_or_default();
-            if let Some(status) = switch.child.try_wait()? {
-                bail!("weir ended with {status}: {}", said());
-            }
-            ensure!(begin.elapsed() < PATIENCE, "weir does not answer: {}", said());
-            sleep(Duration::from_millis(20));
-        }
-        Ok(switch)
+        let mut words: Vec<String> = ["run", "--target", "software", "--config"].map(str::to_owned).into();
+        words.push(file.display().to_string());
+        words.extend(programs.flat_map(|program| ["--program".to_owned(), program.to_owned()]));
+        words.extend(self.no_huge_pages.then(|| "--no-huge-pages".to_owned()));
+        Weir::with_arguments(&[], &binary, &words)?.when_it_answers()
     }
 
     fn report(&self, cases: &[Case]) {
@@ -206,47 +192,17 @@ fn capture(directory: &Path, role: &str) -> PathBuf {
     directory.join(format!("{role}.pcap"))
 }
 
-/// A process that is ended when it is dropped.
-struct Switch {
-    child: Child,
-    binary: PathBuf,
-    socket: PathBuf,
-}
-
-impl Switch {
-    /// What `weir top` says of this time.
-    fn top(&self, time: Duration) -> Result<Value> {
-        let mut command = Command::new(&self.binary);
-        command.args(["--json", "top", "--once", "--interval"]).arg(format!("{}ms", time.as_millis()));
-        let output = command.arg("--socket").arg(&self.socket).stderr(Stdio::null()).output()?;
-        ensure!(output.status.success(), "weir top: {}", output.status);
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// Gives the thread that polls a real-time priority. The others keep theirs, and need another
-    /// CPU then.
-    fn prefer_worker(&self) -> Result<()> {
-        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let thread = thread?;
-            let name = fs::read_to_string(thread.path().join("comm"))?;
-            if name.trim_end().strip_prefix("weir-").is_some_and(|core| core.parse::<usize>().is_ok()) {
-                let mut command = Command::new("chrt");
-                let status = command.args(["--fifo", "--pid", "50"]).arg(thread.file_name()).status()?;
-                ensure!(status.success(), "chrt(1): {status}");
-            }
+/// Gives the thread of this switch that polls a real-time priority. The others keep theirs, and need
+/// another CPU then.
+fn prefer_worker(pid: u32) -> Result<()> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?;
+        let name = fs::read_to_string(thread.path().join("comm"))?;
+        if name.trim_end().strip_prefix("weir-").is_some_and(|core| core.parse::<usize>().is_ok()) {
+            let mut command = Command::new("chrt");
+            let status = command.args(["--fifo", "--pid", "50"]).arg(thread.file_name()).status()?;
+            ensure!(status.success(), "chrt(1): {status}");
         }
-        Ok(())
     }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let begin = Instant::now();
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        while begin.elapsed() < PATIENCE && self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    Ok(())
 }

@@ -28,6 +28,7 @@ use measure::Bench;
 use peers::Machine;
 use record::Head;
 use results::Measured;
+pub use switch::Weir;
 
 #[derive(Args)]
 pub struct Suite {

@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Weir {
     child: Child,
     client: Client,
+    binary: PathBuf,
+    socket: PathBuf,
     log: PathBuf,
     _dir: TempDir,
 }
@@ -42,14 +44,7 @@ impl Weir {
     /// # Errors
     /// If there is no such program.
     pub fn spawn(plan: &Plan) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let (socket, log) = (dir.path().join("weir.sock"), dir.path().join("log"));
-        let words = arguments(plan);
-        let mut command = child::command(plan.prefix, plan.binary);
-        command.args(&words).arg("--socket").arg(&socket);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = command.spawn().with_context(|| format!("{} {}", plan.binary.display(), words.join(" ")))?;
-        Ok(Self { child, client: Client::connect(socket)?, log, _dir: dir })
+        Self::with_arguments(plan.prefix, plan.binary, &arguments(plan))
     }
 
     /// Starts it, and waits until it answers.
@@ -57,16 +52,37 @@ impl Weir {
     /// # Errors
     /// If it ends, with what it said.
     pub fn start(plan: &Plan) -> Result<Self> {
-        let mut weir = Self::spawn(plan)?;
+        Self::spawn(plan)?.when_it_answers()
+    }
+
+    /// As [`Self::spawn`], with these arguments and a socket.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    pub fn with_arguments(prefix: &[&str], binary: &Path, words: &[String]) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let (socket, log) = (dir.path().join("weir.sock"), dir.path().join("log"));
+        let mut command = child::command(prefix, binary);
+        command.args(words).arg("--socket").arg(&socket);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let child = command.spawn().with_context(|| format!("{} {}", binary.display(), words.join(" ")))?;
+        Ok(Self { child, client: Client::connect(socket.clone())?, binary: binary.into(), socket, log, _dir: dir })
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Errors
+    /// If it ends, with what it said.
+    pub fn when_it_answers(mut self) -> Result<Self> {
         let begin = Instant::now();
-        while weir.sent().is_err() {
-            if let Some(status) = weir.child.try_wait()? {
-                bail!("weir ended with {status}: {}", weir.said());
+        while self.sent().is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("weir ended with {status}: {}", self.said());
             }
-            ensure!(begin.elapsed() < PATIENCE, "weir does not answer: {}", weir.said());
+            ensure!(begin.elapsed() < PATIENCE, "weir does not answer: {}", self.said());
             sleep(Duration::from_millis(20));
         }
-        Ok(weir)
+        Ok(self)
     }
 
     pub fn pid(&self) -> u32 {
@@ -85,8 +101,23 @@ impl Weir {
         Ok((after - before) as f64 / (end - begin).as_secs_f64())
     }
 
+    /// What `weir top` says of the next `time`, which is 100 ms at least.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn top(&self, time: Duration) -> Result<serde_json::Value> {
+        let mut command = Command::new(&self.binary);
+        command.args(["--json", "top", "--once", "--interval"]).arg(format!("{}ms", time.as_millis()));
+        let output = command.arg("--socket").arg(&self.socket).stderr(Stdio::null()).output()?;
+        ensure!(output.status.success(), "weir top: {}", output.status);
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
     /// Packets that its ports have sent.
-    fn sent(&self) -> Result<u64> {
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn sent(&self) -> Result<u64> {
         let document: serde_json::Value = self.client.get("/v1/ports")?;
         sent(&document).context("no counts in its answer")
     }

@@ -112,8 +112,8 @@ impl<'a> Seed<'a> {
         Self { alone, flows }
     }
 
-    /// The mean relative error over the flows' hops.
-    fn error(&self, point: &Point, rank: f64, bits: u32) -> f64 {
+    /// The mean relative error over the flows' hops, `None` without flows.
+    fn error(&self, point: &Point, rank: f64, bits: u32) -> Option<f64> {
         let (codes, empty) = (self.alone.codes(), Samples::new(bits, point.space));
         let of_flow = |(kept, told): &(&Kept, Vec<Told>)| {
             let sample = (0..point.packets).map(|number| told[number * point.of / point.packets]);
@@ -158,7 +158,7 @@ fn quantiles(runs: &[Run], progress: impl Fn(&str)) -> Result<([Figure; 3], Stri
             for ((figure, curves), points) in ROWS.iter().zip(&mut curves).zip(points(*sketched)) {
                 let mut measured = Vec::new();
                 for point in points {
-                    let errors: Vec<_> = seeds.iter().map(|seed| seed.error(&point, rank, *bits)).collect();
+                    let errors: Vec<_> = seeds.iter().filter_map(|seed| seed.error(&point, rank, *bits)).collect();
                     let trials = Trials::of(&errors);
                     let Point { x, packets, of, space } = point;
                     if let Some(Trials { mean, min, max, count }) = &trials {

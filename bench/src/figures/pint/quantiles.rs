@@ -73,10 +73,10 @@ pub fn errors(
     samples.iter().enumerate().filter_map(error).collect()
 }
 
-/// The mean of the errors of all flows of a seed; 0 of none.
-pub fn mean(errors: impl Iterator<Item = f64>) -> f64 {
+/// The mean of the errors of all flows of a seed, `None` without any.
+pub fn mean(errors: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = errors.fold((0.0, 0), |(sum, count), error| (sum + error, count + 1));
-    sum / f64::from(count.max(1))
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 #[cfg(test)]
@@ -109,6 +109,6 @@ mod tests {
     fn a_rank_is_that_of_the_value_that_reaches_it() {
         let mut values: Vec<_> = (1..=100).rev().collect();
         assert_eq!([0.0, 0.01, 0.5, 0.501, 0.99, 1.0].map(|rank| exact(&mut values, rank)), [1, 1, 50, 51, 99, 100]);
-        assert_eq!([mean([].into_iter()), mean([1.0, 2.0].into_iter())], [0.0, 1.5]);
+        assert_eq!([mean([].into_iter()), mean([1.0, 2.0].into_iter())], [None, Some(1.5)]);
     }
 }

@@ -123,8 +123,9 @@ const CARRIERS: [Carrier; 3] = [
     Carrier { name: "alone, 12 bits", bits: 12, shared: false },
 ];
 
-/// The mean relative error of the median latency over the flows' hops, from their first packets.
-fn latency_error(run: &Run, carrier: &Carrier, packets: usize) -> f64 {
+/// The mean relative error of the median latency over the flows' hops, from their first packets;
+/// `None` without flows.
+fn latency_error(run: &Run, carrier: &Carrier, packets: usize) -> Option<f64> {
     let family = HashFamily::reproducible(run.job.seed);
     let empty = Samples::new(carrier.bits, None);
     let flows = run.kept.iter().map(|kept| &kept.packets[..packets]);
@@ -148,7 +149,7 @@ fn latency(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
         let mut points = Vec::new();
         for packets in PACKETS {
             let of_seed = |pair: &[&Run; 2]| latency_error(pair[1], carrier, packets);
-            let trials = Trials::of(&pairs.iter().map(of_seed).collect::<Vec<_>>());
+            let trials = Trials::of(&pairs.iter().filter_map(of_seed).collect::<Vec<_>>());
             if let Some(Trials { mean, min, max, count }) = &trials {
                 let number = pairs.iter().map(|pair| pair[1].kept.len()).sum::<usize>();
                 let name = carrier.name.replace(", ", " ");
@@ -191,13 +192,16 @@ fn path(pairs: &[[&Run; 2]]) -> Result<(Figure, String)> {
         let (mut wrong, mut undecided) = (0, 0);
         for pair in pairs {
             let Needed { packets, wrong: more, undecided: open } = needed(pair[1], alone);
-            by_seed.push(packets.iter().sum::<usize>() as f64 / packets.len().max(1) as f64);
+            if !packets.is_empty() {
+                by_seed.push(packets.iter().sum::<usize>() as f64 / packets.len() as f64);
+            }
             all.extend(packets);
             (wrong, undecided) = (wrong + more, undecided + open);
         }
         all.sort_unstable();
-        let quantile = |share: f64| all.get((share * all.len() as f64).ceil() as usize - 1).copied().unwrap_or(0);
+        // Without a path there is no mean either, so the list is not empty.
         let Some(Trials { mean, min, max, count }) = Trials::of(&by_seed) else { continue };
+        let quantile = |share: f64| all[((share * all.len() as f64).ceil() as usize).clamp(1, all.len()) - 1];
         let [p50, p99] = [0.5, 0.99].map(quantile);
         let (label, runs) = (name.replace(", ", " "), all.len());
         writeln!(lines, "{label},{mean:.3},{min:.3},{max:.3},{p50},{p99},{wrong},{undecided},{runs},{count}")?;
