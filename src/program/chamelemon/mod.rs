@@ -71,6 +71,7 @@ mod analysis;
 mod answers;
 pub mod attention;
 mod bank;
+mod batch;
 pub mod collector;
 pub mod completeness;
 mod config;
