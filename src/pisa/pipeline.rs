@@ -296,8 +296,8 @@ where
     /// Returns how many these are; what stands behind them is of no meaning. `slots` are of none
     /// before and after.
     ///
-    /// What goes on is moved in any case, and counted or not: which packets do is not to be
-    /// predicted. The next stage finds their PHVs side by side.
+    /// The PHV of each packet is moved, whether the packet goes on or not, and only those that go on are
+    /// counted: a branch on it could not be predicted. The next stage finds their PHVs side by side.
     #[inline(always)]
     pub fn sift(
         &mut self,

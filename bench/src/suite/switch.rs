@@ -132,7 +132,8 @@ impl Weir {
 impl Drop for Weir {
     fn drop(&mut self) {
         let begin = Instant::now();
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        // It may have ended by itself.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).stderr(Stdio::null()).status();
         while begin.elapsed() < PATIENCE / 3 {
             if self.child.try_wait().is_ok_and(|status| status.is_some()) {
                 return;

@@ -47,7 +47,7 @@ struct Waiting {
     epoch: u64,
     plan: PlanId,
     records: Vec<(Arc<str>, Box<Digests>)>,
-    /// What the epoch lacked.
+    /// Why answers about the epoch's values are not complete.
     lack: Lack,
 }
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use crate::text::named;
 
 named! {
-    /// What bounds the error of a number that is carried in few bits (§4.3). The key is `compression`.
+    /// Whether a factor or a number bounds the error of a number in few bits (§4.3). The key is
+    /// `compression`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Approximation {
         /// A factor.
