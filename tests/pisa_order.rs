@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use weir::pisa::{
-    AccessTrace, Array, ArrayGroup, BATCH, BatchOrder, GroupSalu, LookupTrace, Pipeline, Probe, Repeat, Salu, Slot,
-    Stage, Then,
+    AccessTrace, Array, ArrayGroup, BATCH, BatchOrder, GroupSalu, LookupTrace, Members, Pipeline, Probe, Repeat, Salu,
+    Slot, Stage, Then,
 };
 
 const FIELDS: usize = 4;
@@ -146,28 +146,6 @@ impl GroupSalu<SIDES> for Sided {
     }
 }
 
-/// The same, enabled in all stages alike.
-#[derive(Clone, Copy, Debug)]
-struct Alike(Sided);
-
-impl GroupSalu<SIDES> for Alike {
-    type Phv = Fields;
-    type Cell = u32;
-    const UNIFORM: bool = true;
-
-    fn enabled(&self, phv: &Fields) -> bool {
-        phv[0] & 1 == 0
-    }
-
-    fn slot(&self, phv: &Fields) -> Slot {
-        self.0.slot(phv)
-    }
-
-    fn rmw(&self, array: usize, cell: u32, phv: &Fields) -> u32 {
-        self.0.rmw(array, cell, phv)
-    }
-}
-
 /// A packet ends when the first field is 0.
 #[derive(Clone, Copy, Debug)]
 struct Ending(Random);
@@ -284,22 +262,51 @@ proptest! {
         prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
     }
 
-    /// The same of stages that the engine does not ask which packets are enabled.
+    /// The same of packets whose slots are found before: those of one array that sees the same of all
+    /// of them, and those of a group that sees a field of each.
     #[test]
-    fn stages_that_are_not_asked_leave_the_same_state(
-        salus in proptest::collection::vec(salu(), 0..6),
+    fn packets_with_slots_leave_the_same_state(
+        salu in salu(),
+        seen: Fields,
         packets in proptest::collection::vec(any::<Fields>(), 0..200),
-        burst in 1..100usize,
+        burst in 1..=BATCH,
     ) {
-        let alike = |salu: &Random| Stage(ArrayGroup::new("alike", Alike(Sided(*salu)), CELLS).hashed(4));
-        let run = |order| {
-            let mut alike = Repeat(salus.iter().map(alike).collect());
-            let mut packets = packets.clone();
-            packets.chunks_mut(burst).for_each(|burst| alike.run(burst, order));
-            let grouped: Vec<_> = alike.0.iter().map(|stage| stage.0.registers().cells().to_vec()).collect();
-            (grouped, packets)
+        // The slot comes from a field that is not counted.
+        let operand = if salu.operand == salu.index { (salu.index + 1) % FIELDS } else { salu.operand };
+        let salu = Random { operand, ..salu };
+        let (everywhere, sided) = (Everywhere(salu), Sided(salu));
+        let begin = || {
+            let array = Stage(Array::new("everywhere", everywhere, CELLS).hashed(4));
+            (array, Stage(ArrayGroup::new("sided", sided, CELLS).hashed(4)), Vec::new())
         };
-        prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
+        let cells = |array: &Stage<Array<Everywhere>>, group: &Stage<ArrayGroup<Sided, SIDES>>| {
+            (array.0.registers().cells().to_vec(), group.0.registers().cells().to_vec())
+        };
+
+        let (mut array, mut group, mut outs) = begin();
+        for mut packet in packets.iter().copied() {
+            let mut phv = seen;
+            phv[salu.index] = packet[salu.index];
+            outs.push(if everywhere.slot(&phv).0 < CELLS {
+                array.packet(&mut phv);
+                phv[salu.target]
+            } else {
+                7
+            });
+            group.packet(&mut packet);
+        }
+
+        let (mut given, mut given_group, mut given_outs) = begin();
+        for burst in packets.chunks(burst) {
+            let slots: Vec<_> = burst.iter().map(|packet| salu.slot(packet)).collect();
+            let mut outs = vec![7; burst.len()];
+            given.with_slots(&slots, &seen, &mut outs);
+            given_outs.extend(outs);
+            let members = Members::of(burst.len(), |at| sided.enabled(&burst[at]));
+            given_group.with_slots(&members, &slots, &mut burst.to_vec(), |packet| *packet);
+        }
+        prop_assert_eq!(cells(&given, &given_group), cells(&array, &group));
+        prop_assert_eq!(given_outs, outs);
     }
 
     /// The same of stages that move the packets which go on: these are the same and in the same order,

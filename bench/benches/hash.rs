@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
-use weir::pisa::hash::{Crc, Global, HashFamily, HighRange, IndexBank, LANES, Polynomial, Range};
+use weir::pisa::hash::{Crc, Global, HashFamily, HighRange, IndexBank, LANES, Lanes, Polynomial, Range};
 use weir::wire::{FlowKey, Tuple4};
 
 const BURST: usize = 64;
@@ -68,9 +68,9 @@ fn singles(c: &mut Criterion) {
 
 fn sixteen<const N: usize>(group: &mut BenchmarkGroup<WallTime>, name: &str, bank: &IndexBank) {
     let keys = keys::<N>();
-    let mut out = [[0; LANES]; BURST];
+    let mut out = Lanes::default();
     time(group, format!("{name}/{N}"), || {
-        bank.hash_burst(black_box(&keys), &mut out);
+        bank.hash_burst(black_box(&keys), BURST, &mut out);
         black_box(&mut out);
     });
 }

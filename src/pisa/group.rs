@@ -30,10 +30,6 @@ pub trait GroupSalu<const N: usize>: Copy + Send + 'static {
     type Phv;
     type Cell: Word;
 
-    /// Whether a packet is enabled is the same in all stages that are [repeated](super::Repeat), so that
-    /// the engine asks once for all of them.
-    const UNIFORM: bool = false;
-
     /// Whether the packet touches the arrays at all.
     #[inline(always)]
     fn enabled(&self, _phv: &Self::Phv) -> bool {
@@ -122,9 +118,26 @@ impl<S: GroupSalu<N>, const N: usize> GroupAlu<'_, S, N> {
 
     #[inline(always)]
     fn access(&mut self, phv: &S::Phv) {
-        if let Some(cells) = self.cells.get_mut(self.salu.slot(phv).0 as usize) {
+        self.access_at(self.salu.slot(phv), phv);
+    }
+
+    #[inline(always)]
+    fn access_at(&mut self, slot: Slot, phv: &S::Phv) {
+        if let Some(cells) = self.cells.get_mut(slot.0 as usize) {
             *cells = std::array::from_fn(|array| self.salu.rmw(array, cells[array], phv));
         }
+    }
+}
+
+impl<S: GroupSalu<N>, const N: usize> Stage<ArrayGroup<S, N>> {
+    /// Takes the members of a batch through, whose slots are there already. `phv` is what the stateful
+    /// ALUs see of a packet with this field.
+    #[inline(always)]
+    pub fn with_slots<T>(&mut self, members: &Members, slots: &[Slot], fields: &mut [T], phv: impl Fn(&T) -> S::Phv) {
+        let mut alu = self.0.alu();
+        let salu = *alu.salu;
+        alu.salu = &salu;
+        members.each_slot(slots, fields, |slot, field| alu.access_at(slot, &phv(field)));
     }
 }
 
@@ -151,25 +164,12 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
         self.0.alu().packet(phv);
     }
 
-    const UNIFORM: bool = S::UNIFORM;
-
     #[inline(always)]
-    fn enabled(&self, phv: &S::Phv) -> bool {
-        self.0.salu.enabled(phv)
-    }
-
-    #[inline(always)]
-    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, slots: &mut [Slot; BATCH]) {
-        let enabled = members.only(phvs, |phv| self.enabled(phv));
-        self.batch_enabled(phvs, &enabled, slots);
-    }
-
-    #[inline(always)]
-    fn batch_enabled(&mut self, phvs: &mut [S::Phv], enabled: &Members, _: &mut [Slot; BATCH]) {
+    fn batch(&mut self, phvs: &mut [S::Phv], members: &mut Members, _: &mut [Slot; BATCH]) {
         let mut alu = self.0.alu();
         let salu = *alu.salu;
         alu.salu = &salu;
-        enabled.each(phvs, |_, phv| alu.access(phv));
+        members.only(phvs, |phv| alu.salu.enabled(phv)).each(phvs, |_, phv| alu.access(phv));
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {

@@ -37,7 +37,7 @@ impl Members {
 
     /// All of a batch; of one that is too long the first [`BATCH`].
     #[inline(always)]
-    fn all(len: usize) -> Self {
+    pub fn all(len: usize) -> Self {
         Self { len: len.min(BATCH), places: std::array::from_fn(|place| place as u8) }
     }
 
@@ -49,12 +49,6 @@ impl Members {
         self.len += usize::from(there);
     }
 
-    /// Whether they are all of the batch, so that there is nothing to look up.
-    #[inline(always)]
-    fn are_all<V>(&self, phvs: &[V]) -> bool {
-        self.len == phvs.len()
-    }
-
     #[inline(always)]
     fn places(&self) -> &[u8] {
         &self.places[..self.len.min(BATCH)]
@@ -63,7 +57,7 @@ impl Members {
     /// Does this with each of them, in order.
     #[inline(always)]
     pub(super) fn each<V>(&self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
-        if self.are_all(phvs) {
+        if self.len == phvs.len() {
             for (place, phv) in phvs.iter_mut().enumerate() {
                 does(place, phv);
             }
@@ -74,6 +68,27 @@ impl Members {
                 does(usize::from(place), phv);
             }
         }
+    }
+
+    /// Does this with the slot and the field of each of them, in order.
+    #[inline(always)]
+    pub(super) fn each_slot<T>(&self, slots: &[Slot], fields: &mut [T], mut does: impl FnMut(Slot, &mut T)) {
+        if self.len == slots.len() {
+            return in_fours(slots, fields, does);
+        }
+        for place in self.places().iter().copied().map(usize::from) {
+            if let (Some(slot), Some(field)) = (slots.get(place), fields.get_mut(place)) {
+                does(*slot, field);
+            }
+        }
+    }
+
+    /// Those of a batch of `len` packets for which `keep` holds.
+    #[inline(always)]
+    pub fn of(len: usize, keep: impl Fn(usize) -> bool) -> Self {
+        let mut kept = Self::NONE;
+        (0..len.min(BATCH)).for_each(|place| kept.push(place, keep(place)));
+        kept
     }
 
     /// Those for which `keep` holds.
@@ -90,6 +105,23 @@ impl Members {
     }
 }
 
+/// Does this with each slot and its field, in order. Four to a round of the loop, for what it does is
+/// as short as the loop itself.
+#[inline(always)]
+fn in_fours<T>(slots: &[Slot], fields: &mut [T], mut does: impl FnMut(Slot, &mut T)) {
+    let len = slots.len().min(fields.len());
+    let (slots, last_slots) = slots[..len].as_chunks::<4>();
+    let (fields, last_fields) = fields[..len].as_chunks_mut::<4>();
+    for (slots, fields) in slots.iter().zip(fields) {
+        for (slot, field) in slots.iter().zip(fields) {
+            does(*slot, field);
+        }
+    }
+    for (slot, field) in last_slots.iter().zip(last_fields) {
+        does(*slot, field);
+    }
+}
+
 /// A stretch of the pipeline: one stage or several in order.
 pub trait Pipeline<V> {
     /// Takes one packet through.
@@ -102,22 +134,6 @@ pub trait Pipeline<V> {
     fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]);
     /// Adds what each stage uses, in order.
     fn usage(&self, stages: &mut Vec<StageUse>);
-
-    /// A packet that one stage of this kind is enabled for is enabled for all that are repeated, and no
-    /// packet ends in them.
-    const UNIFORM: bool = false;
-
-    /// Whether a packet is enabled. Asked with [`Self::UNIFORM`].
-    #[inline(always)]
-    fn enabled(&self, _phv: &V) -> bool {
-        true
-    }
-
-    /// As [`Self::batch`], of packets that are enabled. Called with [`Self::UNIFORM`].
-    #[inline(always)]
-    fn batch_enabled(&mut self, phvs: &mut [V], enabled: &Members, slots: &mut [Slot; BATCH]) {
-        self.batch(phvs, &mut enabled.clone(), slots);
-    }
 
     /// Whether nothing of this kind has any more to do with the packet.
     #[inline(always)]
@@ -266,7 +282,7 @@ impl<S: Salu> Alu<'_, S> {
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) {
         let places = enabled.places();
-        if enabled.are_all(phvs) {
+        if enabled.len == phvs.len() {
             self.salu.slots(phvs, slots);
         } else {
             for (slot, &place) in slots.iter_mut().zip(places) {
@@ -284,6 +300,24 @@ impl<S: Salu> Alu<'_, S> {
                 self.commit(out, phv);
             }
         }
+    }
+}
+
+impl<S: Salu> Stage<Array<S>> {
+    /// Takes packets through whose slots are there already, one each, in order. The stateful ALU sees
+    /// the same of all of them. Its outputs go into `outs`, where a packet that touches nothing leaves
+    /// what is there.
+    #[inline(always)]
+    pub fn with_slots(&mut self, slots: &[Slot], phv: &S::Phv, outs: &mut [S::Out]) {
+        const { assert!(S::ALWAYS) };
+        let mut alu = self.0.alu();
+        let salu = *alu.salu;
+        alu.salu = &salu;
+        in_fours(slots, outs, |slot, room| {
+            if let Some(out) = alu.access_at(slot, phv) {
+                *room = out;
+            }
+        });
     }
 }
 
@@ -405,13 +439,6 @@ impl<V, P: Pipeline<V>> Pipeline<V> for Repeat<P> {
 
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [V], members: &mut Members, slots: &mut [Slot; BATCH]) {
-        if let (true, Some(first)) = (P::UNIFORM, self.0.first()) {
-            let enabled = members.only(phvs, |phv| first.enabled(phv));
-            for stage in &mut self.0 {
-                stage.batch_enabled(phvs, &enabled, slots);
-            }
-            return;
-        }
         for stage in &mut self.0 {
             if members.is_empty() {
                 break;

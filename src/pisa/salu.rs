@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use super::{BATCH, Word};
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Slot(pub u32);
 

@@ -107,14 +107,14 @@ impl Vectors {
 pub struct Picks(());
 
 impl Picks {
-    /// These bytes of the headers as words in memory order.
+    /// The number of these bytes of the headers as four words, the lowest one first.
     #[inline(always)]
     pub fn words(self, headers: &Headers, places: &Places) -> [u32; 4] {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the CPU has the features, for there is a `self`.
         return unsafe { avx512::words(headers, places) };
         #[cfg(not(target_arch = "x86_64"))]
-        return std::array::from_fn(|i| ((pick(headers, places) >> (32 * i)) as u32).to_le());
+        return std::array::from_fn(|i| (pick(headers, places) >> (32 * i)) as u32);
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
                 if let Some(places) = Tuple4::PLACES {
                     prop_assert_eq!(vectors.pick(&headers, &places), Tuple4::of(&headers).0);
                     if let Some(picks) = vectors.picks() {
-                        let bytes = picks.words(&headers, &places).map(u32::to_ne_bytes);
+                        let bytes = picks.words(&headers, &places).map(u32::to_le_bytes);
                         prop_assert_eq!(bytes.as_flattened(), Tuple4::of(&headers).0.to_le_bytes());
                     }
                 }

@@ -2,33 +2,24 @@
 
 use std::fmt;
 
+use super::burst::Words;
 use super::index::index_hash;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
+use crate::pisa::BATCH;
 
-/// Receives the index hashes of a key.
-pub trait HashLanes {
-    fn lanes(&mut self) -> &mut [u32; LANES];
-}
-
-impl HashLanes for [u32; LANES] {
-    #[inline(always)]
-    fn lanes(&mut self) -> &mut [u32; LANES] {
-        self
-    }
-}
+/// By lane a word for each key of a burst.
+pub type Lanes = [Words; LANES];
 
 /// A key of `N` bytes, one of many that are hashed together.
 pub trait BurstKey<const N: usize>: Copy {
-    const ZERO: Self;
     fn bytes(&self) -> [u8; N];
-    /// The keys as words whose first `N` bytes in memory are the key; `None` for keys of another form.
+    /// The keys as words whose bytes, the highest of each word first, begin with the key; `None` for
+    /// keys of another form.
     fn words(keys: &[Self; 8]) -> Option<&[[u32; 4]; 8]>;
 }
 
 impl<const N: usize> BurstKey<N> for [u8; N] {
-    const ZERO: Self = [0; N];
-
     #[inline(always)]
     fn bytes(&self) -> [u8; N] {
         *self
@@ -40,13 +31,11 @@ impl<const N: usize> BurstKey<N> for [u8; N] {
     }
 }
 
-/// The first `N` bytes of the words in memory order, which a CPU takes from a register.
+/// The first `N` bytes of the words in network order, which a CPU takes from a register.
 impl<const N: usize> BurstKey<N> for [u32; 4] {
-    const ZERO: Self = [0; 4];
-
     #[inline(always)]
     fn bytes(&self) -> [u8; N] {
-        let words = self.map(u32::to_ne_bytes);
+        let words = self.map(u32::to_be_bytes);
         let bytes = words.as_flattened();
         std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
     }
@@ -127,39 +116,30 @@ impl IndexBank {
         self.len
     }
 
-    /// Lane i + 1 of `out[k]` becomes index hash i of key k. Three, seven or eleven hashes take less
-    /// time than fifteen. Keys are 4 to [`MAX_KEY`] bytes long; those that stand in words take less
-    /// time than those that stand without gaps.
-    ///
-    /// # Panics
-    /// If `out` is not as long as `keys`.
+    /// Word k of lane i + 1 becomes index hash i of key k, for the first `number` keys. What else
+    /// stands in `out` is of no meaning. Three, seven or eleven hashes take less time than fifteen.
+    /// Keys are 4 to [`MAX_KEY`] bytes long; those that stand in words take less time than those that
+    /// stand without gaps.
     #[inline]
-    pub fn hash_burst<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
+    pub fn hash_burst<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         const { assert!(N >= 4 && N <= MAX_KEY) };
-        assert_eq!(keys.len(), out.len());
         match &self.form {
             #[cfg(target_arch = "x86_64")]
-            Form::Affine(affine) => affine.hashes(keys, out),
+            Form::Affine(affine) => affine.hashes(keys, number, out),
             #[cfg(target_arch = "x86_64")]
-            Form::Eight(nibbles) => nibbles.hashes(keys, out),
+            Form::Eight(nibbles) => nibbles.hashes(keys, number, out),
             #[cfg(target_arch = "x86_64")]
-            Form::Sixteen(nibbles) => nibbles.hashes(keys, out),
+            Form::Sixteen(nibbles) => nibbles.hashes(keys, number, out),
             Form::Rows(rows) => {
-                for (key, out) in keys.iter().zip(out.iter_mut()) {
-                    *out.lanes() = rows.crcs(&key.bytes());
+                for (at, key) in keys.iter().enumerate().take(number) {
+                    let crcs = rows.crcs(&key.bytes());
+                    for (lane, crc) in out.iter_mut().zip(crcs) {
+                        lane.as_flattened_mut()[at] = index_hash(crc, crcs[0]);
+                    }
                 }
-                // In a loop of its own, or the compiler would compute the shared lane twice.
-                out.iter_mut().for_each(|out| join_shared(out.lanes()));
             }
         }
     }
-}
-
-/// From the CRCs of all lanes to index hashes.
-#[inline(always)]
-fn join_shared(lanes: &mut [u32; LANES]) {
-    let shared = lanes[0];
-    lanes.iter_mut().for_each(|lane| *lane = index_hash(*lane, shared));
 }
 
 fn fill(shared: Polynomial, own: &[Polynomial]) -> [Polynomial; LANES] {

@@ -40,7 +40,7 @@ use super::cpu::Instructions;
 use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
-pub use bank::{BurstKey, HashLanes, IndexBank};
+pub use bank::{BurstKey, IndexBank, Lanes};
 #[cfg(test)]
 pub use family::CLASH;
 pub use family::{Derived, HashFamily};
@@ -48,7 +48,7 @@ pub use global::{Addends, Global};
 pub use index::{IndexHashes, IndexKey, IndexSlots, MAX_HASHES, index_hash};
 pub use many::{Arguments, Sixteen, Wanted};
 pub use poly::Polynomial;
-pub use range::{HighRange, HighRanges, Range};
+pub use range::{Four, HighRange, HighRanges, Range, Which};
 pub use slot::SlotHash;
 
 pub const INIT: u32 = 0xffff_ffff;

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::pisa::Slot;
+
 /// Takes a hash modulo any number of slots without dividing, as P4's `hash(…, base, …, max)` does:
 /// base + h mod max.
 ///
@@ -86,46 +88,92 @@ impl HighRange {
         let quotient = ((value as u128 * self.reciprocal as u128) >> 64) as u32;
         (value as u32).wrapping_sub(quotient.wrapping_mul(self.slots))
     }
+
+    /// Values are below 2 to the power of this times the slots.
+    const fn steps(self) -> u32 {
+        if self.reciprocal == 0 { 0 } else { u32::BITS - self.shift - self.slots.ilog2() }
+    }
+
+    /// The slots of all these hashes. A remainder is found by subtractions, from that of the largest
+    /// multiple on, which a loop does with a vector of hashes at a time.
+    #[inline(always)]
+    pub fn slots_of(self, hashes: &[u32], slots: &mut [Slot]) {
+        for (slot, hash) in slots.iter_mut().zip(hashes) {
+            // The shift may be by all 32 bits.
+            *slot = Slot(hash.checked_shr(self.shift).unwrap_or(0));
+        }
+        for step in (0..self.steps()).rev() {
+            for Slot(slot) in &mut slots[..] {
+                *slot = less(*slot, self.slots << step);
+            }
+        }
+    }
 }
 
-/// Four [`HighRange`]s side by side, which take four hashes in a few vector instructions. Each is of
-/// at most 2³¹ values.
+/// The value, less the multiple if that is not above it: below, the difference wraps to a larger
+/// number than the value.
+#[inline(always)]
+fn less(value: u32, multiple: u32) -> u32 {
+    value.min(value.wrapping_sub(multiple))
+}
+
+/// Which of four: the number's two bits, and both, each all ones if set.
+#[derive(Clone, Copy)]
+pub struct Which([u32; 3]);
+
+impl Which {
+    /// Of the number's low bits.
+    #[inline(always)]
+    pub fn of(number: u32) -> Self {
+        let (odd, upper) = ((number & 1).wrapping_neg(), (number >> 1 & 1).wrapping_neg());
+        Self([odd, upper, odd & upper])
+    }
+}
+
+/// Four words of which one is chosen, as what each bit of its number changes. So it takes neither a
+/// branch nor a load, and a loop takes a vector of numbers at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(16))]
+pub struct Four {
+    first: u32,
+    changes: [u32; 3],
+}
+
+impl Four {
+    pub fn new([a, b, c, d]: [u32; 4]) -> Self {
+        Self { first: a, changes: [a ^ b, a ^ c, a ^ b ^ c ^ d] }
+    }
+
+    #[inline(always)]
+    pub fn choose(self, Which([odd, upper, both]): Which) -> u32 {
+        self.first ^ self.changes[0] & odd ^ self.changes[1] & upper ^ self.changes[2] & both
+    }
+}
+
+/// Four [`HighRange`]s, each of less than eight values a slot, of which each hash takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HighRanges {
-    shift: [u32; 4],
-    slots: [u32; 4],
-    /// ⌈2^`after` / slots⌉, or 0 for a power of two.
-    reciprocal: [u32; 4],
-    after: [u32; 4],
+    shift: Four,
+    slots: Four,
 }
 
 impl HighRanges {
+    const STEPS: u32 = 3;
+
     /// The slot of a hash without a range is unspecified.
     pub fn new(ranges: [Option<HighRange>; 4]) -> Self {
-        let mut all = Self::default();
-        for (i, range) in ranges.into_iter().enumerate() {
-            let Some(HighRange { shift, slots, reciprocal }) = range else { continue };
-            debug_assert!(shift > 0, "more than 2^31 values");
-            (all.shift[i], all.slots[i]) = (shift, slots);
-            if reciprocal > 0 {
-                all.after[i] = 2 * u32::BITS - 1 - (slots - 1).leading_zeros();
-                all.reciprocal[i] = ((1u128 << all.after[i]).div_ceil(u128::from(slots))) as u32;
-            }
+        for range in ranges.iter().flatten() {
+            debug_assert!(range.steps() <= Self::STEPS && range.slots >> (u32::BITS - Self::STEPS) == 0, "{range:?}");
         }
-        all
+        let four = |of: fn(&HighRange) -> u32| Four::new(ranges.each_ref().map(|range| range.as_ref().map_or(0, of)));
+        Self { shift: four(|range| range.shift), slots: four(|range| range.slots) }
     }
 
-    /// As [`HighRange::slot`], one by one. The reciprocal has 32 bits, and value · reciprocal exceeds
-    /// the fraction's 2^`after` by less than value · slots < 2^`after`, so that the quotient is exact
-    /// for every value of up to 31 bits.
+    /// As [`HighRange::slot`], of one of the ranges.
     #[inline(always)]
-    pub fn slots(&self, hashes: &[u32; 4]) -> [u32; 4] {
-        std::array::from_fn(|i| {
-            let value = u64::from(hashes[i]) >> (self.shift[i] & 63);
-            let quotient = (value * u64::from(self.reciprocal[i])) >> (self.after[i] & 63);
-            (value as u32).wrapping_sub((quotient as u32).wrapping_mul(self.slots[i]))
-        })
+    pub fn slot(&self, which: Which, hash: u32) -> u32 {
+        let value = hash.checked_shr(self.shift.choose(which)).unwrap_or(0);
+        let slots = self.slots.choose(which);
+        (0..Self::STEPS).rev().fold(value, |value, step| less(value, slots << step))
     }
 }
 
@@ -161,14 +209,20 @@ mod tests {
         }
 
         #[test]
-        fn four_side_by_side_are_the_same(hashes: [u32; 4], n in 1u32..=1 << 24, spare in 0u32..7) {
-            let range = |n| Some(HighRange::new(NonZeroU32::new(n).unwrap(), spare));
-            for n in [n, n >> 12 | 1, n >> 20 | 1, (1 << 24) - 1] {
-                let ranges = [range(n), range(n.next_power_of_two()), range(1), range((n / 2).max(1))];
-                let four = HighRanges::new(ranges);
+        fn many_are_as_one_by_one(hashes: [u32; 4], n in 1u32..=1 << 24, spare in 0u32..7) {
+            for n in [n, n >> 12 | 1, n >> 20 | 1, (1 << 24) - 1, n.next_power_of_two()] {
+                let range = |n, spare| HighRange::new(NonZeroU32::new(n).unwrap(), spare);
+                let range_of_few = |n| range(n, spare % 3);
+                let ranges = [n, n.next_power_of_two(), 1, (n / 2).max(1)].map(range_of_few);
+                let four = HighRanges::new(ranges.map(Some));
                 for hashes in [hashes, [u32::MAX; 4], [0; 4], hashes.map(|hash| hash / n * n)] {
-                    let one_by_one = [0, 1, 2, 3].map(|i| ranges[i].unwrap().slot(hashes[i]));
-                    prop_assert_eq!(four.slots(&hashes), one_by_one);
+                    for (which, range) in (0..).zip(ranges) {
+                        let one_by_one = hashes.map(|hash| range.slot(hash));
+                        prop_assert_eq!(hashes.map(|hash| four.slot(Which::of(which), hash)), one_by_one);
+                    }
+                    let mut slots = [Slot(7); 4];
+                    range(n, spare).slots_of(&hashes, &mut slots);
+                    prop_assert_eq!(slots, hashes.map(|hash| Slot(range(n, spare).slot(hash))));
                 }
             }
         }

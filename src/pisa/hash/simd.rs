@@ -7,8 +7,9 @@ mod joins;
 
 use core::arch::x86_64::*;
 
-use super::bank::{BurstKey, HashLanes};
+use super::bank::{BurstKey, Lanes};
 use super::bitwise::advance;
+use super::burst::Words;
 use super::table::{contributions, nibbles};
 use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 use crate::pisa::cpu::{self, Instructions};
@@ -276,38 +277,36 @@ impl Affine {
         cpu::uses(Instructions::Avx512).then(|| Self { matrices: (0..MAX_KEY).map(&mut matrices).collect(), used })
     }
 
-    pub fn hashes<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
+    pub fn hashes<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         // SAFETY: the CPU has the features, for there is a `self`.
         unsafe {
             match self.used {
-                0..=4 => self.burst::<N, 2, K, L>(keys, out),
-                5..=8 => self.burst::<N, 4, K, L>(keys, out),
-                9..=12 => self.burst::<N, 6, K, L>(keys, out),
-                _ => self.burst::<N, 8, K, L>(keys, out),
+                0..=4 => self.burst::<N, 2, K>(keys, number, out),
+                5..=8 => self.burst::<N, 4, K>(keys, number, out),
+                9..=12 => self.burst::<N, 6, K>(keys, number, out),
+                _ => self.burst::<N, 8, K>(keys, number, out),
             }
         }
     }
 
     /// `SUMS` vectors of two CRCs each.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn burst<const N: usize, const SUMS: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
-        let (keys, last_keys) = keys.as_chunks::<8>();
-        let (out, last_out) = out.as_chunks_mut::<8>();
-        for (keys, out) in keys.iter().zip(out) {
-            self.eight::<N, SUMS, K, L>(keys, out);
-        }
-        if !last_keys.is_empty() {
-            let mut padded = [K::ZERO; 8];
-            padded[..last_keys.len()].copy_from_slice(last_keys);
-            let mut hashes = [[0; LANES]; 8];
-            self.eight::<N, SUMS, K, _>(&padded, &mut hashes);
-            last_out.iter_mut().zip(hashes).for_each(|(out, hashes)| *out.lanes() = hashes);
+    fn burst<const N: usize, const SUMS: usize, K: BurstKey<N>>(
+        &self,
+        keys: &[K; BATCH],
+        number: usize,
+        out: &mut Lanes,
+    ) {
+        let (eights, _) = keys.as_chunks::<8>();
+        for (at, keys) in eights.iter().enumerate().take(number.div_ceil(8)) {
+            store_hashes(self.sums::<N, SUMS, K>(keys), out, at);
         }
     }
 
+    /// Sum j holds bytes 8j … 8j + 7 of the CRCs, four a CRC, each for eight keys.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     #[inline]
-    fn eight<const N: usize, const SUMS: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K; 8], out: &mut [L; 8]) {
+    fn sums<const N: usize, const SUMS: usize, K: BurstKey<N>>(&self, keys: &[K; 8]) -> [__m512i; SUMS] {
         let words = match K::words(keys) {
             Some(words) => transpose_words(words),
             None => transpose_keys(&keys.each_ref().map(K::bytes)),
@@ -329,7 +328,7 @@ impl Affine {
                 *sum = _mm512_xor_si512(*sum, product(word(N - 1), matrix));
             }
         }
-        transpose_sums(std::array::from_fn(|j| sums[j.min(SUMS - 1)]), out);
+        sums
     }
 }
 
@@ -348,7 +347,7 @@ fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8
     words
 }
 
-/// Word i of the result holds byte i of all eight keys of 16 bytes.
+/// Word i of the result holds byte i of all eight keys of 16 bytes in network order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
 fn transpose_words(keys: &[[u32; 4]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
@@ -356,8 +355,8 @@ fn transpose_words(keys: &[[u32; 4]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
         let mut from = [[0; 64]; 2];
         let mut i = 0;
         while i < 128 {
-            // Byte i / 8 of key i mod 8.
-            from[i / 64][i % 64] = (16 * (i % 8) + i / 8) as u8;
+            // Byte i / 8 of key i mod 8, which in memory counts from the other end of its word.
+            from[i / 64][i % 64] = (16 * (i % 8) + ((i / 8) ^ 3)) as u8;
             i += 1;
         }
         from
@@ -379,33 +378,43 @@ fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m51
     _mm512_setr_epi64(a, b, c, d, e, f, g, h)
 }
 
-/// Sum j holds bytes 8j … 8j + 7 of the sixteen CRCs (64 bytes a key), each for eight keys; `out`
-/// wants a key's 64 together, each joined with the first.
+/// From [`Affine::sums`] to the lanes of eight keys, the eight that begin at 8 `at`: a vector has two
+/// CRCs of all eight, and is joined with the first CRC, as [`index_hash`](super::index_hash) has it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
-fn transpose_sums(sums: [__m512i; 8], out: &mut [impl HashLanes; 8]) {
-    let t = sums.map(|sum| transpose_bytes(sum));
-    let even = [0, 2, 4, 6].map(|j| _mm512_unpacklo_epi64(t[j], t[j + 1]));
-    let odd = [0, 2, 4, 6].map(|j| _mm512_unpackhi_epi64(t[j], t[j + 1]));
-    for (parity, [a, b, c, d]) in [even, odd].into_iter().enumerate() {
-        let halves = [
-            (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d)),
-            (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d)),
-        ];
-        for (half, (ab, cd)) in halves.into_iter().enumerate() {
-            store(out[4 * half + parity].lanes(), join_shared(_mm512_shuffle_i64x2::<0x88>(ab, cd)));
-            store(out[4 * half + 2 + parity].lanes(), join_shared(_mm512_shuffle_i64x2::<0xdd>(ab, cd)));
+fn store_hashes<const SUMS: usize>(sums: [__m512i; SUMS], out: &mut Lanes, at: usize) {
+    const FROM: [u8; 64] = {
+        let mut from = [0; 64];
+        let mut i = 0;
+        while i < 64 {
+            // Byte i mod 4 of key i / 4 mod 8, of the first CRC and then of the second.
+            from[i] = (i / 32 * 32 + i % 4 * 8 + i / 4 % 8) as u8;
+            i += 1;
+        }
+        from
+    };
+    let crcs = sums.map(|sum| _mm512_permutexvar_epi8(load(&FROM), sum));
+    let shared = _mm512_shuffle_i64x2::<0x44>(crcs[0], crcs[0]);
+    let (pairs, _) = out.as_chunks_mut::<2>();
+    for (lanes, crcs) in pairs.iter_mut().zip(crcs) {
+        let sums = _mm512_add_epi32(crcs, shared);
+        let hashes = _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums));
+        let halves = [_mm512_castsi512_si256(hashes), _mm512_extracti64x4_epi64::<1>(hashes)];
+        for (lane, half) in lanes.iter_mut().zip(halves) {
+            store_eight(lane, at, half);
         }
     }
 }
 
-/// From the CRCs of all lanes to index hashes, as [`index_hash`](super::index_hash) has it.
-#[target_feature(enable = "avx512f")]
+/// Stores words 8 `at` to 8 `at` + 7 of a lane.
+#[target_feature(enable = "avx")]
 #[inline]
-fn join_shared(lanes: __m512i) -> __m512i {
-    let shared = _mm512_broadcastd_epi32(_mm512_castsi512_si128(lanes));
-    let sums = _mm512_add_epi32(lanes, shared);
-    _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums))
+fn store_eight(lane: &mut Words, at: usize, words: __m256i) {
+    let (eights, _) = lane.as_flattened_mut().as_chunks_mut::<8>();
+    if let Some(eight) = eights.get_mut(at) {
+        // SAFETY: `eight` is 32 writable bytes, and the store needs no alignment.
+        unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), words) }
+    }
 }
 
 /// Transposes 8 × 8 bytes.
@@ -469,34 +478,70 @@ impl<const V: usize> Nibbles<V> {
         cpu::uses(Instructions::Avx2).then(|| Self((0..2 * MAX_KEY).map(&mut rows).collect()))
     }
 
-    pub fn hashes<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
+    pub fn hashes<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         // SAFETY: the CPU has AVX2, for there is a `self`.
-        unsafe { self.burst(keys, out) }
+        unsafe { self.burst(keys, number, out) }
     }
 
     #[target_feature(enable = "avx2")]
-    fn burst<const N: usize, K: BurstKey<N>, L: HashLanes>(&self, keys: &[K], out: &mut [L]) {
+    fn burst<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         let rows = &self.0[..2 * N];
-        for (key, out) in keys.iter().zip(out) {
-            let mut sums = [_mm256_set1_epi32(XOROUT as i32); V];
-            for (i, byte) in key.bytes().into_iter().enumerate() {
-                let byte = if i < 4 { byte ^ 0xff } else { byte };
-                let after = 2 * (N - 1 - i);
-                let [low, high] = [&rows[after][usize::from(byte & 15)], &rows[after + 1][usize::from(byte >> 4)]];
-                for (sum, (low, high)) in sums.iter_mut().zip(low.iter().zip(high)) {
-                    *sum = _mm256_xor_si256(*sum, _mm256_xor_si256(eight(low), eight(high)));
+        let (eights, _) = keys.as_chunks::<8>();
+        for (at, keys) in eights.iter().enumerate().take(number.div_ceil(8)) {
+            let mut hashes = [[_mm256_setzero_si256(); 8]; V];
+            for (key, keyed) in keys.iter().enumerate() {
+                let mut sums = [_mm256_set1_epi32(XOROUT as i32); V];
+                for (i, byte) in keyed.bytes().into_iter().enumerate() {
+                    let byte = if i < 4 { byte ^ 0xff } else { byte };
+                    let after = 2 * (N - 1 - i);
+                    let [low, high] = [&rows[after][usize::from(byte & 15)], &rows[after + 1][usize::from(byte >> 4)]];
+                    for (sum, (low, high)) in sums.iter_mut().zip(low.iter().zip(high)) {
+                        *sum = _mm256_xor_si256(*sum, _mm256_xor_si256(eight(low), eight(high)));
+                    }
+                }
+                let shared = _mm256_broadcastd_epi32(_mm256_castsi256_si128(sums[0]));
+                for (hashes, sum) in hashes.iter_mut().zip(sums) {
+                    let joined = _mm256_add_epi32(sum, shared);
+                    hashes[key] = _mm256_xor_si256(joined, _mm256_slli_epi32::<16>(joined));
                 }
             }
-            let shared = _mm256_broadcastd_epi32(_mm256_castsi256_si128(sums[0]));
-            let (lanes, _) = out.lanes().as_chunks_mut::<8>();
-            for (lanes, sum) in lanes.iter_mut().zip(sums) {
-                let joined = _mm256_add_epi32(sum, shared);
-                let hashes = _mm256_xor_si256(joined, _mm256_slli_epi32::<16>(joined));
-                // SAFETY: `lanes` is 32 writable bytes, and the store needs no alignment.
-                unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), hashes) }
+            let (lanes, _) = out.as_chunks_mut::<8>();
+            for (lanes, hashes) in lanes.iter_mut().zip(hashes) {
+                for (lane, words) in lanes.iter_mut().zip(transpose(hashes)) {
+                    store_eight(lane, at, words);
+                }
             }
         }
     }
+}
+
+/// Transposes 8 × 8 words.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
+    let pairs: [[__m256i; 2]; 4] = std::array::from_fn(|i| {
+        let [a, b] = [rows[2 * i], rows[2 * i + 1]];
+        [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)]
+    });
+    // Columns i and i + 4 of rows 0 to 3, and of rows 4 to 7.
+    let fours: [[__m256i; 4]; 2] = [0, 2].map(|half| {
+        let [[a, b], [c, d]] = [pairs[half], pairs[half + 1]];
+        let (ac, bd) = ((a, c), (b, d));
+        [
+            _mm256_unpacklo_epi64(ac.0, ac.1),
+            _mm256_unpackhi_epi64(ac.0, ac.1),
+            _mm256_unpacklo_epi64(bd.0, bd.1),
+            _mm256_unpackhi_epi64(bd.0, bd.1),
+        ]
+    });
+    std::array::from_fn(|column| {
+        let [low, high] = [fours[0][column % 4], fours[1][column % 4]];
+        if column < 4 {
+            _mm256_permute2x128_si256::<0x20>(low, high)
+        } else {
+            _mm256_permute2x128_si256::<0x31>(low, high)
+        }
+    })
 }
 
 #[target_feature(enable = "avx2")]

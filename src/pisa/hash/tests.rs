@@ -38,12 +38,14 @@ struct Banks(Vec<Polynomial>, [IndexBank; 3]);
 impl Banks {
     /// A burst of keys of N bytes through all of them.
     fn burst<const N: usize, K: BurstKey<N>>(&self, keys: &[K]) {
-        for bank in &self.1 {
-            let mut out = vec![[0; LANES]; keys.len()];
-            bank.hash_burst(keys, &mut out);
-            for (key, hashes) in keys.iter().zip(&out) {
-                for (&own, &got) in self.0[1..].iter().zip(&hashes[1..]) {
-                    assert_eq!(got, defined(self.0[0], own, &key.bytes()), "{N} bytes, {} keys", keys.len());
+        for (bank, keys) in self.1.iter().flat_map(|bank| keys.chunks(BATCH).map(move |keys| (bank, keys))) {
+            let (mut burst, mut lanes) = ([keys[0]; BATCH], Lanes::default());
+            burst[..keys.len()].copy_from_slice(keys);
+            bank.hash_burst(&burst, keys.len(), &mut lanes);
+            for (at, key) in keys.iter().enumerate() {
+                for (&own, lane) in self.0[1..].iter().zip(&lanes[1..]) {
+                    let hash = defined(self.0[0], own, &key.bytes());
+                    assert_eq!(lane.as_flattened()[at], hash, "{N} bytes, {} keys", keys.len());
                 }
             }
         }
@@ -113,7 +115,7 @@ proptest! {
         let banks = Banks(polynomials, banks);
         macro_rules! lengths { ($($n:literal)*) => { $(banks.burst(bytes.as_chunks::<$n>().0);)* } }
         lengths!(4 5 7 8 9 12 13 16 32 36 37 40);
-        let word = |bytes: &[u8; 16], i: usize| u32::from_ne_bytes(bytes.as_chunks().0[i]);
+        let word = |bytes: &[u8; 16], i: usize| u32::from_be_bytes(bytes.as_chunks().0[i]);
         let keys: Vec<[u32; 4]> =
             bytes.as_chunks().0.iter().map(|bytes| std::array::from_fn(|i| word(bytes, i))).collect();
         banks.burst::<4, _>(&keys);
@@ -135,11 +137,11 @@ fn golden_index_hashes() {
         let [slots, spare, slot] = [4, 5, 6].map(|i| fields[i].parse::<u32>().unwrap());
         let hashes = IndexHashes::new(shared, &[own]);
         let range = HighRange::new(slots.try_into().unwrap(), spare);
-        let mut bank = [[0; LANES]];
+        let mut lanes = Lanes::default();
         for form in [IndexBank::new, IndexBank::without_affine, IndexBank::portable] {
             let unit = form(shared, &[own]);
-            unit.hash_burst(&[key], &mut bank);
-            assert_eq!(bank[0][1], word(3), "{line}");
+            unit.hash_burst(&[key; BATCH], 1, &mut lanes);
+            assert_eq!(lanes[1][0][0], word(3), "{line}");
         }
         assert_eq!(hashes.hash(0, &hashes.key(key)), word(3), "{line}");
         assert_eq!(range.slot(word(3)), slot, "{line}");

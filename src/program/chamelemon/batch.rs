@@ -1,23 +1,51 @@
-//! The packets of a batch that are measured: their IDs, and what the hash units have found of them.
+//! The packets of a batch that are measured, in columns: what the hash units find of them, and what
+//! the match-action tables make of it, many packets at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::dataplane::{Meta, class};
+use arrayvec::ArrayVec;
+
+use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, class, lane, sign};
 use super::hashes::Hashes;
-use super::id::{FlowId, KEY};
-use crate::pisa::hash::IndexBank;
-use crate::pisa::{BATCH, Disposition, Phv, Vectors};
-use crate::wire::Net;
+use super::id::{FRAGMENTS, FlowId, KEY};
+use super::tables::{Encoder, TowerStage};
+use crate::pisa::hash::burst::Words;
+use crate::pisa::hash::{HighRange, IndexBank, Lanes, Which};
+use crate::pisa::{BATCH, Disposition, Members, Phv, Slot, Vectors};
+use crate::wire::{Net, Shim};
 
 /// The packets of a batch that are measured, and what is known of each; `len` of all are valid.
+#[repr(align(64))]
 pub(super) struct Batch {
     pub len: usize,
+    /// The index hashes of their IDs: for arrays and rows, fingerprint, sampling.
+    hashes: Lanes,
     /// The words of their IDs, which are hashed.
     ids: [[u32; 4]; BATCH],
-    pub metas: [Meta; BATCH],
+    /// The additive inverses modulo p of the IDs' fragments.
+    inverses: [[u32; FRAGMENTS]; BATCH],
+    /// The counter in each array of the classifier.
+    counters: [[Slot; BATCH]; MAX_LEVELS],
+    /// The flow's size by the classifier; before it the largest number. And by its last array alone.
+    estimates: Words,
+    sizes: Words,
+    /// The class by which an encoder's part is looked up, and all ones if it has one.
+    classes: Words,
+    encoded: Words,
+    /// The class that each packet carries on.
+    carried: Words,
+    /// The shim with which each packet leaves.
+    shims: [Shim; BATCH],
+    /// The bucket in each row.
+    buckets: [[Slot; BATCH]; MAX_ROWS],
     /// The packets' places among the PHVs; on the way out [`NOWHERE`] for those that do not leave.
     pub places: [u8; BATCH],
 }
+
+/// The shim of a packet that does not leave, or leaves without a class.
+const NONE: Shim = Shim::new(0, 0, 0, class::NONE);
 
 /// No place.
 pub(super) const NOWHERE: u8 = u8::MAX;
@@ -34,51 +62,222 @@ const IN_ORDER: [u8; BATCH] = {
 };
 
 impl Batch {
-    pub fn metas(&mut self) -> &mut [Meta] {
-        &mut self.metas[..self.len]
+    const EMPTY: Self = Self {
+        len: 0,
+        hashes: [[[0; 16]; BATCH / 16]; 16],
+        ids: [[0; 4]; BATCH],
+        inverses: [[0; FRAGMENTS]; BATCH],
+        counters: [[Slot(0); BATCH]; MAX_LEVELS],
+        estimates: [[0; 16]; BATCH / 16],
+        sizes: [[0; 16]; BATCH / 16],
+        classes: [[0; 16]; BATCH / 16],
+        encoded: [[0; 16]; BATCH / 16],
+        carried: [[0; 16]; BATCH / 16],
+        shims: [NONE; BATCH],
+        buckets: [[Slot(0); BATCH]; MAX_ROWS],
+        places: [0; BATCH],
+    };
+
+    /// The PHV of packet number `at`.
+    #[inline(always)]
+    pub fn meta(&self, at: usize) -> Meta {
+        let at = at % BATCH;
+        Meta {
+            counters: self.counters.each_ref().map(|counters| counters[at]),
+            estimate: self.estimates.as_flattened()[at],
+            encoded: self.is_encoded(at),
+            buckets: std::array::from_fn(|row| self.buckets.get(row).map_or(Slot(0), |buckets| buckets[at])),
+            inverses: self.inverses[at],
+        }
     }
+
+    #[inline(always)]
+    pub fn is_encoded(&self, at: usize) -> bool {
+        self.encoded.as_flattened()[at % BATCH] != 0
+    }
+
+    #[inline(always)]
+    pub fn set_estimate(&mut self, at: usize, estimate: u32) {
+        self.estimates.as_flattened_mut()[at % BATCH] = estimate;
+    }
+
+    /// Counts these packets in the classifier, array by array.
+    #[inline(always)]
+    pub fn count(&mut self, tower: &mut [TowerStage], packets: Range<usize>) {
+        let Self { counters, estimates, sizes, .. } = self;
+        let (estimates, sizes) = (part_mut(estimates, &packets), part_mut(sizes, &packets));
+        for (stage, counters) in tower.iter_mut().zip(counters) {
+            sizes.fill(u32::MAX);
+            stage.count(&counters[packets.clone()], sizes);
+            for (estimate, size) in estimates.iter_mut().zip(&*sizes) {
+                *estimate = (*size).min(*estimate);
+            }
+        }
+    }
+
+    /// Classifies these packets by their sizes, and finds their buckets.
+    #[inline(always)]
+    pub fn classify(&mut self, gate: &ClassTable, packets: Range<usize>) {
+        let Self { hashes, estimates, classes, encoded, carried, .. } = self;
+        let known = part(estimates, &packets).iter().zip(part(&hashes[lane::SAMPLE], &packets));
+        let found = part_mut(classes, &packets).iter_mut().zip(part_mut(carried, &packets));
+        for ((class, carried), (&estimate, &hash)) in found.zip(known) {
+            (*class, *carried) = gate.classify(estimate, hash);
+        }
+        part_mut(encoded, &packets).fill(0);
+        self.locate(&gate.parts, packets);
+    }
+
+    /// Finds the buckets of these packets for whose class there is a part.
+    #[inline(always)]
+    fn locate(&mut self, parts: &PartTable, packets: Range<usize>) {
+        let Self { hashes, classes, encoded, buckets, .. } = self;
+        // A copy, whose fields loops keep in CPU registers.
+        let parts = *parts;
+        let classes = &classes.as_flattened()[packets.clone()];
+        for (encoded, &class) in encoded.as_flattened_mut()[packets.clone()].iter_mut().zip(classes) {
+            *encoded |= parts.encodes(Which::of(class));
+        }
+        for (&row, (hashes, buckets)) in parts.rows().iter().zip(hashes[lane::ROW..].iter().zip(buckets)) {
+            let hashes = hashes.as_flattened()[packets.clone()].iter();
+            for (bucket, (&class, &hash)) in buckets[packets.clone()].iter_mut().zip(classes.iter().zip(hashes)) {
+                let class = Which::of(class);
+                let there = parts.encodes(class);
+                *bucket = Slot(row.bucket(class, hash).0 & there | bucket.0 & !there);
+            }
+        }
+    }
+
+    /// Writes the classes of these packets into their shims.
+    #[inline(always)]
+    pub fn mark(&self, packets: Range<usize>, phvs: &mut [Phv]) {
+        let carried = &self.carried.as_flattened()[packets.clone()];
+        let mark = |phv: &mut Phv, class: u32| {
+            phv.shim = phv.shim.with_class(class as u8);
+            one_by_one();
+        };
+        if packets.len() == phvs.len() {
+            for (phv, &class) in phvs.iter_mut().zip(carried) {
+                mark(phv, class);
+            }
+        } else {
+            for (&place, &class) in self.places[packets].iter().zip(carried) {
+                if let Some(phv) = phvs.get_mut(usize::from(place)) {
+                    mark(phv, class);
+                }
+            }
+        }
+    }
+
+    /// Reads the shims of those packets that leave.
+    #[inline(always)]
+    pub fn read_shims(&mut self, phvs: &[Phv]) {
+        for (shim, &place) in self.shims.iter_mut().zip(&self.places) {
+            *shim = phvs.get(usize::from(place)).map_or(NONE, |phv| phv.shim);
+        }
+    }
+
+    /// Finds the buckets of packets that leave, by epoch bit, and returns whether all of these are
+    /// encoded.
+    #[inline(always)]
+    pub fn locate_leaving(&mut self, parts: &[PartTable; 2], open: [u32; 2]) -> bool {
+        let len = self.len.min(BATCH);
+        self.encoded.as_flattened_mut()[..len].fill(0);
+        for (parts, open) in parts.iter().zip(open) {
+            let mut any = 0;
+            for (class, shim) in self.classes.as_flattened_mut()[..len].iter_mut().zip(&self.shims) {
+                *class = u32::from(shim.class()) & u32::from(shim.epoch() == open).wrapping_neg();
+                any |= *class;
+            }
+            if any != 0 {
+                self.locate(parts, 0..len);
+            }
+        }
+        let leaving = self.shims[..len].iter().zip(self.encoded.as_flattened());
+        leaving.fold(0, |strays, (shim, encoded)| strays | u32::from(shim.class()) & !encoded) == 0
+    }
+
+    #[inline(always)]
+    fn all_encoded(&self, packets: &Range<usize>) -> bool {
+        part(&self.encoded, packets).iter().fold(u32::MAX, |all, encoded| all & encoded) != 0
+    }
+
+    /// Encodes those of these packets that are to be, row by row.
+    #[inline(always)]
+    pub fn encode(&mut self, encoder: &mut Encoder, packets: Range<usize>) {
+        let members = if self.all_encoded(&packets) {
+            Members::all(packets.len())
+        } else {
+            Members::of(packets.len(), |at| self.is_encoded(packets.start + at))
+        };
+        let phv = |inverses: &[u32; FRAGMENTS]| Meta { inverses: *inverses, encoded: true, ..Meta::default() };
+        for (stage, buckets) in encoder.0.iter_mut().zip(&self.buckets) {
+            stage.with_slots(&members, &buckets[packets.clone()], &mut self.inverses[packets.clone()], phv);
+        }
+    }
+}
+
+/// In a loop over what lies far apart: keeps the compiler from taking several through at a time, which
+/// would load and store each by itself all the same, by slower instructions.
+#[inline(always)]
+fn one_by_one() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The words of these packets.
+#[inline(always)]
+fn part<'a>(words: &'a Words, packets: &Range<usize>) -> &'a [u32] {
+    &words.as_flattened()[packets.clone()]
+}
+
+#[inline(always)]
+fn part_mut<'a>(words: &'a mut Words, packets: &Range<usize>) -> &'a mut [u32] {
+    &mut words.as_flattened_mut()[packets.clone()]
 }
 
 /// The hash units, and the batch that they have worked for.
 pub(super) struct Hashing {
     pub hashes: Arc<Hashes>,
     bank: IndexBank,
-    /// The lane of the first classifier array.
-    pub tower_lane: u8,
+    /// The lane of the first classifier array; the others follow.
+    tower_lane: usize,
+    /// From the hashes in these lanes to counters.
+    ranges: ArrayVec<HighRange, MAX_LEVELS>,
     pub batch: Box<Batch>,
 }
 
 impl Hashing {
-    pub fn new(hashes: Arc<Hashes>) -> Self {
+    pub fn new(hashes: Arc<Hashes>, ranges: ArrayVec<HighRange, MAX_LEVELS>) -> Self {
         let (bank, tower_lane) = hashes.bank();
-        let (ids, metas, places) = ([[0; 4]; BATCH], [Meta::default(); BATCH], [0; BATCH]);
-        Self { hashes, bank, tower_lane, batch: Box::new(Batch { len: 0, ids, metas, places }) }
+        Self { hashes, bank, tower_lane, ranges, batch: Box::new(Batch::EMPTY) }
     }
 
-    /// Begins a batch of the packets for which `wanted` holds. They are to be [signed](Meta::sign).
+    /// Begins a batch of the packets for which `wanted` holds.
     #[inline(always)]
     pub fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
-        let Batch { len, ids, metas, places } = &mut *self.batch;
+        let Batch { len, ids, inverses, places, .. } = &mut *self.batch;
         let mut next = 0;
-        if phvs.iter().all(|phv| wanted(phv) & (phv.headers.net == Net::Ipv4)) {
-            let begun = phvs.iter().zip(ids.iter_mut().zip(metas.iter_mut()));
-            // Not read back from where it is written to, which would wait for the stores of its words.
-            let begin = |own: FlowId, id: &mut [u32; 4], meta: &mut Meta| {
-                *id = own.words();
-                meta.begin(own);
-            };
+        let plain = |phv: &Phv| wanted(phv) & (phv.headers.net == Net::Ipv4);
+        // Nearly always either all are, or the first one is not.
+        let mut all = phvs.first().is_some_and(plain);
+        if all {
+            let begun = phvs.iter().zip(ids.iter_mut().zip(inverses.iter_mut()));
             match Vectors::here().picks() {
                 Some(picks) => {
-                    for (phv, (id, meta)) in begun {
-                        begin(FlowId::picked(picks, &phv.headers), id, meta);
+                    for (phv, (id, inverses)) in begun {
+                        all &= plain(phv);
+                        begin(FlowId::picked(picks, &phv.headers), id, inverses);
                     }
                 }
                 None => {
-                    for (phv, (id, meta)) in begun {
-                        begin(FlowId::of_ipv4(&phv.headers), id, meta);
+                    for (phv, (id, inverses)) in begun {
+                        all &= plain(phv);
+                        begin(FlowId::of_ipv4(&phv.headers), id, inverses);
                     }
                 }
             }
+        }
+        if all {
             *places = IN_ORDER;
             next = phvs.len().min(BATCH);
         } else {
@@ -88,16 +287,13 @@ impl Hashing {
                 if next >= BATCH {
                     break;
                 }
-                (ids[next], places[next]) = (id.words(), i as u8);
-                metas[next].begin(id);
+                begin(id, &mut ids[next], &mut inverses[next]);
+                places[next] = i as u8;
                 next += 1;
             }
         }
         *len = next;
-        let metas = &mut metas[..next];
-        if !metas.is_empty() {
-            self.bank.hash_burst::<KEY, _, _>(&ids[..next], metas);
-        }
+        self.hash();
     }
 
     /// Begins a batch of the packets for which `wanted` holds. Packets that come from hosts and leave
@@ -117,8 +313,7 @@ impl Hashing {
                 next += 1;
             }
             if next >= len {
-                self.take(phvs, wanted);
-                return self.batch.metas().iter_mut().for_each(Meta::sign);
+                return self.take(phvs, wanted);
             }
             places[next] = i as u8;
             next += 1;
@@ -126,36 +321,75 @@ impl Hashing {
     }
 
     /// Whether these are the packets of the last batch, each where it was then, and all of them IPv4
-    /// and leave to hosts with a class. So it is in a switch between hosts.
+    /// and leave to hosts with a class. So it is in a switch between hosts. Then their shims have been
+    /// read.
     #[inline(always)]
-    pub fn all_leave_again(&self, phvs: &[Phv]) -> bool {
-        let Batch { len, ids, places, .. } = &*self.batch;
+    pub fn all_leave_again(&mut self, phvs: &[Phv]) -> bool {
+        let Batch { len, ids, places, shims, .. } = &mut *self.batch;
         let len = (*len).min(BATCH);
         if phvs.len() != len || places[..len] != IN_ORDER[..len] {
             return false;
         }
+        let (mut leave, mut differ) = (true, [0; 4]);
         let leaves = |phv: &Phv| {
             (phv.headers.net == Net::Ipv4)
                 & (phv.disposition == Disposition::ToHost)
                 & (phv.shim.class() != class::NONE)
         };
+        let packets = phvs.iter().zip(ids[..len].iter().zip(shims.iter_mut()));
         // A loop for each kind of CPU: in one that decides for each packet, the compiler takes IDs apart.
         match Vectors::here().picks() {
             Some(picks) => {
-                for (phv, &id) in phvs.iter().zip(&ids[..len]) {
-                    if !(leaves(phv) & (FlowId::picked(picks, &phv.headers).words() == id)) {
-                        return false;
-                    }
+                for (phv, (id, shim)) in packets {
+                    leave &= leaves(phv);
+                    *shim = phv.shim;
+                    add_difference(&mut differ, FlowId::picked(picks, &phv.headers).words(), id);
                 }
             }
             None => {
-                for (phv, &id) in phvs.iter().zip(&ids[..len]) {
-                    if !(leaves(phv) & (FlowId::of_ipv4(&phv.headers).words() == id)) {
-                        return false;
-                    }
+                for (phv, (id, shim)) in packets {
+                    leave &= leaves(phv);
+                    *shim = phv.shim;
+                    add_difference(&mut differ, FlowId::of_ipv4(&phv.headers).words(), id);
                 }
             }
         }
-        true
+        leave & (differ == [0; 4])
     }
+
+    /// Hashes the batch, and finds what depends on the hashes alone.
+    #[inline(always)]
+    fn hash(&mut self) {
+        let Batch { len, ids, inverses, hashes, counters, estimates, .. } = &mut *self.batch;
+        let len = (*len).min(BATCH);
+        if len == 0 {
+            return;
+        }
+        self.bank.hash_burst::<KEY, _>(ids, len, hashes);
+        let (fours, _) = inverses.as_chunks_mut::<4>();
+        let (hashes_of_fours, _) = hashes[lane::FINGERPRINT].as_flattened().as_chunks::<4>();
+        for (four, hashes) in fours.iter_mut().zip(hashes_of_fours).take(len.div_ceil(4)) {
+            sign(four, hashes);
+            one_by_one();
+        }
+        let tower = hashes.iter().skip(self.tower_lane);
+        for (range, (hashes, counters)) in self.ranges.iter().zip(tower.zip(counters)) {
+            range.slots_of(&hashes.as_flattened()[..len], &mut counters[..len]);
+        }
+        estimates.as_flattened_mut()[..len].fill(u32::MAX);
+    }
+}
+
+/// Adds the bits in which these words differ.
+#[inline(always)]
+fn add_difference(differ: &mut [u32; 4], words: [u32; 4], others: &[u32; 4]) {
+    *differ = std::array::from_fn(|i| differ[i] | words[i] ^ others[i]);
+}
+
+/// A packet's ID and the inverses of its fragments. A function, which the compiler inlines twice.
+#[inline(always)]
+fn begin(own: FlowId, id: &mut [u32; 4], inverses: &mut [u32; FRAGMENTS]) {
+    // Not read back from where it is written to, which would wait for the stores of its words.
+    *id = own.words();
+    *inverses = dataplane::inverses(own);
 }

@@ -1,14 +1,13 @@
 //! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1,
 //! Algorithm 3).
 
-use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 use arrayvec::ArrayVec;
 
 use super::field::P;
 use super::id::{FRAGMENTS, FlowId, fingerprint};
-use crate::pisa::hash::{HashLanes, HighRange, HighRanges, LANES};
+use crate::pisa::hash::{Four, HighRange, HighRanges, LANES, Which};
 use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
@@ -43,42 +42,35 @@ pub mod class {
     pub use crate::wire::shim::SEVERAL;
 }
 
-/// The PHV as ChameleMon sees it.
+/// The PHV as ChameleMon sees it, behind the hash units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(64))]
 pub struct Meta {
-    /// The index hashes of the flow's ID: for arrays and rows, fingerprint, sampling.
-    pub bases: [u32; LANES],
-    /// The additive inverses modulo p of the ID's fragments.
-    pub inverses: [u32; FRAGMENTS],
+    /// The counter in each array of the classifier.
+    pub counters: [Slot; MAX_LEVELS],
     /// The flow's size by the classifier; before it the largest number.
     pub estimate: u32,
-    /// The bucket in each row, a row past [`MAX_ROWS`] unused.
-    pub buckets: [u32; ROWS],
     /// Whether the encoder takes the packet.
     pub encoded: bool,
+    /// The bucket in each row, a row past [`MAX_ROWS`] unused.
+    pub buckets: [Slot; ROWS],
+    /// The additive inverses modulo p of the ID's fragments.
+    pub inverses: [u32; FRAGMENTS],
 }
 
-impl HashLanes for Meta {
-    #[inline(always)]
-    fn lanes(&mut self) -> &mut [u32; LANES] {
-        &mut self.bases
-    }
+/// The additive inverses modulo p of an ID's fragments, as far as they need no hash.
+#[inline(always)]
+pub fn inverses(id: FlowId) -> [u32; FRAGMENTS] {
+    id.fragments(0).map(|fragment| P - fragment)
 }
 
-impl Meta {
-    /// Begins a packet. Its index hashes, or what is there, are of no meaning yet.
-    #[inline(always)]
-    pub fn begin(&mut self, id: FlowId) {
-        self.inverses = id.fragments(0);
-        self.estimate = u32::MAX;
-    }
-
-    /// Goes on when the index hashes are there.
-    #[inline(always)]
-    pub fn sign(&mut self) {
-        self.inverses[FRAGMENTS - 1] |= fingerprint(self.bases[lane::FINGERPRINT]);
-        self.inverses = self.inverses.map(|fragment| P - fragment);
+/// Adds the fingerprints, whose bits of the fragments are 0, to the fragments of four packets.
+#[inline(always)]
+pub fn sign(inverses: &mut [[u32; FRAGMENTS]; 4], hashes: &[u32; 4]) {
+    // One vector, and not the fourth word of each alone.
+    let signs: [u32; 4 * FRAGMENTS] =
+        std::array::from_fn(|i| if i % FRAGMENTS == FRAGMENTS - 1 { fingerprint(hashes[i / FRAGMENTS]) } else { 0 });
+    for (inverse, sign) in inverses.as_flattened_mut().iter_mut().zip(signs) {
+        *inverse = inverse.wrapping_sub(sign);
     }
 }
 
@@ -114,17 +106,17 @@ counter!(u8, u32);
 counter!(u16, u32);
 counter!(u32, u64);
 
-/// One counter array of the TowerSketch. What it reports is the count with this packet.
+/// The counter array of the TowerSketch with this number. What it reports is the count with this
+/// packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Tower<C> {
-    lane: u8,
-    range: HighRange,
+    level: u8,
     counter: PhantomData<fn() -> C>,
 }
 
 impl<C> Tower<C> {
-    pub fn new(lane: u8, range: HighRange) -> Self {
-        Self { lane, range, counter: PhantomData }
+    pub fn new(level: u8) -> Self {
+        Self { level, counter: PhantomData }
     }
 }
 
@@ -137,8 +129,7 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        // Only four bits of a lane's number count.
-        Slot(self.range.slot(phv.bases[usize::from(self.lane) & (LANES - 1)]))
+        phv.counters[usize::from(self.level) & (MAX_LEVELS - 1)]
     }
 
     #[inline(always)]
@@ -148,9 +139,7 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn commit(&self, out: u32, phv: &mut Meta) {
-        // The smaller one, again by arithmetic.
-        let (above, below) = out.overflowing_sub(phv.estimate);
-        phv.estimate = phv.estimate.wrapping_add(above & u32::from(below).wrapping_neg());
+        phv.estimate = phv.estimate.min(out);
     }
 
     fn describe(&self, out: &u32) -> String {
@@ -177,7 +166,6 @@ pub struct Row(pub u8);
 impl GroupSalu<COUNTERS> for Row {
     type Phv = Meta;
     type Cell = u32;
-    const UNIFORM: bool = true;
 
     #[inline(always)]
     fn enabled(&self, phv: &Meta) -> bool {
@@ -186,7 +174,7 @@ impl GroupSalu<COUNTERS> for Row {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        Slot(phv.buckets[usize::from(self.0) & (ROWS - 1)])
+        phv.buckets[usize::from(self.0) & (ROWS - 1)]
     }
 
     #[inline(always)]
@@ -215,43 +203,54 @@ impl Place {
 /// The rows of one part of an encoder; none when it has no memory.
 pub type Part = ArrayVec<Place, MAX_ROWS>;
 
-/// Rows of a part that are looked up together.
-const TOGETHER: usize = 4;
-
-/// A match-action entry: a part as the dataplane looks it up.
+/// One row of an encoder's parts, by class.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Entry {
-    rows: u8,
+pub struct PartRow {
     ranges: HighRanges,
-    offsets: [u32; TOGETHER],
-    /// The last of [`MAX_ROWS`].
-    last: Option<Place>,
+    offsets: Four,
 }
 
-const _: () = assert!(MAX_ROWS == TOGETHER + 1);
+impl PartRow {
+    /// The bucket of a packet with this class and index hash; unspecified where the class has no part.
+    #[inline(always)]
+    pub fn bucket(&self, class: Which, hash: u32) -> Slot {
+        Slot(self.ranges.slot(class, hash).wrapping_add(self.offsets.choose(class)))
+    }
+}
 
-impl Entry {
-    pub fn new(part: &Part) -> Self {
-        let row = |row: usize| part.get(row);
+/// A match-action table: by a packet's class the part that encodes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartTable {
+    /// All ones for a class that has a part.
+    encodes: Four,
+    rows: [PartRow; MAX_ROWS],
+    /// Of these rows so many are there.
+    number: usize,
+}
+
+impl PartTable {
+    pub fn new(parts: &[Part; 4]) -> Self {
+        let row = |row: usize| {
+            let places = parts.each_ref().map(|part| part.get(row));
+            let ranges = HighRanges::new(places.map(|place| Some(place?.range)));
+            PartRow { ranges, offsets: Four::new(places.map(|place| place.map_or(0, |place| place.offset))) }
+        };
         Self {
-            rows: part.len() as u8,
-            ranges: HighRanges::new(std::array::from_fn(|i| row(i).map(|place| place.range))),
-            offsets: std::array::from_fn(|i| row(i).map_or(0, |place| place.offset)),
-            last: row(TOGETHER).copied(),
+            encodes: Four::new(parts.each_ref().map(|part| u32::from(!part.is_empty()).wrapping_neg())),
+            rows: std::array::from_fn(row),
+            number: parts.iter().map(|part| part.len()).max().unwrap_or(0),
         }
     }
 
-    /// Finds the packet's bucket in each row.
+    /// All ones if packets of this class are encoded.
     #[inline(always)]
-    pub fn locate(&self, meta: &mut Meta) {
-        meta.encoded = self.rows > 0;
-        let slots = self.ranges.slots(&std::array::from_fn(|row| meta.bases[lane::ROW + row]));
-        if let Some(last) = &self.last {
-            meta.buckets[TOGETHER] = last.bucket(meta.bases[lane::ROW + TOGETHER]);
-        }
-        for (bucket, (slot, offset)) in meta.buckets.iter_mut().zip(slots.into_iter().zip(self.offsets)) {
-            *bucket = slot.wrapping_add(offset);
-        }
+    pub fn encodes(&self, class: Which) -> u32 {
+        self.encodes.choose(class)
+    }
+
+    #[inline(always)]
+    pub fn rows(&self) -> &[PartRow] {
+        &self.rows[..self.number.min(MAX_ROWS)]
     }
 }
 
@@ -268,34 +267,33 @@ pub struct ClassTable {
     pub hl_threshold: u32,
     pub sample: u32,
     pub sample_seed: u16,
-    /// The parts by class.
-    pub parts: [Entry; 4],
+    pub parts: PartTable,
     /// What a packet of each class carries on: none where no part counts it when it leaves.
-    pub carried: [u8; 4],
+    pub carried: Four,
 }
 
 impl ClassTable {
     /// What packets carry on, by class. Heavy-hitter candidates leave as heavy-loss candidates.
-    pub fn carried(parts: &[Part; 4]) -> [u8; 4] {
+    pub fn carried(parts: &[Part; 4]) -> Four {
         let counted = |part: u8| !parts[usize::from(part & 3)].is_empty();
-        let carried = |part: u8, counted: bool| if counted { part } else { class::NONE };
-        [
-            class::NONE,
+        let carried = |part: u8, counted: bool| u32::from(if counted { part } else { class::NONE });
+        Four::new([
+            carried(class::NONE, true),
             carried(class::LL, counted(class::LL)),
             carried(class::HL, counted(class::HL)),
             carried(class::HL, counted(class::HH) && counted(class::HL)),
-        ]
+        ])
     }
 
-    /// From the flow's size to the class that the packet carries on, and its buckets.
+    /// From the flow's size and the sampling hash to the class, and to that which the packet carries
+    /// on.
     #[inline(always)]
-    pub fn classify(&self, meta: &mut Meta) -> u8 {
-        let sampled = samples(meta.bases[lane::SAMPLE], self.sample, self.sample_seed);
-        let light = select_unpredictable(sampled, class::LL, class::NONE);
-        let below = select_unpredictable(meta.estimate >= self.hl_threshold, class::HL, light);
-        let candidate = select_unpredictable(meta.estimate >= self.hh_threshold, class::HH, below);
-        self.parts[usize::from(candidate & 3)].locate(meta);
-        self.carried[usize::from(candidate & 3)]
+    pub fn classify(&self, estimate: u32, sample: u32) -> (u32, u32) {
+        let sampled = samples(sample, self.sample, self.sample_seed);
+        let light = if sampled { class::LL } else { class::NONE };
+        let below = if estimate >= self.hl_threshold { class::HL } else { light };
+        let class = u32::from(if estimate >= self.hh_threshold { class::HH } else { below });
+        (class, self.carried.choose(Which::of(class)))
     }
 }
 

@@ -88,8 +88,8 @@ impl Hashes {
 
     /// All of it at once, in their [lanes](lane), and the lane of the first classifier array; the
     /// others follow.
-    pub fn bank(&self) -> (IndexBank, u8) {
-        (IndexBank::new(self.shared, &self.own), (lane::ROW + self.rows) as u8)
+    pub fn bank(&self) -> (IndexBank, usize) {
+        (IndexBank::new(self.shared, &self.own), lane::ROW + self.rows)
     }
 }
 

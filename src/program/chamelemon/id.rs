@@ -5,10 +5,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 
-use crate::pisa::hash::{Crc, HashFamily};
+use crate::pisa::hash::{BurstKey, Crc, HashFamily};
 use crate::pisa::{Picks, highest_bits};
 use crate::program::answers::FlowName;
-use crate::wire::{Flow, FlowKey, Headers, NOTHING, Net, Places, Tuple4, Tuple6, places};
+use crate::wire::{Flow, FlowKey, Headers, Net, Places, Tuple4, Tuple6, places};
 
 /// Bits of the fingerprint that fills the fourth fragment.
 pub const FINGERPRINT_BITS: u32 = 20;
@@ -20,6 +20,8 @@ pub const KEY: usize = 13;
 /// Fragments of an ID, each below 2³¹ < p.
 pub const FRAGMENTS: usize = 4;
 const LOW: u32 = (1 << 31) - 1;
+/// Where an ID's last word has the protocol.
+const PROTO_AT: u32 = 24;
 /// IANA has reserved it: it marks an IPv6 digest.
 const DIGEST_PROTO: u8 = 255;
 
@@ -31,8 +33,7 @@ const DIGEST_PROTO: u8 = 255;
 /// packet has such a tuple, because a packet of protocol 255 has no ports, so IDs of the two
 /// families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
 ///
-/// The words are source, destination, ports and protocol in network byte order; the three bytes behind
-/// the protocol are 0.
+/// The words are source, destination and ports, and the protocol in the highest byte.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowId([u32; 4]);
 
@@ -44,14 +45,14 @@ impl FlowId {
     /// Of source, destination, ports and protocol.
     #[inline(always)]
     fn of_numbers([source, destination, ports, proto]: [u32; 4]) -> Self {
-        Self([source, destination, ports, proto << 24].map(u32::to_be))
+        Self([source, destination, ports, proto << PROTO_AT])
     }
 
     /// Source, destination, ports, protocol.
     #[inline(always)]
     fn numbers(self) -> [u32; 4] {
-        let [source, destination, ports, proto] = self.0.map(u32::from_be);
-        [source, destination, ports, proto >> 24]
+        let [source, destination, ports, proto] = self.0;
+        [source, destination, ports, proto >> PROTO_AT]
     }
 
     /// The ID of an IPv4 packet.
@@ -77,21 +78,16 @@ impl FlowId {
         Self(words)
     }
 
-    /// The bytes that are hashed, those of [`Tuple4`], as the first ones of words in memory order.
+    /// The words whose first bytes in network order are hashed.
     #[inline(always)]
     pub fn words(self) -> [u32; 4] {
         self.0
     }
 
-    /// The bytes that are hashed.
+    /// The bytes that are hashed, those of [`Tuple4`].
     #[inline(always)]
     pub fn bytes(self) -> [u8; KEY] {
-        let [source, destination, ports, proto] = self.0.map(u32::to_ne_bytes);
-        let mut bytes = [proto[0]; KEY];
-        bytes[..4].copy_from_slice(&source);
-        bytes[4..8].copy_from_slice(&destination);
-        bytes[8..12].copy_from_slice(&ports);
-        bytes
+        BurstKey::bytes(&self.0)
     }
 
     pub fn is_digest(self) -> bool {
@@ -114,9 +110,20 @@ impl FlowId {
     /// three bits left over, the protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
     pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
-        let [source, destination, ports, proto] = self.numbers();
-        let rest = highest_bits([ports, destination, source, proto]) << 8 | proto;
-        [source & LOW, destination & LOW, ports & LOW, rest << FINGERPRINT_BITS | fingerprint(hash)]
+        /// The three highest bits of the last fragment, by those of source, destination and ports as a
+        /// number that has them the other way round.
+        const LEFT_OVER: [u32; 8] = {
+            let (mut left_over, mut bits) = ([0; 8], 0u32);
+            while bits < 8 {
+                left_over[bits as usize] = bits.reverse_bits() >> 1;
+                bits += 1;
+            }
+            left_over
+        };
+        let [source, destination, ports, proto] = self.0;
+        let left_over = LEFT_OVER[highest_bits(self.0) as usize % LEFT_OVER.len()];
+        let rest = left_over | proto >> (PROTO_AT - FINGERPRINT_BITS) | fingerprint(hash);
+        [source & LOW, destination & LOW, ports & LOW, rest]
     }
 
     /// The ID and fingerprint of these fragments; `None` when one has more than 31 bits, which no
@@ -167,18 +174,14 @@ impl fmt::Debug for FlowId {
 /// Where headers have an IPv4 packet's ID.
 const PLACES: Places = {
     let numbers = places(&[
-        (offset_of!(Headers, proto), 1),
+        (offset_of!(Headers, src_ip), 4),
+        (offset_of!(Headers, dst_ip), 4),
         (offset_of!(Headers, dport), 2),
         (offset_of!(Headers, sport), 2),
-        (offset_of!(Headers, dst_ip), 4),
-        (offset_of!(Headers, src_ip), 4),
     ]);
-    let (mut network, mut byte) = ([NOTHING; 16], 0);
-    while byte < KEY {
-        network[byte] = numbers[KEY - 1 - byte];
-        byte += 1;
-    }
-    network
+    let mut words = numbers;
+    words[words.len() - 1] = offset_of!(Headers, proto) as u8;
+    words
 };
 
 /// The fingerprint of an ID with this hash.

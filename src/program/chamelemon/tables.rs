@@ -2,14 +2,15 @@
 //! encoder in egress.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::bank::{ChameleMonBank, Counters, of_width};
-use super::batch::{Batch, Hashing, NOWHERE};
-use super::dataplane::{COUNTERS, ClassTable, Counter, Entry, Meta, Row, Tower, class};
+use super::batch::{Hashing, NOWHERE};
+use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTable, Row, Tower, class};
 use super::hashes::Hashes;
 use super::runtime::{Runtime, Shape, counter_range};
-use super::{Config, Schedule, Width};
+use super::{Config, Level, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HighRange};
 use crate::pisa::table::Reader;
 use crate::pisa::{
@@ -17,29 +18,35 @@ use crate::pisa::{
     Repeat, Slot, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
-use crate::wire::{Net, Shim, shim};
+use crate::wire::{Net, shim};
 
 /// No epoch: no packet carries it.
 const CLOSED: u32 = u32::MAX;
 
 /// One counter array of the classifier.
-enum TowerStage {
+pub(super) enum TowerStage {
     Bits8(Stage<Array<Tower<u8>>>),
     Bits16(Stage<Array<Tower<u16>>>),
     Bits32(Stage<Array<Tower<u32>>>),
 }
 
 impl TowerStage {
-    fn new(level: &super::Level, lane: u8) -> Self {
-        fn stage<C: Counter>(lane: u8, range: HighRange) -> Stage<Array<Tower<C>>> {
-            Stage(Array::planned("tower", Tower::new(lane, range), range.slots()).hashed(range.bits()))
+    /// Array number `number`.
+    fn new(number: u8, width: Width, range: HighRange) -> Self {
+        fn stage<C: Counter>(number: u8, range: HighRange) -> Stage<Array<Tower<C>>> {
+            Stage(Array::planned("tower", Tower::new(number), range.slots()).hashed(range.bits()))
         }
-        let range = counter_range(level.counters);
-        match level.width {
-            Width::Bits8 => Self::Bits8(stage(lane, range)),
-            Width::Bits16 => Self::Bits16(stage(lane, range)),
-            Width::Bits32 => Self::Bits32(stage(lane, range)),
+        match width {
+            Width::Bits8 => Self::Bits8(stage(number, range)),
+            Width::Bits16 => Self::Bits16(stage(number, range)),
+            Width::Bits32 => Self::Bits32(stage(number, range)),
         }
+    }
+
+    /// Counts packets in these counters, and returns the sizes that they tell.
+    #[inline(always)]
+    pub fn count(&mut self, counters: &[Slot], sizes: &mut [u32]) {
+        of_width!(self, stage => stage.with_slots(counters, &Meta::default(), sizes));
     }
 }
 
@@ -115,36 +122,8 @@ fn class_table(runtime: &Runtime, shape: &Shape) -> ClassTable {
         sample: runtime.sample,
         sample_seed: runtime.sample_seed,
         carried: ClassTable::carried(&parts),
-        parts: parts.each_ref().map(Entry::new),
+        parts: PartTable::new(&parts),
     }
-}
-
-/// What packets that leave with this epoch bit match, by class.
-fn entries(runtime: &Runtime, shape: &Shape, bit: bool) -> [Entry; 4] {
-    runtime.downstream(shape, bit).each_ref().map(Entry::new)
-}
-
-/// Signs and classifies a packet. A function: the compiler does not inline a closure that has several callers,
-/// and the loops would call code without AVX2.
-#[inline(always)]
-fn mark(gate: &ClassTable, meta: &mut Meta, phv: &mut Phv) {
-    // In this loop, for one of its own would be taken through sixteen packets at a time, which takes
-    // longer: their fields lie far apart.
-    meta.sign();
-    phv.shim = phv.shim.with_class(gate.classify(meta));
-}
-
-/// What packets that leave match, by epoch bit and class.
-type Parts = [[Entry; 4]; 2];
-
-/// Finds the buckets of a packet that leaves, and returns whether it is encoded there.
-#[inline(always)]
-fn locate(parts: &Parts, open: [u32; 2], meta: &mut Meta, shim: Shim) -> bool {
-    let epoch = shim.epoch();
-    let half = (epoch & 1) as usize;
-    parts[half][usize::from(shim.class() & 3)].locate(meta);
-    meta.encoded &= open[half] == epoch;
-    meta.encoded
 }
 
 /// ChameleMon in one switch.
@@ -155,9 +134,9 @@ pub struct ChameleMonDataplane {
     upstream: Encoder,
     downstream: Encoder,
     gate: ClassTable,
-    /// What packets that leave match, by epoch bit and class, and the epoch that is counted there,
-    /// as packets carry it.
-    downstream_parts: Parts,
+    /// What packets that leave match, by epoch bit, and the epoch that is counted there, as packets
+    /// carry it.
+    downstream_parts: [PartTable; 2],
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
     /// with.
@@ -182,18 +161,17 @@ impl ChameleMonDataplane {
         config.validate()?;
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
-        let hashing = Hashing::new(hashes);
-        let tower_lane = hashing.tower_lane;
+        let levels = &config.tower.0;
+        let range = |level: &Level| counter_range(level.counters);
+        let hashing = Hashing::new(hashes, levels.iter().map(range).take(MAX_LEVELS).collect());
         Ok(Self {
             shape,
             hashing,
-            tower: Repeat(
-                (tower_lane..).zip(&config.tower.0).map(|(lane, level)| TowerStage::new(level, lane)).collect(),
-            ),
+            tower: Repeat((0..).zip(levels).map(|(i, level)| TowerStage::new(i, level.width, range(level))).collect()),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
             gate: class_table(&runtime, &shape),
-            downstream_parts: [false, true].map(|bit| entries(&runtime, &shape, bit)),
+            downstream_parts: [false, true].map(|bit| PartTable::new(&runtime.downstream(&shape, bit))),
             runtimes: [runtime; 2],
             bit: false,
             epoch: None,
@@ -220,7 +198,7 @@ impl ChameleMonDataplane {
         let bit = epoch & 1 == 1;
         self.open[usize::from(bit)] = shim::epoch_of(epoch);
         self.runtimes[usize::from(bit)] = runtime;
-        self.downstream_parts[usize::from(bit)] = entries(&runtime, &self.shape, bit);
+        self.downstream_parts[usize::from(bit)] = PartTable::new(&runtime.downstream(&self.shape, bit));
     }
 
     fn close_downstream_parts(&mut self, bit: bool) {
@@ -231,37 +209,25 @@ impl ChameleMonDataplane {
     #[inline(always)]
     fn enter_batch(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.hashing.take(phvs, |phv| phv.enters);
-        let Self { tower, upstream, gate, hashing, .. } = self;
-        let Batch { len, metas, places, .. } = &mut *hashing.batch;
-        let metas = &mut metas[..*len];
-        // A copy, whose fields a loop keeps in CPU registers.
-        let gate = *gate;
+        let len = self.hashing.batch.len;
         match order {
             BatchOrder::PacketMajor => {
-                for (meta, &mut place) in metas.iter_mut().zip(places) {
-                    tower.packet(meta);
-                    if let Some(phv) = phvs.get_mut(usize::from(place)) {
-                        mark(&gate, meta, phv);
-                    }
-                    upstream.packet(meta);
+                for at in 0..len {
+                    self.enter_together(at..at + 1, phvs);
                 }
             }
-            BatchOrder::StageMajor | BatchOrder::Fastest => {
-                tower.run(metas, order);
-                if metas.len() == phvs.len() {
-                    for (meta, phv) in metas.iter_mut().zip(phvs) {
-                        mark(&gate, meta, phv);
-                    }
-                } else {
-                    for (meta, &place) in metas.iter_mut().zip(&places[..]) {
-                        if let Some(phv) = phvs.get_mut(usize::from(place)) {
-                            mark(&gate, meta, phv);
-                        }
-                    }
-                }
-                upstream.run(metas, order);
-            }
+            BatchOrder::StageMajor | BatchOrder::Fastest => self.enter_together(0..len, phvs),
         }
+    }
+
+    /// Takes these packets of the batch through, stage by stage.
+    #[inline(always)]
+    fn enter_together(&mut self, packets: Range<usize>, phvs: &mut [Phv]) {
+        let batch = &mut *self.hashing.batch;
+        batch.count(&mut self.tower.0, packets.clone());
+        batch.classify(&self.gate, packets.clone());
+        batch.mark(packets.clone(), phvs);
+        batch.encode(&mut self.upstream, packets);
     }
 
     /// Counts packets with a class that go on without it, and those that become several.
@@ -291,24 +257,10 @@ impl ChameleMonDataplane {
             self.hashing.take_again(phvs, |phv| {
                 (phv.shim.class() != class::NONE) & phv.disposition.leaves_network() & (phv.headers.net != Net::Other)
             });
+            self.hashing.batch.read_shims(phvs);
         }
-        let (parts, open) = (&self.downstream_parts, self.open);
-        let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
-        let len = (*len).min(BATCH);
-        let mut counted = true;
-        if in_place {
-            for (meta, phv) in metas[..len].iter_mut().zip(phvs) {
-                counted &= locate(parts, open, meta, phv.shim);
-            }
-        } else {
-            for (meta, &place) in metas[..len].iter_mut().zip(&places[..len]) {
-                match phvs.get(usize::from(place)) {
-                    Some(phv) => counted &= locate(parts, open, meta, phv.shim),
-                    None => meta.encoded = false,
-                }
-            }
-        }
-        if !counted {
+        let batch = &mut *self.hashing.batch;
+        if !batch.locate_leaving(&self.downstream_parts, self.open) {
             self.count_strays(phvs);
         }
     }
@@ -316,9 +268,9 @@ impl ChameleMonDataplane {
     /// Counts the packets of the batch that leave and are not encoded.
     #[cold]
     fn count_strays(&mut self, phvs: &[Phv]) {
-        let Batch { len, metas, places, .. } = &*self.hashing.batch;
-        for (meta, &place) in metas.iter().take(*len).zip(places) {
-            let Some(phv) = phvs.get(usize::from(place)).filter(|_| !meta.encoded) else { continue };
+        let batch = &*self.hashing.batch;
+        for (at, &place) in batch.places.iter().enumerate().take(batch.len) {
+            let Some(phv) = phvs.get(usize::from(place)).filter(|_| !batch.is_encoded(at)) else { continue };
             let epoch = phv.shim.epoch();
             // One of several has no part.
             if self.open[(epoch & 1) as usize] == epoch && phv.shim.class() == class::SEVERAL {
@@ -340,11 +292,14 @@ impl Dataplane for ChameleMonDataplane {
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
-        if let Some(meta) = self.hashing.batch.metas().first_mut() {
-            self.tower.trace(meta, probe);
-            meta.sign();
-            phv.shim = phv.shim.with_class(self.gate.classify(meta));
-            self.upstream.trace(meta, probe);
+        let batch = &mut *self.hashing.batch;
+        if batch.len > 0 {
+            let mut meta = batch.meta(0);
+            self.tower.trace(&mut meta, probe);
+            batch.set_estimate(0, meta.estimate);
+            batch.classify(&self.gate, 0..1);
+            batch.mark(0..1, std::slice::from_mut(phv));
+            self.upstream.trace(&mut batch.meta(0), probe);
         }
     }
 
@@ -356,15 +311,24 @@ impl Dataplane for ChameleMonDataplane {
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
             self.leaving(phvs);
-            self.downstream.run(self.hashing.batch.metas(), order);
+            let batch = &mut *self.hashing.batch;
+            match order {
+                BatchOrder::PacketMajor => {
+                    for at in 0..batch.len {
+                        batch.encode(&mut self.downstream, at..at + 1);
+                    }
+                }
+                BatchOrder::StageMajor | BatchOrder::Fastest => batch.encode(&mut self.downstream, 0..batch.len),
+            }
         }
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.leaving(std::slice::from_ref(phv));
-        let Batch { len, metas, places, .. } = &mut *self.hashing.batch;
-        let leaving = metas.iter_mut().zip(places).take(*len).filter(|(_, place)| **place != NOWHERE);
-        leaving.for_each(|(meta, _)| self.downstream.trace(meta, probe));
+        let batch = &*self.hashing.batch;
+        for at in (0..batch.len).filter(|at| batch.places[*at] != NOWHERE) {
+            self.downstream.trace(&mut batch.meta(at), probe);
+        }
     }
 
     fn confuse(&mut self, epoch: u64, packets: u64) {
