@@ -181,8 +181,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
         // By arithmetic again. With the same key on both sides it does not matter which goes where.
         let (more, less) = (count.max(phv.count), count.min(phv.count));
         let (same, kept, key) = K::compare_and_swap(count < phv.count, key, phv.key);
-        let sum = (count.saturating_add(phv.count) & same) | (more & !same);
-        ((kept, sum), Evicted { key, count: less & !same, estimate: 0 })
+        let added = less & same;
+        ((kept, more.saturating_add(added)), Evicted { key, count: less ^ added, estimate: 0 })
     }
 
     #[inline(always)]
