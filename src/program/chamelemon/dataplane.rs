@@ -67,10 +67,9 @@ pub fn inverses(id: FlowId) -> [u32; FRAGMENTS] {
 #[inline(always)]
 pub fn sign(inverses: &mut [[u32; FRAGMENTS]; 4], hashes: &[u32; 4]) {
     // One vector, and not the fourth word of each alone.
-    let signs: [u32; 4 * FRAGMENTS] =
-        std::array::from_fn(|i| if i % FRAGMENTS == FRAGMENTS - 1 { fingerprint(hashes[i / FRAGMENTS]) } else { 0 });
-    for (inverse, sign) in inverses.as_flattened_mut().iter_mut().zip(signs) {
-        *inverse = inverse.wrapping_sub(sign);
+    let signs = hashes.map(|hash| [0, 0, 0, fingerprint(hash)]);
+    for (inverse, sign) in inverses.as_flattened_mut().iter_mut().zip(signs.as_flattened()) {
+        *inverse = inverse.wrapping_sub(*sign);
     }
 }
 
