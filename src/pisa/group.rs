@@ -169,7 +169,8 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
         let mut alu = self.0.alu();
         let salu = *alu.salu;
         alu.salu = &salu;
-        members.only(phvs, |phv| alu.salu.enabled(phv)).each(phvs, |_, phv| alu.access(phv));
+        let enabled = members.only(phvs, |phv| alu.salu.enabled(phv));
+        enabled.each(phvs, |_, phv| alu.access(phv));
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
