@@ -262,8 +262,8 @@ proptest! {
         prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
     }
 
-    /// The same of packets whose slots are found before: those of one array that sees the same of all
-    /// of them, and those of a group that sees a field of each.
+    /// The same of packets whose slots are found before: those of one array that sees the same of
+    /// all of them, and those of a group that sees a field of each.
     #[test]
     fn packets_with_slots_leave_the_same_state(
         salu in salu(),

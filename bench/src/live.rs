@@ -1,5 +1,5 @@
-//! The cycles of a packet in live switches, with and without programs. Each case is a `weir run` of its
-//! own, and `weir top` says what it takes.
+//! The cycles of a packet in live switches, with and without programs. Each case is a `weir run` of
+//! its own, and `weir top` says what it takes.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -192,8 +192,8 @@ fn capture(directory: &Path, role: &str) -> PathBuf {
     directory.join(format!("{role}.pcap"))
 }
 
-/// Gives the thread of this switch that polls a real-time priority. The others keep theirs, and need
-/// another CPU then.
+/// Gives the thread of this switch that polls a real-time priority. The others keep theirs, and
+/// need another CPU then.
 fn prefer_worker(pid: u32) -> Result<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?;

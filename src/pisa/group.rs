@@ -130,8 +130,9 @@ impl<S: GroupSalu<N>, const N: usize> GroupAlu<'_, S, N> {
 }
 
 impl<S: GroupSalu<N>, const N: usize> Stage<ArrayGroup<S, N>> {
-    /// Takes the members of a batch through, whose slots are there already. `phv` is what the stateful
-    /// ALUs see of a packet with this field.
+    /// Takes the members of a batch through, whose slots are there already: the packets that are
+    /// enabled, and nobody asks again. `phv` is what the stateful ALUs see of a packet with this
+    /// field.
     #[inline(always)]
     pub fn with_slots<T>(&mut self, members: &Members, slots: &[Slot], fields: &mut [T], phv: impl Fn(&T) -> S::Phv) {
         let mut alu = self.0.alu();

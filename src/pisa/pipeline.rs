@@ -105,8 +105,8 @@ impl Members {
     }
 }
 
-/// Does this with each slot and its field, in order. Four to a round of the loop, for what it does is
-/// as short as the loop itself.
+/// Does this with each slot and its field, in order. Four to a round of the loop, for what it does
+/// is as short as the loop itself.
 #[inline(always)]
 fn in_fours<T>(slots: &[Slot], fields: &mut [T], mut does: impl FnMut(Slot, &mut T)) {
     let len = slots.len().min(fields.len());
@@ -304,9 +304,9 @@ impl<S: Salu> Alu<'_, S> {
 }
 
 impl<S: Salu> Stage<Array<S>> {
-    /// Takes packets through whose slots are there already, one each, in order. The stateful ALU sees
-    /// the same of all of them. Its outputs go into `outs`, where a packet that touches nothing leaves
-    /// what is there.
+    /// Takes packets through whose slots are there already, one each, in order. The stateful ALU
+    /// sees the same of all of them. Its outputs go into `outs`, where a packet that touches
+    /// nothing leaves what is there.
     #[inline(always)]
     pub fn with_slots(&mut self, slots: &[Slot], phv: &S::Phv, outs: &mut [S::Out]) {
         const { assert!(S::ALWAYS) };
@@ -330,8 +330,9 @@ where
     /// Returns how many these are; what stands behind them is of no meaning. `slots` are of none
     /// before and after.
     ///
-    /// The PHV of each packet is moved, whether the packet goes on or not, and only those that go on are
-    /// counted: a branch on it could not be predicted. The next stage finds their PHVs side by side.
+    /// The PHV of each packet is moved, whether the packet goes on or not, and only those that go
+    /// on are counted: a branch on it could not be predicted. The next stage finds their PHVs side
+    /// by side.
     #[inline(always)]
     pub fn sift(
         &mut self,

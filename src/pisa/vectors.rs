@@ -176,8 +176,8 @@ mod avx512 {
         (from, fixed)
     };
 
-    /// The bits of a frame that tell a plain one, by offset: which bits, their values in a TCP packet, and
-    /// their values in a UDP packet.
+    /// The bits of a frame that tell a plain one, by offset: which bits, their values in a TCP
+    /// packet, and their values in a UDP packet.
     const SHAPE: [[u8; 64]; 3] = {
         let mut shape = [[0; 64]; 3];
         const BYTES: [(usize, u8, u8, u8); 6] = [

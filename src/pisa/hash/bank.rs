@@ -14,8 +14,8 @@ pub type Lanes = [Words; LANES];
 /// A key of `N` bytes, one of many that are hashed together.
 pub trait BurstKey<const N: usize>: Copy {
     fn bytes(&self) -> [u8; N];
-    /// The keys as words whose bytes, the highest of each word first, begin with the key; `None` for
-    /// keys of another form.
+    /// The keys as words whose bytes, the highest of each word first, begin with the key; `None`
+    /// for keys of another form.
     fn words(keys: &[Self; 8]) -> Option<&[[u32; 4]; 8]>;
 }
 
@@ -118,8 +118,8 @@ impl IndexBank {
 
     /// Word k of lane i + 1 becomes index hash i of key k, for the first `number` keys. What else
     /// stands in `out` is of no meaning. Three, seven or eleven hashes take less time than fifteen.
-    /// Keys are 4 to [`MAX_KEY`] bytes long; those that stand in words take less time than those that
-    /// stand without gaps.
+    /// Keys are 4 to [`MAX_KEY`] bytes long; those that stand in words take less time than those
+    /// that stand without gaps.
     #[inline]
     pub fn hash_burst<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         const { assert!(N >= 4 && N <= MAX_KEY) };

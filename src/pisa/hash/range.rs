@@ -91,11 +91,11 @@ impl HighRange {
 
     /// Values are below 2 to the power of this times the slots.
     const fn steps(self) -> u32 {
-        if self.reciprocal == 0 { 0 } else { u32::BITS - self.shift - self.slots.ilog2() }
+        u32::BITS - self.shift - self.slots.ilog2()
     }
 
-    /// The slots of all these hashes. A remainder is found by subtractions, from that of the largest
-    /// multiple on, which a loop does with a vector of hashes at a time.
+    /// The slots of all these hashes. A remainder is found by subtractions, from that of the
+    /// largest multiple on, which a loop does with a vector of hashes at a time.
     #[inline(always)]
     pub fn slots_of(self, hashes: &[u32], slots: &mut [Slot]) {
         for (slot, hash) in slots.iter_mut().zip(hashes) {
@@ -117,12 +117,12 @@ fn less(value: u32, multiple: u32) -> u32 {
     value.min(value.wrapping_sub(multiple))
 }
 
-/// Which of four: the number's two bits, and both, each all ones if set.
+/// A number below four, as masks: of its lowest bit, of the next one, and of both together.
 #[derive(Clone, Copy)]
 pub struct Which([u32; 3]);
 
 impl Which {
-    /// Of the number's low bits.
+    /// The number's other bits do not count.
     #[inline(always)]
     pub fn of(number: u32) -> Self {
         let (odd, upper) = ((number & 1).wrapping_neg(), (number >> 1 & 1).wrapping_neg());
@@ -130,9 +130,10 @@ impl Which {
     }
 }
 
-/// Four words of which one is chosen, as what each bit of its number changes. So it takes neither a
-/// branch nor a load, and a loop takes a vector of numbers at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Four words, to choose one by its number. They are kept as the first one and what each bit of the
+/// number changes, so that a choice is neither a branch nor a load, and a loop makes a vector of
+/// choices at a time.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Four {
     first: u32,
     changes: [u32; 3],
@@ -149,8 +150,9 @@ impl Four {
     }
 }
 
-/// Four [`HighRange`]s, each of less than eight values a slot, of which each hash takes one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Four [`HighRange`]s, each with less than eight values a slot. Every hash says which one it
+/// takes.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HighRanges {
     shift: Four,
     slots: Four,

@@ -250,8 +250,8 @@ fn third(a: __m128i) -> u32 {
 /// ```text
 /// transpose the keys: byte i of all eight is one 64-bit word
 /// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
-/// transpose the sums: 16 CRCs a key
-/// join each with the first
+/// gather from the sums each CRC of all eight keys, two CRCs a vector
+/// join each with the first CRC
 /// ```
 pub struct Affine {
     matrices: Box<[Matrices]>,
@@ -378,8 +378,9 @@ fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m51
     _mm512_setr_epi64(a, b, c, d, e, f, g, h)
 }
 
-/// From [`Affine::sums`] to the lanes of eight keys, the eight that begin at 8 `at`: a vector has two
-/// CRCs of all eight, and is joined with the first CRC, as [`index_hash`](super::index_hash) has it.
+/// From [`Affine::sums`] to the lanes of eight keys, the eight that begin at 8 `at`: a vector has
+/// two CRCs of all eight, and is joined with the first CRC, as [`index_hash`](super::index_hash)
+/// has it.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
 fn store_hashes<const SUMS: usize>(sums: [__m512i; SUMS], out: &mut Lanes, at: usize) {
@@ -489,7 +490,7 @@ impl<const V: usize> Nibbles<V> {
         let (eights, _) = keys.as_chunks::<8>();
         for (at, keys) in eights.iter().enumerate().take(number.div_ceil(8)) {
             let mut hashes = [[_mm256_setzero_si256(); 8]; V];
-            for (key, keyed) in keys.iter().enumerate() {
+            for (key, keyed) in keys.iter().enumerate().take(number - 8 * at) {
                 let mut sums = [_mm256_set1_epi32(XOROUT as i32); V];
                 for (i, byte) in keyed.bytes().into_iter().enumerate() {
                     let byte = if i < 4 { byte ^ 0xff } else { byte };
@@ -526,12 +527,11 @@ fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
     // Columns i and i + 4 of rows 0 to 3, and of rows 4 to 7.
     let fours: [[__m256i; 4]; 2] = [0, 2].map(|half| {
         let [[a, b], [c, d]] = [pairs[half], pairs[half + 1]];
-        let (ac, bd) = ((a, c), (b, d));
         [
-            _mm256_unpacklo_epi64(ac.0, ac.1),
-            _mm256_unpackhi_epi64(ac.0, ac.1),
-            _mm256_unpacklo_epi64(bd.0, bd.1),
-            _mm256_unpackhi_epi64(bd.0, bd.1),
+            _mm256_unpacklo_epi64(a, c),
+            _mm256_unpackhi_epi64(a, c),
+            _mm256_unpacklo_epi64(b, d),
+            _mm256_unpackhi_epi64(b, d),
         ]
     });
     std::array::from_fn(|column| {

@@ -47,8 +47,8 @@ pub enum Gap {
     Unfollowed { packets: u64 },
     /// Reports about single packets that found no room. Only they are missing.
     Overflow { reports: u64 },
-    /// Number of packets that were not kept because their flows had too many. A hash chose the packets that
-    /// were kept, so numbers of such flows are of a share of their packets.
+    /// Number of packets that were not kept because their flows had too many. A hash chose the
+    /// packets that were kept, so numbers of such flows are of a share of their packets.
     LargeFlows { packets: u64 },
     /// So many reports about single packets were made with other parameters than the network's, and
     /// say nothing. Only they are missing.

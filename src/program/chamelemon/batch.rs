@@ -12,7 +12,7 @@ use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId, KEY};
 use super::tables::{Encoder, TowerStage};
 use crate::pisa::hash::burst::Words;
-use crate::pisa::hash::{HighRange, IndexBank, Lanes, Which};
+use crate::pisa::hash::{HighRange, IndexBank, LANES, Lanes, Which};
 use crate::pisa::{BATCH, Disposition, Members, Phv, Slot, Vectors};
 use crate::wire::{Net, Shim};
 
@@ -28,11 +28,13 @@ pub(super) struct Batch {
     inverses: [[u32; FRAGMENTS]; BATCH],
     /// The counter in each array of the classifier.
     counters: [[Slot; BATCH]; MAX_LEVELS],
-    /// The flow's size by the classifier; before it the largest number. And by its last array alone.
+    /// The flow's size by the arrays so far; the largest number before the first one.
     estimates: Words,
+    /// The flow's size by one array.
     sizes: Words,
-    /// The class by which an encoder's part is looked up, and all ones if it has one.
+    /// The class by which an encoder's part is looked up.
     classes: Words,
+    /// All ones if an encoder takes the packet, else 0.
     encoded: Words,
     /// The class that each packet carries on.
     carried: Words,
@@ -43,6 +45,8 @@ pub(super) struct Batch {
     /// The packets' places among the PHVs; on the way out [`NOWHERE`] for those that do not leave.
     pub places: [u8; BATCH],
 }
+
+const ZERO: Words = [[0; 16]; BATCH / 16];
 
 /// The shim of a packet that does not leave, or leaves without a class.
 const NONE: Shim = Shim::new(0, 0, 0, class::NONE);
@@ -64,15 +68,15 @@ const IN_ORDER: [u8; BATCH] = {
 impl Batch {
     const EMPTY: Self = Self {
         len: 0,
-        hashes: [[[0; 16]; BATCH / 16]; 16],
+        hashes: [ZERO; LANES],
         ids: [[0; 4]; BATCH],
         inverses: [[0; FRAGMENTS]; BATCH],
         counters: [[Slot(0); BATCH]; MAX_LEVELS],
-        estimates: [[0; 16]; BATCH / 16],
-        sizes: [[0; 16]; BATCH / 16],
-        classes: [[0; 16]; BATCH / 16],
-        encoded: [[0; 16]; BATCH / 16],
-        carried: [[0; 16]; BATCH / 16],
+        estimates: ZERO,
+        sizes: ZERO,
+        classes: ZERO,
+        encoded: ZERO,
+        carried: ZERO,
         shims: [NONE; BATCH],
         buckets: [[Slot(0); BATCH]; MAX_ROWS],
         places: [0; BATCH],
@@ -86,7 +90,7 @@ impl Batch {
             counters: self.counters.each_ref().map(|counters| counters[at]),
             estimate: self.estimates.as_flattened()[at],
             encoded: self.is_encoded(at),
-            buckets: std::array::from_fn(|row| self.buckets.get(row).map_or(Slot(0), |buckets| buckets[at])),
+            buckets: self.buckets.each_ref().map(|buckets| buckets[at]),
             inverses: self.inverses[at],
         }
     }
@@ -217,8 +221,8 @@ impl Batch {
     }
 }
 
-/// In a loop over what lies far apart: keeps the compiler from taking several through at a time, which
-/// would load and store each by itself all the same, by slower instructions.
+/// In a loop over what lies far apart: keeps the compiler from taking several through at a time,
+/// which would load and store each by itself all the same, by slower instructions.
 #[inline(always)]
 fn one_by_one() {
     compiler_fence(Ordering::SeqCst);
@@ -296,9 +300,9 @@ impl Hashing {
         self.hash();
     }
 
-    /// Begins a batch of the packets for which `wanted` holds. Packets that come from hosts and leave
-    /// to hosts are hashed once: where all of these stand in the last batch, in their order, that
-    /// goes on.
+    /// Begins a batch of the packets for which `wanted` holds. Packets that come from hosts and
+    /// leave to hosts are hashed once: where all of these stand in the last batch, in their order,
+    /// that goes on.
     #[inline(always)]
     pub fn take_again(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
         let Batch { len, ids, places, .. } = &mut *self.batch;
@@ -320,24 +324,27 @@ impl Hashing {
         }
     }
 
-    /// Whether these are the packets of the last batch, each where it was then, and all of them IPv4
-    /// and leave to hosts with a class. So it is in a switch between hosts. Then their shims have been
-    /// read.
+    /// Whether these are the packets of the last batch, each where it was then, and all of them
+    /// IPv4 and leave to hosts with a class. So it is in a switch between hosts. Reads their shims
+    /// on the way, which are of no meaning if they are not.
     #[inline(always)]
     pub fn all_leave_again(&mut self, phvs: &[Phv]) -> bool {
         let Batch { len, ids, places, shims, .. } = &mut *self.batch;
         let len = (*len).min(BATCH);
-        if phvs.len() != len || places[..len] != IN_ORDER[..len] {
-            return false;
-        }
-        let (mut leave, mut differ) = (true, [0; 4]);
         let leaves = |phv: &Phv| {
             (phv.headers.net == Net::Ipv4)
                 & (phv.disposition == Disposition::ToHost)
                 & (phv.shim.class() != class::NONE)
         };
+        // Nearly always either all do, or the first one does not.
+        let first = phvs.first().is_some_and(leaves);
+        if !first || phvs.len() != len || places[..len] != IN_ORDER[..len] {
+            return false;
+        }
+        let (mut leave, mut differ) = (true, [0; 4]);
         let packets = phvs.iter().zip(ids[..len].iter().zip(shims.iter_mut()));
-        // A loop for each kind of CPU: in one that decides for each packet, the compiler takes IDs apart.
+        // A loop for each kind of CPU: in one that decides for each packet, the compiler takes IDs
+        // apart.
         match Vectors::here().picks() {
             Some(picks) => {
                 for (phv, (id, shim)) in packets {
@@ -357,10 +364,10 @@ impl Hashing {
         leave & (differ == [0; 4])
     }
 
-    /// Hashes the batch, and finds what depends on the hashes alone.
+    /// Hashes the batch, and adds the fingerprints.
     #[inline(always)]
     fn hash(&mut self) {
-        let Batch { len, ids, inverses, hashes, counters, estimates, .. } = &mut *self.batch;
+        let Batch { len, ids, inverses, hashes, .. } = &mut *self.batch;
         let len = (*len).min(BATCH);
         if len == 0 {
             return;
@@ -372,6 +379,13 @@ impl Hashing {
             sign(four, hashes);
             one_by_one();
         }
+    }
+
+    /// Finds the batch's counters in the classifier.
+    #[inline(always)]
+    pub fn find_counters(&mut self) {
+        let Batch { len, hashes, counters, estimates, .. } = &mut *self.batch;
+        let len = (*len).min(BATCH);
         let tower = hashes.iter().skip(self.tower_lane);
         for (range, (hashes, counters)) in self.ranges.iter().zip(tower.zip(counters)) {
             range.slots_of(&hashes.as_flattened()[..len], &mut counters[..len]);
@@ -386,7 +400,8 @@ fn add_difference(differ: &mut [u32; 4], words: [u32; 4], others: &[u32; 4]) {
     *differ = std::array::from_fn(|i| differ[i] | words[i] ^ others[i]);
 }
 
-/// A packet's ID and the inverses of its fragments. A function, which the compiler inlines twice.
+/// Writes a packet's ID and the inverses of its fragments. A function: a closure with two callers
+/// is not inlined, and would be compiled without AVX2.
 #[inline(always)]
 fn begin(own: FlowId, id: &mut [u32; 4], inverses: &mut [u32; FRAGMENTS]) {
     // Not read back from where it is written to, which would wait for the stores of its words.

@@ -14,8 +14,6 @@ use crate::pisa::{GroupSalu, Salu, Slot, Word};
 pub const MAX_LEVELS: usize = 8;
 /// Most bucket arrays of an encoder, a small one included.
 pub const MAX_ROWS: usize = 5;
-/// [`MAX_ROWS`] and some, so that a row's number needs no comparison.
-const ROWS: usize = MAX_ROWS.next_power_of_two();
 
 /// Lanes of a packet's index hashes. Those of the classifier's arrays stand behind the rows.
 pub mod lane {
@@ -51,8 +49,8 @@ pub struct Meta {
     pub estimate: u32,
     /// Whether the encoder takes the packet.
     pub encoded: bool,
-    /// The bucket in each row, a row past [`MAX_ROWS`] unused.
-    pub buckets: [Slot; ROWS],
+    /// The bucket in each row.
+    pub buckets: [Slot; MAX_ROWS],
     /// The additive inverses modulo p of the ID's fragments.
     pub inverses: [u32; FRAGMENTS],
 }
@@ -63,7 +61,8 @@ pub fn inverses(id: FlowId) -> [u32; FRAGMENTS] {
     id.fragments(0).map(|fragment| P - fragment)
 }
 
-/// Adds the fingerprints, whose bits of the fragments are 0, to the fragments of four packets.
+/// Subtracts the fingerprints from the inverses of four packets, whose last fragments have had
+/// zeros in their place.
 #[inline(always)]
 pub fn sign(inverses: &mut [[u32; FRAGMENTS]; 4], hashes: &[u32; 4]) {
     // One vector, and not the fourth word of each alone.
@@ -128,7 +127,7 @@ impl<C: Counter> Salu for Tower<C> {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        phv.counters[usize::from(self.level) & (MAX_LEVELS - 1)]
+        phv.counters.get(usize::from(self.level)).copied().unwrap_or_default()
     }
 
     #[inline(always)]
@@ -173,7 +172,7 @@ impl GroupSalu<COUNTERS> for Row {
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
-        phv.buckets[usize::from(self.0) & (ROWS - 1)]
+        phv.buckets.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 
     #[inline(always)]
@@ -210,7 +209,8 @@ pub struct PartRow {
 }
 
 impl PartRow {
-    /// The bucket of a packet with this class and index hash; unspecified where the class has no part.
+    /// The bucket of a packet with this class and index hash; unspecified where the class has no
+    /// part.
     #[inline(always)]
     pub fn bucket(&self, class: Which, hash: u32) -> Slot {
         Slot(self.ranges.slot(class, hash).wrapping_add(self.offsets.choose(class)))
@@ -223,7 +223,7 @@ pub struct PartTable {
     /// All ones for a class that has a part.
     encodes: Four,
     rows: [PartRow; MAX_ROWS],
-    /// Of these rows so many are there.
+    /// Number of rows in use.
     number: usize,
 }
 
@@ -284,8 +284,8 @@ impl ClassTable {
         ])
     }
 
-    /// From the flow's size and the sampling hash to the class, and to that which the packet carries
-    /// on.
+    /// From the flow's size and the sampling hash to the class, and to that which the packet
+    /// carries on.
     #[inline(always)]
     pub fn classify(&self, estimate: u32, sample: u32) -> (u32, u32) {
         let sampled = samples(sample, self.sample, self.sample_seed);

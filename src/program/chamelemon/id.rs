@@ -1,6 +1,5 @@
 //! What names a flow here: 104 bits, and the four fragments as which a bucket sums them.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
@@ -33,8 +32,8 @@ const DIGEST_PROTO: u8 = 255;
 /// packet has such a tuple, because a packet of protocol 255 has no ports, so IDs of the two
 /// families never meet. Two of a million IPv6 flows share a digest once in 10¹⁶ networks.
 ///
-/// The words are source, destination and ports, and the protocol in the highest byte.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// The words are source, destination and ports, and the protocol in the highest byte of the fourth.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowId([u32; 4]);
 
 impl FlowId {
@@ -110,8 +109,8 @@ impl FlowId {
     /// three bits left over, the protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
     pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
-        /// The three highest bits of the last fragment, by those of source, destination and ports as a
-        /// number that has them the other way round.
+        /// The three highest bits of the last fragment, by those of source, destination and ports
+        /// as a number that has them the other way round.
         const LEFT_OVER: [u32; 8] = {
             let (mut left_over, mut bits) = ([0; 8], 0u32);
             while bits < 8 {
@@ -140,18 +139,6 @@ impl FlowId {
     }
 }
 
-impl Ord for FlowId {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.numbers().cmp(&other.numbers())
-    }
-}
-
-impl PartialOrd for FlowId {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// As one number, which takes a hasher less time than four.
 impl Hash for FlowId {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -173,13 +160,12 @@ impl fmt::Debug for FlowId {
 
 /// Where headers have an IPv4 packet's ID.
 const PLACES: Places = {
-    let numbers = places(&[
+    let mut words = places(&[
         (offset_of!(Headers, src_ip), 4),
         (offset_of!(Headers, dst_ip), 4),
         (offset_of!(Headers, dport), 2),
         (offset_of!(Headers, sport), 2),
     ]);
-    let mut words = numbers;
     words[words.len() - 1] = offset_of!(Headers, proto) as u8;
     words
 };

@@ -43,7 +43,8 @@ impl TowerStage {
         }
     }
 
-    /// Counts packets in these counters, and returns the sizes that they tell.
+    /// Counts packets in these counters, and writes the size that each tells. An array without
+    /// memory leaves what is there.
     #[inline(always)]
     pub fn count(&mut self, counters: &[Slot], sizes: &mut [u32]) {
         of_width!(self, stage => stage.with_slots(counters, &Meta::default(), sizes));
@@ -209,6 +210,7 @@ impl ChameleMonDataplane {
     #[inline(always)]
     fn enter_batch(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.hashing.take(phvs, |phv| phv.enters);
+        self.hashing.find_counters();
         let len = self.hashing.batch.len;
         match order {
             BatchOrder::PacketMajor => {
@@ -292,6 +294,7 @@ impl Dataplane for ChameleMonDataplane {
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.hashing.take(std::slice::from_ref(phv), |phv| phv.enters);
+        self.hashing.find_counters();
         let batch = &mut *self.hashing.batch;
         if batch.len > 0 {
             let mut meta = batch.meta(0);

@@ -48,7 +48,8 @@ impl<K: Word> Evicted<K> {
     }
 }
 
-/// Hands the carried pair to the next stage, and the packet's own key where later stages look for it.
+/// Hands the carried pair to the next stage, and the packet's own key where later stages look for
+/// it.
 #[inline(always)]
 fn pass_on<K: FlowKey, const OWN: usize>(out: Evicted<K>, phv: &Carry<K, OWN>, next: &mut Carry<K, OWN>) {
     next.own = phv.own;

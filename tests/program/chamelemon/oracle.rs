@@ -46,7 +46,8 @@ fn packet() -> impl Strategy<Value = Phv> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    const TOWERS: [&str; 5] = ["8x7", "8x40+16x9", "16x30", "8x50+8x20+32x5", "32x16"];
+    const TOWERS: [&str; 7] =
+        ["8x7", "8x40+16x9", "16x30", "8x50+8x20+32x5", "32x16", "8x1+16x64", "8x9+8x8+8x7+8x1+16x9+16x5+32x3+32x2"];
     (
         proptest::sample::select(&TOWERS),
         2..5u32,
