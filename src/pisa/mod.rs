@@ -30,6 +30,7 @@ pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, 
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};
 pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
+pub use vectors::Pairs;
 pub(crate) use vectors::{Picks, Vectors, highest_bits};
 pub(crate) use wide::{Wide, wide, wide_to_avx2};
 pub use word::Word;

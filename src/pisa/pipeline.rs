@@ -5,7 +5,7 @@
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
 use super::registers::Alu;
-use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Probe, Registers, Salu, Slot, StageUse};
+use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Pairs, Probe, Registers, Salu, Slot, StageUse};
 
 /// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -344,19 +344,40 @@ where
         const { assert!(S::UNTIL_END) };
         let mut alu = self.0.alu();
         let len = len.min(BATCH);
-        alu.salu.slots(&phvs[..len], slots);
+        match Pairs::here().filter(|_| S::PAIRS) {
+            Some(pairs) => alu.sift(phvs, len, slots, &mut seen, |salu, cell, phv| salu.rmw_of_pairs(pairs, cell, phv)),
+            None => alu.sift(phvs, len, slots, &mut seen, S::rmw),
+        }
+    }
+}
+
+impl<S: Salu> Alu<'_, S>
+where
+    S::Phv: Copy,
+{
+    /// See [`Stage::sift`].
+    #[inline(always)]
+    fn sift(
+        &mut self,
+        phvs: &mut [S::Phv; BATCH],
+        len: usize,
+        slots: &mut [Slot; BATCH],
+        seen: &mut impl FnMut(usize, &S::Out),
+        rmw: impl Fn(&S, S::Cell, &S::Phv) -> (S::Cell, S::Out),
+    ) -> usize {
+        self.salu.slots(&phvs[..len], slots);
         for slot in &slots[..len] {
-            alu.prefetch(*slot);
+            self.prefetch(*slot);
         }
         let mut left = 0;
         for at in 0..len {
-            debug_assert!(alu.salu.enabled(&phvs[at]), "a packet that is not enabled");
+            debug_assert!(self.salu.enabled(&phvs[at]), "a packet that is not enabled");
             let (phv, place) = (phvs[at], left % BATCH);
             // Asked in each case, so that it need not be read back: the next place depends on it.
-            let ended = match alu.access_at(slots[at], &phvs[at]) {
+            let ended = match self.access_by(slots[at], &phvs[at], &rmw) {
                 Some(out) => {
                     seen(at, &out);
-                    alu.salu.pass_on(out, &phv, &mut phvs[place]);
+                    self.salu.pass_on(out, &phv, &mut phvs[place]);
                     S::ended(&phvs[place])
                 }
                 None => {

@@ -140,8 +140,19 @@ impl<S: Salu> Alu<'_, S> {
 
     #[inline(always)]
     pub(super) fn access_at(&mut self, slot: Slot, phv: &S::Phv) -> Option<S::Out> {
+        self.access_by(slot, phv, S::rmw)
+    }
+
+    /// As [`Self::access_at`], by this form of the stateful ALU's `rmw`.
+    #[inline(always)]
+    pub(super) fn access_by(
+        &mut self,
+        slot: Slot,
+        phv: &S::Phv,
+        rmw: impl Fn(&S, S::Cell, &S::Phv) -> (S::Cell, S::Out),
+    ) -> Option<S::Out> {
         let cell = self.cells.get_mut(slot.0 as usize)?;
-        let (next, out) = self.salu.rmw(*cell, phv);
+        let (next, out) = rmw(self.salu, *cell, phv);
         *cell = next;
         Some(out)
     }

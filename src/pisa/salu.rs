@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::{BATCH, Word};
+use super::{BATCH, Pairs, Word};
 
 /// The index of a cell in a register array. An index past the array's end reads and writes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,14 @@ pub trait Salu: Copy + Send + 'static {
     }
     /// The cell's successor, and what the packet takes along.
     fn rmw(&self, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out);
+    /// Whether [`Self::rmw_of_pairs`] is a form of its own.
+    const PAIRS: bool = false;
+    /// The same as [`Self::rmw`], in the form for CPUs that have [`Pairs`]. The engine asks for
+    /// these once a batch, so that a loop over packets is compiled for either form.
+    #[inline(always)]
+    fn rmw_of_pairs(&self, _: Pairs, cell: Self::Cell, phv: &Self::Phv) -> (Self::Cell, Self::Out) {
+        self.rmw(cell, phv)
+    }
     /// Writes the output into the PHV.
     fn commit(&self, out: Self::Out, phv: &mut Self::Phv);
     /// Writes what a packet goes on with into another PHV, where it [is moved

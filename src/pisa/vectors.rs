@@ -38,6 +38,53 @@ pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128
     if swap { (same, b, a) } else { (same, a, b) }
 }
 
+/// Proof that the CPU has AVX2, by which pairs of a key and its count are merged in vector
+/// registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairs(());
+
+impl Pairs {
+    /// `None` if the CPU has not.
+    #[inline(always)]
+    pub fn here() -> Option<Self> {
+        (cfg!(target_arch = "x86_64") && cpu::uses(Instructions::Avx2)).then_some(Self(()))
+    }
+
+    /// As [`Word::merge`](super::Word::merge), of keys of up to 128 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) fn merge(self, cell: (u128, u32), carried: (u128, u32)) -> [(u128, u32); 2] {
+        // SAFETY: the CPU has AVX2, for there is a `self`.
+        unsafe { avx2::merge(cell, carried) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use core::arch::x86_64::*;
+    use core::mem::transmute;
+
+    /// A count stands in each word of a vector.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub fn merge((cell, count): (u128, u32), (carried, carried_count): (u128, u32)) -> [(u128, u32); 2] {
+        // SAFETY: any bits make a vector.
+        let [cell, carried] = [cell, carried].map(|key| unsafe { transmute::<u128, __m128i>(key) });
+        let [count, carried_count] = [count, carried_count].map(|count| _mm_set1_epi32(count as i32));
+        let (less, more) = (_mm_min_epu32(count, carried_count), _mm_max_epu32(count, carried_count));
+        let halves = _mm_cmpeq_epi64(cell, carried);
+        let same = _mm_and_si128(halves, _mm_shuffle_epi32::<0x4e>(halves));
+        let added = _mm_and_si128(less, same);
+        let room = _mm_xor_si128(more, _mm_set1_epi32(-1));
+        let sum = _mm_add_epi32(more, _mm_min_epu32(added, room));
+        let stays = _mm_cmpeq_epi32(more, count);
+        let (kept, next) = (_mm_blendv_epi8(carried, cell, stays), _mm_blendv_epi8(cell, carried, stays));
+        // SAFETY: any bits make a number.
+        let pair = |key, count| (unsafe { transmute::<__m128i, u128>(key) }, _mm_cvtsi128_si32(count) as u32);
+        [pair(kept, sum), pair(next, _mm_xor_si128(less, added))]
+    }
+}
+
 /// The highest bit of each word, that of the first word lowest.
 #[inline(always)]
 pub fn highest_bits(words: [u32; 4]) -> u32 {
@@ -267,6 +314,7 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pisa::Word;
     use crate::wire::{Tuple4, parse, proto};
     use proptest::prelude::*;
 
@@ -318,6 +366,24 @@ mod tests {
             let bits: [u32; 4] = std::array::from_fn(|i| highest_bits(words) >> i);
             prop_assert_eq!(bits.map(|bit| bit & 1), words.map(|word| word >> 31));
             prop_assert_eq!(bits[0] >> 4, 0);
+        }
+
+        #[test]
+        fn pairs_are_merged(a: u128, other: u128, bit in 0..128u32, counts: [u32; 2], near in 0..3u32) {
+            let counts = [counts, [counts[0]; 2], [near, 1], [u32::MAX - near, 2]];
+            for (b, [x, y]) in [a, a ^ 1 << bit, other].into_iter().flat_map(|b| counts.map(|counts| (b, counts))) {
+                let expected = match (a == b, x < y) {
+                    (true, _) => [(a, x.saturating_add(y)), (a, 0)],
+                    (false, true) => [(b, y), (a, x)],
+                    (false, false) => [(a, x), (b, y)],
+                };
+                let expected = expected.map(|(key, count)| (Tuple4(key), count));
+                let (cell, carried) = ((Tuple4(a), x), (Tuple4(b), y));
+                prop_assert_eq!(Tuple4::merge(cell, carried), expected);
+                if let Some(pairs) = Pairs::here() {
+                    prop_assert_eq!(Tuple4::merge_pairs(pairs, cell, carried), expected);
+                }
+            }
         }
 
         #[test]

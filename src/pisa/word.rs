@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::vectors;
+use super::vectors::{self, Pairs};
 use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 
 mod sealed {
@@ -21,6 +21,24 @@ pub trait Word: sealed::Sealed + Copy + Default + PartialEq + Send + Sync + 'sta
     #[inline(always)]
     fn compare_and_swap(swap: bool, a: Self, b: Self) -> (u32, Self, Self) {
         (u32::from(a == b).wrapping_neg(), select_unpredictable(swap, b, a), select_unpredictable(swap, a, b))
+    }
+
+    /// Merges a cell's word and count with those that a packet carries. Returns the pair for the
+    /// cell, and the one that is carried on. Of equal words the cell gets both counts, at most the
+    /// largest number, and a count of 0 is carried on; else it keeps the pair with the larger
+    /// count, of equal ones its own. Without a branch.
+    #[inline(always)]
+    fn merge((word, count): (Self, u32), (carried, carried_count): (Self, u32)) -> [(Self, u32); 2] {
+        let (more, less) = (count.max(carried_count), count.min(carried_count));
+        let (same, kept, next) = Self::compare_and_swap(count < carried_count, word, carried);
+        let added = less & same;
+        [(kept, more.saturating_add(added)), (next, less ^ added)]
+    }
+
+    /// The same as [`Self::merge`], on a CPU that has [`Pairs`].
+    #[inline(always)]
+    fn merge_pairs(_: Pairs, cell: (Self, u32), carried: (Self, u32)) -> [(Self, u32); 2] {
+        Self::merge(cell, carried)
     }
 }
 
@@ -65,6 +83,13 @@ impl Word for Tuple4 {
     fn compare_and_swap(swap: bool, a: Self, b: Self) -> (u32, Self, Self) {
         let (same, a, b) = vectors::compare_and_swap(swap, a.0, b.0);
         (same, Self(a), Self(b))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn merge_pairs(pairs: Pairs, cell: (Self, u32), carried: (Self, u32)) -> [(Self, u32); 2] {
+        let [cell, carried] = [cell, carried].map(|(Self(key), count)| (key, count));
+        pairs.merge(cell, carried).map(|(key, count)| (Self(key), count))
     }
 }
 

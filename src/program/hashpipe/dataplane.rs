@@ -1,7 +1,7 @@
 //! HashPipe's stateful ALUs: Algorithm 3 of the paper, one stage each.
 
 use crate::pisa::hash::SlotHash;
-use crate::pisa::{BATCH, Salu, Slot, Word};
+use crate::pisa::{BATCH, Pairs, Salu, Slot, Word};
 use crate::wire::FlowKey;
 
 /// A cell: a flow's key and its count. A count of 0 is an empty slot.
@@ -133,6 +133,12 @@ pub struct Merge<const OWN: usize> {
     pub hash: SlotHash,
 }
 
+/// What a stage does with the pair for its cell and the one that is carried on.
+#[inline(always)]
+fn merged<K>([cell, (key, count)]: [Cell<K>; 2]) -> (Cell<K>, Evicted<K>) {
+    (cell, Evicted { key, count, estimate: 0 })
+}
+
 impl<K: FlowKey, const OWN: usize> For<Merge<OWN>, K> {
     /// The key whose slot a packet accesses.
     #[inline(always)]
@@ -179,11 +185,17 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
             let estimate = if phv.own.first() == Some(&key) { count } else { 0 };
             return ((key, count), Evicted { key: phv.key, count: 0, estimate });
         }
-        // By arithmetic again. With the same key on both sides it does not matter which goes where.
-        let (more, less) = (count.max(phv.count), count.min(phv.count));
-        let (same, kept, key) = K::compare_and_swap(count < phv.count, key, phv.key);
-        let added = less & same;
-        ((kept, more.saturating_add(added)), Evicted { key, count: less ^ added, estimate: 0 })
+        merged(K::merge((key, count), (phv.key, phv.count)))
+    }
+
+    const PAIRS: bool = OWN == 0;
+
+    #[inline(always)]
+    fn rmw_of_pairs(&self, pairs: Pairs, cell: Cell<K>, phv: &Carry<K, OWN>) -> (Cell<K>, Evicted<K>) {
+        if OWN > 0 {
+            return self.rmw(cell, phv);
+        }
+        merged(K::merge_pairs(pairs, cell, (phv.key, phv.count)))
     }
 
     #[inline(always)]
