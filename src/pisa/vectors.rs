@@ -1,5 +1,6 @@
 //! Headers and keys of a packet in vector registers, each in a few instructions: the headers of a
-//! plain frame filled as one, a key picked from the headers, two keys compared and swapped.
+//! plain frame filled as one, a key picked from the headers, two keys compared and swapped, two pairs
+//! of a key and its count merged.
 
 #![allow(unsafe_code)]
 

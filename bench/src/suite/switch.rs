@@ -101,7 +101,7 @@ impl Weir {
         Ok((after - before) as f64 / (end - begin).as_secs_f64())
     }
 
-    /// What `weir top` says of the next `time`, which is 100 ms at least.
+    /// Runs `weir top` for so long, at least 100 ms, and returns what it says.
     ///
     /// # Errors
     /// If it does not answer.

@@ -135,9 +135,9 @@ pub struct ChameleMonDataplane {
     upstream: Encoder,
     downstream: Encoder,
     gate: ClassTable,
-    /// What packets that leave match, by epoch bit, and the epoch that is counted there, as packets
-    /// carry it.
+    /// The parts that encode packets which leave, by the packets' epoch bit.
     downstream_parts: [PartTable; 2],
+    /// The epoch that is counted in each of these, as packets carry it.
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
     /// with.

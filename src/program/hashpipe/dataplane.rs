@@ -133,7 +133,7 @@ pub struct Merge<const OWN: usize> {
     pub hash: SlotHash,
 }
 
-/// What a stage does with the pair for its cell and the one that is carried on.
+/// The results of a stage: its cell, and the output of the pair that is carried on.
 #[inline(always)]
 fn merged<K>([cell, (key, count)]: [Cell<K>; 2]) -> (Cell<K>, Evicted<K>) {
     (cell, Evicted { key, count, estimate: 0 })
