@@ -27,8 +27,11 @@ const SPARES: usize = 2;
 /// Names the MAC table to the [`HashFamily`].
 const MAC_TABLE_LABEL: &str = "forward/stations";
 /// Names to the [`HashFamily`] the table of neighbours, and the two CRCs of the index hash that chooses
-/// among gateways.
-const ROUTER_LABELS: [&str; 3] = ["forward/neighbours", "forward/gateways", "forward/gateways/shared"];
+/// among gateways. The switch's name follows: routers in a row that hash alike would send all flows
+/// that come by one gateway of the first to one gateway of the second.
+fn router_labels(switch: &str) -> [String; 3] {
+    ["neighbours", "gateways", "gateways-shared"].map(|table| format!("forward/{table}/{switch}"))
+}
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -74,17 +77,6 @@ pub struct Assembly {
 /// Builds `replicas` replicas whose epochs have the given length; without one there is a single
 /// epoch.
 pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Result<Assembly, AssembleError> {
-    assemble_router(config, epoch, replicas, 0)
-}
-
-/// [`assemble`] for switch number `router` of a network whose switches have one seed. Each has
-/// polynomials of its own to choose gateways by, or all would choose alike.
-pub fn assemble_router(
-    config: &Config,
-    epoch: Option<Nanos>,
-    replicas: usize,
-    router: u32,
-) -> Result<Assembly, AssembleError> {
     config.validate()?;
     let hashes = hashes(config)?;
     let demand = Demand::new(config, &hashes)?;
@@ -93,7 +85,7 @@ pub fn assemble_router(
     ports.iter().zip(0..).for_each(|(port, id)| port.mac.store(NO_MAC | id, Relaxed));
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
-        forwarding(config, &config.pairs()?, &named, &ports, (&hashes, router), replicas)?;
+        forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
     let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let publisher = Publisher::default();
@@ -184,8 +176,9 @@ impl Demand {
             demand.usage.push(built.usage());
             demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
         }
-        for label in [MAC_TABLE_LABEL].iter().chain(&ROUTER_LABELS) {
-            demand.derived.derive(label, 0);
+        demand.derived.derive(MAC_TABLE_LABEL, 0);
+        for label in router_labels(&config.switch.name) {
+            demand.derived.derive(&label, 0);
         }
         Ok(demand)
     }
@@ -318,13 +311,13 @@ fn policy(
 }
 
 /// `pairs` are those of `xconnect`, `named` the ports' numbers and names, `ports` all ports by
-/// number. Routers with one hash family have different numbers.
+/// number.
 pub fn forwarding(
     config: &Config,
     pairs: &[(PortId, PortId)],
     named: &[(PortId, String)],
     ports: &[PortInfo],
-    (hashes, router): (&HashFamily, u32),
+    hashes: &HashFamily,
     replicas: usize,
 ) -> Result<Forwarding, AssembleError> {
     match config.switch.forward {
@@ -338,7 +331,7 @@ pub fn forwarding(
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let polynomials = ROUTER_LABELS.map(|label| hashes.derive(label, router));
+            let polynomials = router_labels(&config.switch.name).map(|label| hashes.derive(&label, 0));
             let (routing, forwards) = Routing::new(config, named, routed(ports), polynomials, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use pktgen::engine::{Rig, RunPlan};
 use pktgen::pace::{Arrivals, Pace, Rate};
 use pktgen::search::{Found, Goals, Trial, throughput};
 use pktgen::traffic::{FlowPlan, Generated, Shape};
 use pktgen::words;
 use serde::Serialize;
+use weir::cli::signals;
 
 use crate::Failure;
 use crate::run::{self, Report, Traffic};
@@ -85,7 +86,7 @@ impl Session {
         if arguments.metrics.is_some() || arguments.live {
             return Err(Failure::Usage("--metrics, --live: with pktgen run alone".into()));
         }
-        let stop = run::stopped_by_signals()?;
+        let stop = signals::stop(signals::clear_line).context("signals")?;
         let rig = Rig::open(&arguments.setup(shape.longest()))?;
         rig.wait_for_link(run::LINK);
         Ok(Self {

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -89,7 +89,13 @@ const FOOT: &str = "q end";
 /// got, and the exit code. `None` where no terminal can be made.
 fn in_terminal(line: &str, keys: &[u8]) -> Option<(String, Option<i32>)> {
     let pktgen = env!("CARGO_BIN_EXE_pktgen");
-    let shell = format!("stty cols 100 rows 30; {pktgen} {RING} --live {line}");
+    // Where the run is over, nobody reads them.
+    in_terminal_by(&format!("{pktgen} {RING} --live {line}"), |to| drop(to.write_all(keys)))
+}
+
+/// The same for a command of the shell, and for what is done once the screen is drawn.
+fn in_terminal_by(command: &str, act: impl FnOnce(&mut ChildStdin)) -> Option<(String, Option<i32>)> {
+    let shell = format!("stty cols 100 rows 30; {command}");
     let mut script = Command::new("script");
     script.args(["-qec", &shell, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
     let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -112,8 +118,7 @@ fn in_terminal(line: &str, keys: &[u8]) -> Option<(String, Option<i32>)> {
     let mut to = child.stdin.take().unwrap();
     // Keys that come before the screen is there would be signals. A run that fails has no screen.
     let _ = is_drawn.recv_timeout(Duration::from_secs(60));
-    // Where the run is over, nobody reads them.
-    let _ = to.write_all(keys);
+    act(&mut to);
     let end = Instant::now() + Duration::from_secs(60);
     let status = loop {
         match child.try_wait().unwrap() {
@@ -149,6 +154,26 @@ fn ctrl_c_twice_leaves_the_terminal_whole() {
     assert_eq!(code, Some(1), "{text:?}");
     let after = text.rsplit_once(LEAVE).map(|(_, after)| after).unwrap_or_else(|| panic!("{text:?}"));
     assert!(after.contains("\x1b[?25h"), "the cursor is hidden: {after:?}");
+}
+
+/// A signal that ends the run at once finds the terminal whole as well.
+#[test]
+fn signals_leave_the_terminal_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("process");
+    for signal in ["HUP", "QUIT"] {
+        let pktgen = env!("CARGO_BIN_EXE_pktgen");
+        let run =
+            format!("sh -c 'echo $$ > {}; exec {pktgen} {RING} --live --rate 1kpps --duration 100s'", file.display());
+        let kill = || {
+            let process = std::fs::read_to_string(&file).unwrap();
+            Command::new("kill").args(["-s", signal, process.trim()]).status().unwrap();
+        };
+        let Some((text, _)) = in_terminal_by(&format!("{run}; stty -a"), |_| kill()) else { return };
+        let after = text.rsplit_once(LEAVE).map(|(_, after)| after).unwrap_or_else(|| panic!("{text:?}"));
+        assert!(after.contains("\x1b[?25h"), "the cursor is hidden: {after:?}");
+        assert!(after.contains(" icanon") && after.contains(" echo "), "raw: {after:?}");
+    }
 }
 
 /// An error after the screen was opened leaves no screen behind.

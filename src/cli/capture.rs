@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+
+mod whole;
 
 use super::show::Where;
-use super::{Failure, names, output, summary};
+use super::{Failure, names, output, signals, summary};
 use crate::api::observers::CaptureQuery;
 use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
 use crate::trace::{CaptureReader, Captured};
 use crate::wire::{Filter, Headers, parse};
+use whole::WholeBlocks;
 
 #[derive(Debug, Args)]
 pub struct Capture {
@@ -83,20 +85,20 @@ impl Capture {
                 "pcapng is not for a terminal: give -w a file, or pipe it, as in `weir capture -w - | wireshark -k -i -`".into(),
             ));
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // A second one ends the process, should the switch not answer the first.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Failure::failed)?;
-            signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
-        }
+        let stop = signals::stop(|| ()).map_err(Failure::failed)?;
         let client = self.at.client()?;
         let stream = client.stream("/v1/capture", &self.query(), stop.clone())?;
         let totals = match &self.write {
             None => lines(CaptureReader::new(stream).map_err(Failure::failed)?, json, &stop),
-            Some(_) if to_stdout => written(Tee::new(stream, Box::new(io::stdout()), stop.clone())),
+            Some(_) if to_stdout => {
+                // An error is that of a pipe or of a file that the shell opened, which is not ours to cut.
+                let to = WholeBlocks::new(io::stdout(), "standard output".into(), |_, _| Ok(()));
+                written(Tee::new(stream, to, stop.clone()))
+            }
             Some(path) => {
-                let file = File::create(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-                written(Tee::new(stream, Box::new(file), stop.clone()))
+                let name = path.display().to_string();
+                let file = File::create(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+                written(Tee::new(stream, WholeBlocks::new(file, name, |file, bytes| file.set_len(bytes)), stop.clone()))
             }
         }?;
         let Totals { packets, missed_packets } = totals;
@@ -160,7 +162,7 @@ fn line(captured: &Captured<'_>, json: bool) -> Result<String, Failure> {
 }
 
 /// Counts what passes on its way into a file.
-fn written(tee: Tee<'_>) -> Result<Totals, Failure> {
+fn written<W: Write>(tee: Tee<'_, W>) -> Result<Totals, Failure> {
     let mut reader = CaptureReader::new(tee).map_err(Failure::failed)?;
     let mut packets = 0;
     while let Some(captured) = reader.next() {
@@ -171,24 +173,24 @@ fn written(tee: Tee<'_>) -> Result<Totals, Failure> {
 }
 
 /// Writes all that is read through it.
-struct Tee<'a> {
+struct Tee<'a, W> {
     from: crate::api::client::Streamed<'a>,
-    to: Box<dyn Write>,
+    to: WholeBlocks<W>,
     stop: Arc<AtomicBool>,
     unread: bool,
 }
 
-impl<'a> Tee<'a> {
-    fn new(from: crate::api::client::Streamed<'a>, to: Box<dyn Write>, stop: Arc<AtomicBool>) -> Self {
+impl<'a, W: Write> Tee<'a, W> {
+    fn new(from: crate::api::client::Streamed<'a>, to: WholeBlocks<W>, stop: Arc<AtomicBool>) -> Self {
         Self { from, to, stop, unread: false }
     }
 }
 
-impl Read for Tee<'_> {
+impl<W: Write> Read for Tee<'_, W> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.from.read(buffer)?;
         if !self.unread {
-            match self.to.write_all(&buffer[..n]).and_then(|()| self.to.flush()) {
+            match self.to.write(&buffer[..n]) {
                 // The reader of the pipe has gone: the capture ends, and its rest is only counted.
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => {
                     self.unread = true;

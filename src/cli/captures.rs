@@ -2,7 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::output;
 use crate::trace::{CaptureReader, LinkType};
@@ -10,13 +17,51 @@ use crate::trace::{CaptureReader, LinkType};
 /// The name that stands for standard input.
 const STDIN: &str = "-";
 
-/// Opens a capture; `-` is standard input, which is read as it comes.
-pub fn open(file: &Path) -> Result<CaptureReader<Box<dyn Read>>, String> {
-    let open = || -> io::Result<Box<dyn Read>> {
-        Ok(if is_stdin(file) { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) })
+/// A capturer that the same Ctrl-C ends still writes what it has, so standard input is read on for
+/// this long after `stop` is set.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often `stop` is looked at while nothing comes. Standard input without a byte for this long
+/// ends when `stop` is set.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Opens a capture; `-` is standard input, which is read as it comes. When `stop` is set, the
+/// capture ends as if its bytes did.
+pub fn open(file: &Path, stop: &Arc<AtomicBool>) -> Result<CaptureReader<Stoppable>, String> {
+    let (opened, grace) = match is_stdin(file) {
+        true => (io::stdin().as_fd().try_clone_to_owned().map(File::from), GRACE),
+        false => (File::open(file), Duration::ZERO),
     };
-    let opened = open().map_err(Into::into).and_then(CaptureReader::new);
+    let stoppable = opened.map(|from| Stoppable { from, stop: stop.clone(), grace, end: None });
+    let opened = stoppable.map_err(Into::into).and_then(CaptureReader::new);
     opened.map_err(|error| format!("{}: {error}", name(file)))
+}
+
+/// A file that ends when a flag is set.
+pub struct Stoppable {
+    from: File,
+    stop: Arc<AtomicBool>,
+    grace: Duration,
+    end: Option<Instant>,
+}
+
+impl Read for Stoppable {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let is_stopped = self.stop.load(Relaxed);
+            if is_stopped {
+                let end = *self.end.get_or_insert_with(|| Instant::now() + self.grace);
+                if Instant::now() >= end {
+                    return Ok(0);
+                }
+            }
+            match poll(&mut [PollFd::new(&self.from, PollFlags::IN)], Some(&WAIT)) {
+                Ok(1..) => return self.from.read(buffer),
+                Ok(_) if is_stopped => return Ok(0),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 pub fn is_stdin(file: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! `weir doctor`: what is missing on this machine, each with the command that mends it.
 
+mod cgroup;
 mod checks;
 mod host;
 mod machine;

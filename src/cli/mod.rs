@@ -44,6 +44,7 @@ mod run;
 pub mod screen;
 #[cfg(feature = "control")]
 mod show;
+pub mod signals;
 mod sim;
 #[cfg(feature = "control")]
 mod stats;

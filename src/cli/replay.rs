@@ -1,6 +1,8 @@
 //! `weir replay`: the dataplane over captures, with exact counts beside it on request.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use clap::Args;
@@ -8,7 +10,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::measured::Measured;
-use super::{Failure, Programs, captures, in_memory, output};
+use super::{Failure, Programs, captures, in_memory, output, signals};
 use crate::api::view::Packets;
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::program::{Exact, ProgramConfig};
@@ -63,6 +65,8 @@ struct Document {
     /// Packets that were captured with another link type than Ethernet, and count with an Ethernet
     /// header in place of their own.
     reframed_packets: u64,
+    /// Whether a signal ended the reading.
+    interrupted: bool,
     /// Why reading ended before the end of the captures.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -75,6 +79,7 @@ struct Totals {
     bytes: u64,
     cut: u64,
     reframed: u64,
+    interrupted: bool,
     /// Why reading ended before the end of the captures.
     error: Option<String>,
     first_ns: Option<u64>,
@@ -100,9 +105,19 @@ impl Replay {
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
 
+        let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
         let started = Instant::now();
         let mut totals = Totals::default();
-        let read = self.files.iter().try_for_each(|file| self.replay(file, &mut replayer, &mut exact, &mut totals));
+        let read = self.files.iter().try_for_each(|file| {
+            let read = self.replay(file, &stop, &mut replayer, &mut exact, &mut totals);
+            match (stop.load(Relaxed), captures::is_stdin(file)) {
+                (false, _) => read,
+                // A signal is how a capture on its way ends, also within a packet.
+                (true, true) => Ok(()),
+                (true, false) => Err(format!("{}: interrupted", captures::name(file))),
+            }
+        });
+        totals.interrupted = stop.load(Relaxed);
         totals.error = match read {
             Err(error) if totals.packets == 0 => return Err(Failure::Failed(error)),
             read => read.err(),
@@ -117,13 +132,14 @@ impl Replay {
     fn replay(
         &self,
         file: &Path,
+        stop: &Arc<AtomicBool>,
         replayer: &mut Replayer,
         exact: &mut [Box<dyn Exact>],
         totals: &mut Totals,
     ) -> Result<(), String> {
         let name = captures::name(file);
         let broken = |error| format!("{name}: {error}");
-        let mut reader = captures::open(file)?;
+        let mut reader = captures::open(file, stop)?;
         let progress = ProgressBar::new_spinner().with_message(format!("replaying {name}"));
         let mut headers = Headers::default();
         while let Some(captured) = reader.next() {
@@ -181,6 +197,7 @@ impl Replay {
             unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,
             reframed_packets: totals.reframed,
+            interrupted: totals.interrupted,
             error: totals.error,
             programs: documents,
         };
@@ -211,6 +228,9 @@ fn text(document: &Document) -> String {
         document.seconds,
         document.packets as f64 / document.seconds / 1e6,
     );
+    if document.interrupted {
+        text += "interrupted: the answers cover the packets that were read before\n";
+    }
     if document.cut_packets > 0 {
         text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
     }

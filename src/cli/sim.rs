@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, attention, latency, output, values};
+use super::{Failure, Programs, attention, latency, output, signals, values};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
@@ -143,6 +143,7 @@ impl Sim {
             setup.topology.links().len(),
             setup.topology.hosts().len(),
         ));
+        signals::end(signals::clear_line).map_err(Failure::failed)?;
         let epochs = self.epochs(&mut simulation, &setup);
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
         output::document(json, &document, text)

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -164,7 +165,7 @@ impl Trace {
         let broken = |error| Failure::Failed(format!("{name}: {error}"));
         let config = self.config()?;
         let (mut replayer, ingress) = (self.replayer(&config)?, self.ingress(&config)?);
-        let mut reader = captures::open(file).map_err(Failure::Failed)?;
+        let mut reader = captures::open(file, &Arc::default()).map_err(Failure::Failed)?;
         let mut number = 0;
         while let Some(captured) = reader.next() {
             let captured = captured.map_err(broken)?;

@@ -199,8 +199,7 @@ impl Shared {
             let (new, dataplanes) = old.renewed(&named, routed(&infos), &removed, workers);
             (routing, forwards) = (Some(Some(new)), Some(dataplanes));
         } else if diff.forward {
-            // With the network's family all its switches would choose gateways alike.
-            let new = assemble::forwarding(config, &pairs, &named, &infos, (&own, 0), workers)?;
+            let new = assemble::forwarding(config, &pairs, &named, &infos, &own, workers)?;
             let Forwarding { learning: new, routing: router, forwards: dataplanes } = new;
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }

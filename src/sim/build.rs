@@ -10,7 +10,7 @@ use super::loss::{LinkName, Loss};
 use super::topology::Topology;
 use super::traffic::Traffic;
 use super::{Fabric, Node, Setup, SimError};
-use crate::assemble::assemble_router;
+use crate::assemble::assemble;
 use crate::config::Length;
 use crate::pisa::PortId;
 use crate::switch::Role;
@@ -100,7 +100,7 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
         if everywhere || !topology.hosts_of(switch).is_empty() {
             config.programs = setup.programs.clone();
         }
-        let assembly = assemble_router(&config, Some(setup.epoch), workers, switch)?;
+        let assembly = assemble(&config, Some(setup.epoch), workers)?;
         (0..).zip(&assembly.ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
         nodes.push(Node::new(assembly));
     }

@@ -12,6 +12,7 @@ mod pint;
 mod pipes;
 mod replay;
 mod schema;
+mod signals;
 mod sim;
 mod table;
 mod trace;

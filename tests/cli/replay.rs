@@ -61,6 +61,7 @@ fn the_documented_example() {
             "captured_seconds",
             "cut_packets",
             "drops",
+            "interrupted",
             "packets",
             "programs",
             "reframed_packets",

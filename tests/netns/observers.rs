@@ -1,7 +1,7 @@
 //! Captures and traces of a running switch.
 
 use std::fs::File;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -103,6 +103,43 @@ fn a_slow_reader_loses_packets_and_nothing_else() {
     assert!(
         kept + reader.missed() <= totals.rx() + totals.tx() + totals.0["packets"]["dropped_packets"].as_u64().unwrap()
     );
+}
+
+/// The error says which file could not be written and what is in it, and that can be read.
+#[test]
+fn a_full_disk_is_named_and_leaves_a_capture() {
+    let Some(lab) = Lab::new("a_full_disk_is_named_and_leaves_a_capture") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    let (a, b) = pair(&hosts);
+    a.reaches(b);
+    let full = weir.command("capture --filter icmp -w /dev/full").output().expect("runs");
+    let error = String::from_utf8_lossy(&full.stderr).into_owned();
+    assert_eq!(full.status.code(), Some(1), "{error}");
+    assert!(error.contains("/dev/full: No space left on device") && error.contains("0 packets"), "{error}");
+
+    let disk = lab.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |words: &str| {
+        let status = Command::new("sh").args(["-c", &format!("{words} {}", disk.display())]).status();
+        assert!(status.expect("sh runs").success(), "{words}");
+    };
+    mount("mount -t tmpfs -o size=16k none");
+    let file = disk.join("t.pcapng");
+    let mut command = weir.command(&format!("capture --filter icmp -w {}", file.display()));
+    let capture = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    eventually("the capture to begin", || file.metadata().is_ok_and(|file| file.len() > 0).then_some(()));
+    assert!(a.ping(b, "-c 20 -i 0.01 -s 1000"));
+    let ended = capture.wait_with_output().expect("ends");
+    let kept = packets(&mut CaptureReader::open(&file).unwrap()).len();
+    let (bytes, error) = (file.metadata().unwrap().len(), String::from_utf8_lossy(&ended.stderr).into_owned());
+    mount("umount");
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    assert!((5..16).contains(&kept) && bytes > 5000, "{kept} packets, {bytes} bytes");
+    let number = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap();
+    let (_, said) = error.split_once("t.pcapng: No space left on device (os error 28); it has ").expect("is named");
+    let (said_packets, said_bytes) = said.split_once(" packets, ").expect("both counts");
+    assert_eq!((number(said_packets), number(said_bytes)), (kept as u64, bytes), "{error}");
+    weir.stop();
 }
 
 /// As many as are allowed; one whose client has gone makes room.

@@ -275,6 +275,44 @@ fn ports_in_a_row_take_both_gateways() {
     assert_eq!(uneven.collect::<Vec<_>>(), [0; 0], "seeds of {SEEDS}");
 }
 
+/// Flows that come by one gateway of a router take both gateways of the next one, also where both
+/// routers have one seed. Each name of a switch has a hash of its own.
+#[test]
+fn routers_in_a_row_choose_apart() {
+    const FLOWS: usize = 400;
+    let two = config().replace(", \"10.0.2.11\", \"10.0.3.10\"]", ", \"10.0.2.11\"]");
+    let six = two.replace(", \"fd00:2::11\", \"fd00:3::10\"]", ", \"fd00:2::11\"]");
+    let router = |name: &str, seed| {
+        let named = six.replace("[switch]\n", &format!("[switch]\nname = \"{name}\"\n"));
+        Bench::new(&named.replace("reproducible = 1", &format!("reproducible = {seed}")))
+    };
+    let flow6 = |n: u16| {
+        let mut frame = udp6(0, "fd04::1", 64, b"");
+        frame[54..56].copy_from_slice(&n.to_be_bytes());
+        frame
+    };
+    let by_first = |router: &mut Bench, flow: &Vec<u8>| router.one(0, flow).expect("it goes on").1[5] == 10;
+    for seed in 0..10 {
+        let mut routers = ["r1", "r2", "r3", "weir"].map(|name| router(name, seed));
+        for frame in [&flow as &dyn Fn(u16) -> Vec<u8>, &flow6] {
+            let mut flows: Vec<_> = (0..FLOWS as u16).map(|n| frame(10_000 + 7 * n)).collect();
+            for router in &mut routers {
+                let all = flows.len();
+                flows.retain(|flow| by_first(router, flow));
+                // Half, with a binomial distribution: seven standard deviations.
+                let most = 3.5 * (all as f64).sqrt();
+                let off = (flows.len() as f64 - all as f64 / 2.0).abs();
+                assert!(off <= most, "seed {seed}: {} of {all} by one gateway", flows.len());
+            }
+        }
+    }
+    let ways = |name| {
+        let mut router = router(name, 7);
+        (0..FLOWS as u16).map(|n| by_first(&mut router, &flow(n))).collect::<Vec<_>>()
+    };
+    assert_eq!(ways("r1"), ways("r1"), "a seed and a name decide");
+}
+
 /// The IP packet within a PPPoE session is another's to route.
 #[test]
 fn sessions_are_not_routed() {

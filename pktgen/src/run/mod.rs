@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -21,9 +21,7 @@ use pktgen::latency::{Latency, write_hgrm, write_hlog};
 use pktgen::pace::Pace;
 use pktgen::traffic::{FlowPlan, Generated, Replay, Shape, Source};
 use pktgen::truth::EpochTime;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use weir::cli::screen;
+use weir::cli::{screen, signals};
 use weir::wire::Flow;
 
 use crate::Failure;
@@ -38,7 +36,8 @@ pub const LINK: Duration = Duration::from_secs(5);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let traffic = arguments.traffic()?;
-    let stop = if follow::is_live(arguments) { stopped_whole()? } else { stopped_by_signals()? };
+    let stop = signals::stop(if follow::is_live(arguments) { screen::give_back } else { signals::clear_line })
+        .context("signals")?;
     let mut rig = Rig::open(&arguments.setup(traffic.longest()))?;
     if !rig.wait_for_link(LINK) {
         crate::say(format_args!("pktgen: a port has no link; frames for it wait until it has"));
@@ -67,32 +66,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(error) => Err(error.into()),
         None => report.judge(arguments),
     }
-}
-
-/// Set by the first signal; the second ends the process.
-pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
-/// The same for a run with a full screen, which the second signal gives back first.
-fn stopped_whole() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let set = stop.clone();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::Builder::new().name("pktgen-signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            if set.swap(true, Relaxed) {
-                screen::give_back();
-                signal_hook::low_level::exit(1);
-            }
-        }
-    })?;
-    Ok(stop)
 }
 
 /// Each core's part of the packets.

@@ -64,16 +64,26 @@ fn has_flag(machine: &Machine, flag: &str) -> bool {
     flags.is_some_and(|line| line.split_ascii_whitespace().any(|word| word == flag))
 }
 
+/// How the limits of a control group are raised.
+const MORE: &str = "give the container or service (docker run --memory, --cpus; systemd MemoryMax, CPUQuota)";
+
 fn memory(machine: &Machine) -> Check {
     let Some(available) = field(&machine.meminfo, "MemAvailable") else {
         return Check::warn("memory", "unknown: no /proc/meminfo").mend("mount -t proc proc /proc");
     };
-    let mib = available / 1024;
+    let group = machine.limits.memory.filter(|group| group.available / 1024 < available);
+    let (mib, of) = match group {
+        Some(group) => (group.available >> 20, format!(" of the {} MiB of the control group", group.limit >> 20)),
+        None => (available / 1024, String::new()),
+    };
     let check = if mib >= 2 * BUFFERS_MIB {
-        Check::ok("memory", format!("{mib} MiB available"))
+        Check::ok("memory", format!("{mib} MiB available{of}"))
     } else {
-        let mend = format!("no command can: free memory until {} MiB are available", 2 * BUFFERS_MIB);
-        Check::missing("memory", format!("only {mib} MiB available")).mend(mend)
+        let mend = match group {
+            Some(_) => format!("no command can: {MORE}, {} MiB of memory or more", 2 * BUFFERS_MIB),
+            None => format!("no command can: free memory until {} MiB are available", 2 * BUFFERS_MIB),
+        };
+        Check::missing("memory", format!("only {mib} MiB available{of}")).mend(mend)
     };
     check.vital()
 }
@@ -91,6 +101,12 @@ fn cores(machine: &Machine) -> Check {
     usable.sort_unstable();
     usable.dedup();
     let count = usable.len();
+    // Workers poll all the time, and the switch's other threads need some time beside them.
+    let throttled = machine.limits.cpus.filter(|cpus| *cpus < count as f64);
+    if let Some(cpus) = throttled.filter(|cpus| *cpus <= 1.0) {
+        let found = format!("{count}, and time of {cpus:.2} by the control group: it stops a worker that polls");
+        return Check::warn("cores", found).mend(format!("no command can: {MORE} more than one CPU"));
+    }
     let slow = machine.governors.iter().find(|governor| matches!(governor.as_str(), "powersave" | "conservative"));
     if let Some(governor) = slow {
         let mend = "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor";
@@ -100,7 +116,16 @@ fn cores(machine: &Machine) -> Check {
         return Check::warn("cores", format!("{count}: the worker shares it with everything else"))
             .mend("no command can: give the machine a second core");
     }
-    Check::ok("cores", count.to_string())
+    match throttled {
+        Some(cpus) => {
+            let workers = cpus.ceil() - 1.0;
+            Check::ok(
+                "cores",
+                format!("{count}, and time of {cpus:.2} by the control group: workers: {workers} at most"),
+            )
+        }
+        None => Check::ok("cores", count.to_string()),
+    }
 }
 
 fn huge_pages(machine: &Machine) -> Check {

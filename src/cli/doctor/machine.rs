@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::cgroup::Limits;
 use super::host::{self, Host};
 use crate::network::socket;
 
@@ -19,6 +20,8 @@ pub struct Machine {
     pub architecture: &'static str,
     pub cpuinfo: String,
     pub meminfo: String,
+    /// Those of a container or service.
+    pub limits: Limits,
     /// /proc/self/status: user, capabilities, CPUs allowed.
     pub status: String,
     /// The frequency governors in use.
@@ -100,6 +103,7 @@ impl Machine {
             architecture: std::env::consts::ARCH,
             cpuinfo: read("/proc/cpuinfo"),
             meminfo: read("/proc/meminfo"),
+            limits: Limits::probe(Path::new("/")),
             status: read("/proc/self/status"),
             governors: governors(),
             routes: read("/proc/net/route"),

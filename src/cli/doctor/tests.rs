@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::doctor::cgroup::{Limits, Memory};
 use crate::cli::doctor::host::Host;
 use crate::cli::doctor::{Status, machine::TOOLS};
 
@@ -156,6 +157,31 @@ fn isolated_cores_count() {
     assert_eq!((cores(&isolated).found.as_str(), cores(&isolated).status), ("4", Status::Ok), "4 is not for it");
     let others = Machine { host: Host { usable_isolated: Vec::new(), ..isolated.host.clone() }, ..isolated };
     assert_eq!(cores(&others).found, "2");
+}
+
+/// A container has what its control group leaves it, if that is less than the machine has.
+#[test]
+fn limits_of_a_container_count() {
+    let with = |limits| Machine { limits, ..good() };
+    let memory = |limit: u64, available: u64| {
+        super::memory(&with(Limits {
+            memory: Some(Memory { limit: limit << 20, available: available << 20 }),
+            cpus: None,
+        }))
+    };
+    assert_eq!(memory(4096, 1500).found, "1500 MiB available of the 4096 MiB of the control group");
+    let tight = memory(600, 100);
+    assert_eq!((tight.status, tight.vital), (Status::Missing, true));
+    assert!(tight.found == "only 100 MiB available of the 600 MiB of the control group", "{tight:?}");
+    assert!(mend(&tight).contains("give the container or service"));
+    assert_eq!(memory(1 << 30, 1 << 30).found, super::memory(&good()).found, "the machine has less");
+
+    let cores = |cpus| super::cores(&with(Limits { cpus: Some(cpus), memory: None }));
+    assert_eq!(cores(2.5).found, "5, and time of 2.50 by the control group: workers: 2 at most");
+    assert_eq!(cores(2.0).found, "5, and time of 2.00 by the control group: workers: 1 at most");
+    assert_eq!((cores(5.0).found.as_str(), cores(5.0).status), ("5", Status::Ok));
+    assert_eq!(cores(1.0).status, Status::Warn);
+    assert!(cores(0.5).found.contains("time of 0.50") && mend(&cores(0.5)).contains("more than one CPU"));
 }
 
 #[test]

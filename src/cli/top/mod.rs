@@ -6,8 +6,7 @@ mod rates;
 mod tables;
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, output, screen, signals};
 use crate::api::client::{Client, ClientError};
 use crate::api::view::{Attention, ControllerLink};
 use crate::config::Length;
@@ -107,11 +106,8 @@ fn full_screen<S: Shows>(client: Client, interval: Duration) -> Result<(), Failu
     // A switch that is not there at the start is a mistake of the user's, and said as one.
     let mut shown = S::new(S::look(&client)?);
     let looks = looks::<S>(client, interval).map_err(Failure::failed)?;
-    let ended = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, ended.clone()).map_err(Failure::failed)?;
-    }
-    let mut screen = crate::cli::screen::Screen::open().map_err(Failure::failed)?;
+    let ended = signals::stop(screen::give_back).map_err(Failure::failed)?;
+    let mut screen = screen::Screen::open().map_err(Failure::failed)?;
     let mut follow = || -> io::Result<()> {
         let mut stale = true;
         while !ended.load(Relaxed) {
