@@ -36,6 +36,31 @@ pub fn keep_off(workers: &[usize]) {
     }
 }
 
+/// Workers of other processes on these CPUs, by CPU and process. A worker's thread has its CPU in its
+/// name ([`worker_name`]), which any process can read, in whatever network namespace.
+#[cfg(feature = "dpdk")]
+pub fn polled_by_others(cpus: &[usize]) -> Vec<(usize, u32)> {
+    let own = std::process::id();
+    let named = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let entries = |path: String| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = Vec::new();
+    for process in entries("/proc".into()).filter_map(named).filter(|&process| process != own) {
+        for task in entries(format!("/proc/{process}/task")) {
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            let cpu = cpus.iter().find(|&&cpu| name.trim_end() == worker_name(cpu));
+            found.extend(cpu.map(|&cpu| (cpu, process)));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The name of the thread that polls on a CPU.
+#[cfg(feature = "dpdk")]
+pub fn worker_name(cpu: usize) -> String {
+    format!("weir-{cpu}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -132,6 +132,7 @@ impl Live {
         rights: Rights,
     ) -> Result<Self, LiveError> {
         let cores = setup::cores(&config)?;
+        setup::warn_of_shared(&cores);
         // Before the first thread starts, those of DPDK among them.
         keep_off(&cores);
         let mut assembly = assemble(&config, Some(config.switch.epoch.nanos()), cores.len())?;
@@ -234,9 +235,11 @@ impl Live {
             if self.rounds.is_multiple_of(LINKS_EVERY) {
                 opened = self.shared.reopen_ports(&mut state, Instant::now());
                 self.shared.look_at_links(&state);
+                state.slots.iter().for_each(|(_, slot)| slot.port.look_at_kernel());
                 let ports = state.slots.iter().map(|(_, slot)| slot.state());
                 let events = self.watch.look(Instant::now(), ports, self.shared.late_epochs());
                 events.iter().for_each(Event::log);
+                self.shared.moved(&state, &mut self.watch).iter().for_each(Event::log);
             }
             state.slots.iter().for_each(|(_, slot)| slot.port.nudge());
         }
@@ -296,6 +299,7 @@ impl Live {
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
+        self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.look_at_kernel());
         let ports = self.shared.ports();
         self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.close());
         Ok((ports, heavy))

@@ -115,6 +115,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
         lost_epochs: now.lost_epochs.saturating_sub(before.lost_epochs),
         lost_learn_digests: now.lost_learn_digests.saturating_sub(before.lost_learn_digests),
         refused_macs: now.refused_macs.saturating_sub(before.refused_macs),
+        moved_macs: now.moved_macs.saturating_sub(before.moved_macs),
         refused_neighbours: now.refused_neighbours.saturating_sub(before.refused_neighbours),
         suppressed_messages: now.suppressed_messages.saturating_sub(before.suppressed_messages),
         forgotten_epochs: now.forgotten_epochs.saturating_sub(before.forgotten_epochs),

@@ -194,6 +194,7 @@ impl Families<'_> {
             ("epochs_forgotten", "Epochs dropped early by a reload", counted.forgotten_epochs),
             ("learn_digests_lost", "Learn digests that found their queue full", counted.lost_learn_digests),
             ("macs_refused", "Times a new MAC address found the table full", counted.refused_macs),
+            ("macs_moved", "Times a MAC address was heard behind another port than before", counted.moved_macs),
             ("neighbours_refused", "Times a new neighbour found the table full", counted.refused_neighbours),
             ("messages_suppressed", "ICMP errors and questions above their rate", counted.suppressed_messages),
         ] {

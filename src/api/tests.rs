@@ -84,8 +84,14 @@ impl Service for Fake {
     fn reset(&self) {}
 
     fn macs(&self) -> view::MacTable {
-        let entry =
-            view::MacEntry { mac: "02:00:00:00:00:01".into(), vlan: 0, port: "a".into(), age_seconds: 3, fixed: false };
+        let entry = view::MacEntry {
+            mac: "02:00:00:00:00:01".into(),
+            vlan: 0,
+            port: "a".into(),
+            age_seconds: 3,
+            fixed: false,
+            moves: 2,
+        };
         view::MacTable { macs: vec![entry] }
     }
 

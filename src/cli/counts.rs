@@ -38,6 +38,7 @@ pub fn ports_text(ports: &view::Ports) -> String {
         (measurement.lost_epochs, "epochs' records were lost"),
         (measurement.lost_learn_digests, "learn digests found their queue full"),
         (measurement.refused_macs, "times a new MAC address found the table full"),
+        (measurement.moved_macs, "times a MAC address moved to another port (weir show macs)"),
     ] {
         if n > 0 {
             text += &format!("\n{} {what}", output::grouped(n));

@@ -39,7 +39,7 @@ struct Check {
 }
 
 /// The checks by name, with the feature that needs each and its page of the documentation.
-const SUBJECTS: [(&str, &str, &str); 19] = [
+const SUBJECTS: [(&str, &str, &str); 20] = [
     ("dpdk", "live ports", "README.md"),
     ("cpu", "DPDK", "README.md"),
     ("hash-unit", "sixteen CRCs at once", "README.md"),
@@ -55,6 +55,7 @@ const SUBJECTS: [(&str, &str, &str); 19] = [
     ("memlock", "pci and xdp ports", "testbed.md#locked-memory"),
     ("af-xdp", "xdp ports", "ports.md#xdp-an-interface-that-is-there-faster"),
     ("vhost-net", "virtio-user ports to the kernel", "ports.md#vhost-and-virtio-user-virtual-machines-containers"),
+    ("interfaces", "veth and xdp ports", "ports.md#veth-an-interface-that-is-there"),
     ("pci", "pci ports", "testbed.md#network-cards"),
     ("iommu", "pci ports through vfio-pci", "testbed.md#network-cards"),
     ("tools", "the examples and tests with network namespaces", "namespaces.md"),

@@ -226,6 +226,14 @@ mod live {
         })
     }
 
+    /// Whether this process was started with the signal ignored.
+    fn is_ignored(signal: i32) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        mask >> (signal - 1) & 1 == 1
+    }
+
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
         let config = command.config()?;
         if command.rootless {
@@ -247,7 +255,12 @@ mod live {
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }
         flag::register(SIGUSR1, print.clone()).map_err(Failure::failed)?;
-        flag::register(SIGHUP, again.clone()).map_err(Failure::failed)?;
+        // Without a file there is nothing to read again: a terminal that closes ends the switch, but
+        // not one that nohup started.
+        if !is_ignored(SIGHUP) {
+            let hung_up = if command.config.is_some() { &again } else { &stop };
+            flag::register(SIGHUP, hung_up.clone()).map_err(Failure::failed)?;
+        }
 
         if config.switch.reproducible.is_some() {
             tracing::warn!(

@@ -217,9 +217,10 @@ pub fn since_reset_text(since: &view::SinceReset) -> String {
 
 fn macs_text(macs: &view::MacTable) -> String {
     let row = |entry: &view::MacEntry| {
-        [entry.mac.clone(), entry.vlan.to_string(), entry.port.clone(), format!("{} s", entry.age_seconds)]
+        let silent = format!("{} s", entry.age_seconds);
+        [entry.mac.clone(), entry.vlan.to_string(), entry.port.clone(), silent, output::grouped(entry.moves)]
     };
-    output::table(["MAC address", ">VLAN", "port", ">silent for"], macs.macs.iter().map(row))
+    output::table(["MAC address", ">VLAN", "port", ">silent for", ">moves"], macs.macs.iter().map(row))
 }
 
 fn api_text(api: &view::Api) -> String {

@@ -166,6 +166,11 @@ impl EthDev {
         Err(error)
     }
 
+    /// The pool of its buffers.
+    pub(super) fn pool(&self) -> &Arc<Mempool> {
+        &self.pool
+    }
+
     /// The right to call the device's control functions, `None` once it is closed.
     pub(super) fn control(&self) -> Option<MutexGuard<'_, bool>> {
         let open = self.open.hold();

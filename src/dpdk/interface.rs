@@ -1,22 +1,76 @@
 //! A network interface of the kernel.
 
 use std::{
-    ffi::CString,
-    io,
+    ffi::{CStr, CString},
+    fmt, io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// `TUNGETDEVNETNS`, since Linux 5.2.
+const TUN_NAMESPACE: libc::Ioctl = 0x54e3;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// A system call about an interface that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{call} on {interface}: {source}")]
 pub struct SocketError {
     pub call: &'static str,
     pub interface: String,
     pub source: io::Error,
+}
+
+/// The call that looks an interface's name up.
+const NAMED: &str = "if_nametoindex";
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { call, interface, source } = self;
+        if *call != NAMED || source.raw_os_error() != Some(libc::ENODEV) {
+            return write!(f, "{call} on {interface}: {source}");
+        }
+        write!(f, "there is no interface {interface} here; ")?;
+        match names() {
+            names if names.is_empty() => f.write_str("there is none but the loopback"),
+            names if names.len() > SHOWN => write!(f, "there are {}, …", names[..SHOWN].join(", ")),
+            names => write!(f, "there is {}", names.join(", ")),
+        }
+    }
+}
+
+/// Interfaces that an error names.
+const SHOWN: usize = 12;
+
+/// The interfaces of this network namespace, without the loopback.
+fn names() -> Vec<String> {
+    // SAFETY: gives an array that ends with a null name, or null.
+    let all = unsafe { libc::if_nameindex() };
+    let mut names = Vec::new();
+    let mut next = all;
+    // SAFETY: the array has an element here, up to the one with a null name; names are C strings.
+    while let Some(name) = unsafe { next.as_ref() }.map(|element| element.if_name).filter(|name| !name.is_null()) {
+        // SAFETY: as above; the next element is at most the last.
+        let (text, after) = unsafe { (CStr::from_ptr(name), next.add(1)) };
+        names.push(text.to_string_lossy().into_owned());
+        next = after;
+    }
+    if !all.is_null() {
+        // SAFETY: the array from above, once.
+        unsafe { libc::if_freenameindex(all) };
+    }
+    names.retain(|name| name != "lo");
+    names
+}
+
+/// The network namespace that the interface of a tap descriptor is in now. Takes CAP_NET_ADMIN there.
+pub fn tap_namespace(fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes no argument, and fails for what is no tap descriptor or not open.
+    let namespace = unsafe { libc::ioctl(fd, TUN_NAMESPACE, 0) };
+    if namespace < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor without another owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
 /// The state of an interface since it was opened.
@@ -52,7 +106,7 @@ impl Interface {
         // SAFETY: a C string.
         let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
         if index == 0 {
-            return Err(error("if_nametoindex"));
+            return Err(error(NAMED));
         }
         Ok(Self { name: name.to_owned(), index: index.cast_signed(), socket })
     }

@@ -24,7 +24,7 @@ pub use arguments::{EalOptions, HugePages};
 pub use eal::{Eal, EalError};
 pub use error::DpdkError;
 pub use ethdev::{EthConfig, EthDev, EthRx, EthStats, EthTx};
-pub use interface::{Interface, Presence, SocketError};
+pub use interface::{Interface, Presence, SocketError, tap_namespace};
 pub use lcore::{Lcore, LcoreError, cycles, cycles_per_second};
 pub use mbuf::{Burst, Mbuf, free_burst};
 pub use mempool::{Mempool, PoolOptions};
@@ -32,4 +32,4 @@ pub use packet_batch::{JOINED_HEADERS, Received, Run, RxBatch, TX_SEGMENTS, TxBa
 pub use packet_socket::{Direction, PacketSocket, VnetHeader};
 pub use peer::Peer;
 pub use waiting::{Waiting, sleep_precisely};
-pub use xdp_sockets::XdpSockets;
+pub use xdp_sockets::{LentBuffers, XdpSockets};

@@ -152,6 +152,17 @@ impl PacketSocket {
         if code < 0 { Err(interface.error("bind")) } else { Ok(()) }
     }
 
+    /// Whether it is bound to the interface still. It is not once the interface has left the network
+    /// namespace, also when that comes back.
+    pub fn is_bound(&self, interface: &Interface) -> bool {
+        // SAFETY: integers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the call writes at most `length` bytes.
+        let code = unsafe { libc::getsockname(self.fd(), (&raw mut address).cast(), &mut length) };
+        code == 0 && address.sll_ifindex == interface.index()
+    }
+
     /// As large as a privileged process may, else as large as the system's limit.
     fn enlarge(&self, force: i32, ask: i32) {
         if self.option(libc::SOL_SOCKET, force, &BUFFER_BYTES).is_err() {

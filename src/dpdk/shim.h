@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -248,6 +249,24 @@ static inline int weir_eth_configure(uint16_t port, uint16_t rx_queues, uint16_t
 		}
 	}
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+/* The mbuf that net_af_xdp lent to the kernel under an address, in a ring of its socket; null if it is none of
+ * the pool's. */
+static inline struct rte_mbuf *weir_lent_mbuf(struct rte_mempool *pool, uint64_t addr)
+{
+	struct rte_mempool_memhdr *first = STAILQ_FIRST(&pool->mem_list);
+	uintptr_t page = sysconf(_SC_PAGESIZE), start, at;
+	struct rte_mbuf *mbuf;
+
+	if (first == NULL || addr >= first->len)
+		return NULL;
+	start = (uintptr_t)first->addr;
+	at = (start & ~(page - 1)) + (uintptr_t)addr + pool->header_size;
+	if (at < start || at + sizeof(*mbuf) > start + first->len || at % RTE_MBUF_PRIV_ALIGN != 0)
+		return NULL;
+	mbuf = (struct rte_mbuf *)at;
+	return mbuf->pool == pool && rte_mbuf_refcnt_read(mbuf) == 1 ? mbuf : NULL;
 }
 
 /* 1 up, 0 down, negative errno. */

@@ -10,8 +10,8 @@ use super::Shared;
 use super::diff::{Diff, Ports, ports};
 use super::slots::{NoBuffers, PortSlot, PortSlots, fits_buffers, has_room};
 use crate::api::view;
-use crate::assemble::{self, AssembleError, Forwarding, Telemetries, routed};
-use crate::config::{Config, ConfigError, ForwardMode, PortFileError};
+use crate::assemble::{self, AssembleError, Forwarding, Telemetries, port_info, routed};
+use crate::config::{Config, ConfigError, ForwardMode, PortConfig, PortFileError};
 use crate::dpdk::{cycles, cycles_per_second};
 use crate::forward::Forward;
 use crate::lock::Hold;
@@ -160,27 +160,30 @@ impl Shared {
     }
 
     /// All that can fail.
-    fn make(&self, state: &State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
+    fn make(&self, state: &mut State, next: &Next, diff: &Diff) -> Result<Made, ChangeError> {
         let config = &next.config;
         let workers = state.handles.len();
         let own = assemble::hashes(config)?;
         let hashes = next.hashes.clone().or_else(|| self.hashes()).unwrap_or_else(|| own.clone());
         assemble::place(config, &hashes)?;
-        let Ports { kept, added, removed } = ports(state, config)?;
+        let Ports { kept, added, taking_over, removed } = ports(state, config)?;
         for name in removed.iter().map(|id| state.slots.name(*id)) {
             if let Some(table) = self.tables.all.naming(name, next.tables) {
                 return Err(ChangeError::InTable { name: name.to_owned(), table });
             }
         }
         kept.iter().try_for_each(|(_, config)| fits_buffers(config, &self.workers.pool))?;
-        let opened = self.open(&added, workers)?;
-        let infos = infos(state, &kept, &opened);
-        let pairs = numbered(next, &kept, &opened);
+        let mut opened = self.open(&added, workers)?;
+        let awaited: Vec<_> = taking_over.into_iter().map(|(id, config)| (id, port_info(&config), config)).collect();
+        let new = opened.iter().map(|(id, slot)| (*id, &slot.info, &slot.config));
+        let new: Vec<_> = new.chain(awaited.iter().map(|(id, info, config)| (*id, info, config))).collect();
+        let infos = infos(state, &kept, &new);
+        let pairs = numbered(next, &kept, &new);
         let epoch = config.switch.epoch.nanos();
         let telemetries =
             diff.telemetry.then(|| assemble::telemetries(config, Some(epoch), &hashes, workers)).transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
-        let named = named(&kept, &opened);
+        let named = named(&kept, &new);
         let routes = |config: &Config| config.switch.forward == ForwardMode::Route;
         if diff.forward
             && config.switch.forward == ForwardMode::Learn
@@ -204,6 +207,8 @@ impl Shared {
             (learning, routing, forwards) = (Some(new), Some(router), Some(dataplanes));
         }
         set_devices(state, &kept)?;
+        let taken = self.take_over(state, &removed, awaited);
+        opened.extend(taken.inspect_err(|_| restore_devices(state, &kept))?);
         let infos = diff.ports.then_some(infos);
         Ok(Made { opened, removed, infos, learning, routing, forwards, telemetries })
     }
@@ -213,9 +218,9 @@ impl Shared {
         self.network.hold().clone()
     }
 
-    fn open(
+    pub(super) fn open(
         &self,
-        added: &[(PortId, crate::config::PortConfig)],
+        added: &[(PortId, PortConfig)],
         workers: usize,
     ) -> Result<Vec<(PortId, PortSlot)>, ChangeError> {
         let mut opened = Vec::new();
@@ -283,6 +288,7 @@ impl Shared {
                 learning.flush_port(id, now);
             }
             if let Some(slot) = state.slots.remove(id) {
+                slot.port.close();
                 state.removed.add(&slot.view(id, &self.workers.stats));
                 self.workers.stats.iter().for_each(|worker| worker.port(id).clear());
             }
@@ -330,24 +336,30 @@ impl Shared {
 }
 
 /// Sets the devices of ports that stay, all or none.
-fn set_devices(state: &State, kept: &[(PortId, crate::config::PortConfig)]) -> Result<(), PortError> {
-    let all = || kept.iter().filter_map(|(id, config)| Some((state.slots.get(*id)?, config)));
-    for (done, (slot, config)) in all().enumerate() {
-        if let Err(error) = slot.set_device(config) {
-            all().take(done).for_each(|(slot, config)| slot.restore_device(config));
-            return Err(error);
-        }
+fn set_devices(state: &State, kept: &[(PortId, PortConfig)]) -> Result<(), PortError> {
+    for (done, (id, config)) in kept.iter().enumerate() {
+        let Some(slot) = state.slots.get(*id) else { continue };
+        slot.set_device(config).inspect_err(|_| restore_devices(state, &kept[..done]))?;
     }
     Ok(())
 }
 
+fn restore_devices(state: &State, kept: &[(PortId, PortConfig)]) {
+    for (slot, config) in kept.iter().filter_map(|(id, config)| Some((state.slots.get(*id)?, config))) {
+        slot.restore_device(config);
+    }
+}
+
+/// A port that comes: its number, and what the switch knows of it.
+type New<'a> = (PortId, &'a PortInfo, &'a PortConfig);
+
 /// All ports by number as they will be.
-fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, PortSlot)]) -> Vec<PortInfo> {
+fn infos(state: &State, kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<PortInfo> {
     let old = |id: PortId| state.slots.iter().find(|(other, _)| *other == id).map(|(_, slot)| slot.info.clone());
     let old = kept
         .iter()
         .filter_map(|(id, config)| Some((*id, PortInfo { role: config.role, mtu: config.mtu, ..old(*id)? })));
-    let all: Vec<_> = old.chain(opened.iter().map(|(id, slot)| (*id, slot.info.clone()))).collect();
+    let all: Vec<_> = old.chain(new.iter().map(|(id, info, _)| (*id, (*info).clone()))).collect();
     let mut infos: Vec<_> =
         (0..all.iter().map(|(id, _)| usize::from(*id) + 1).max().unwrap_or(0)).map(|_| PortInfo::vacant()).collect();
     all.into_iter().for_each(|(id, info)| infos[usize::from(id)] = info);
@@ -355,20 +367,16 @@ fn infos(state: &State, kept: &[(PortId, crate::config::PortConfig)], opened: &[
 }
 
 /// The ports' numbers and names as they will be.
-fn named(kept: &[(PortId, crate::config::PortConfig)], opened: &[(PortId, PortSlot)]) -> Vec<(PortId, String)> {
+fn named(kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<(PortId, String)> {
     let kept = kept.iter().map(|(id, config)| (*id, config.name.clone()));
-    kept.chain(opened.iter().map(|(id, slot)| (*id, slot.config.name.clone()))).collect()
+    kept.chain(new.iter().map(|(id, _, config)| (*id, config.name.clone()))).collect()
 }
 
 /// The pairs by the numbers that the ports will have.
-fn numbered(
-    next: &Next,
-    kept: &[(PortId, crate::config::PortConfig)],
-    opened: &[(PortId, PortSlot)],
-) -> Vec<(PortId, PortId)> {
+fn numbered(next: &Next, kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<(PortId, PortId)> {
     let find = |name: &str| {
         let kept = kept.iter().map(|(id, config)| (*id, config));
-        let mut all = kept.chain(opened.iter().map(|(id, slot)| (*id, &slot.config)));
+        let mut all = kept.chain(new.iter().map(|(id, _, config)| (*id, *config)));
         all.find(|(_, config)| config.name == name).map(|(id, _)| id)
     };
     next.pairs.iter().filter_map(|[a, b]| Some((find(a)?, find(b)?))).collect()

@@ -180,14 +180,15 @@ fn same<T: PartialEq + Serialize>(key: &str, running: &T, wanted: &T) -> Result<
 pub(super) struct Ports {
     pub kept: Vec<(PortId, PortConfig)>,
     pub added: Vec<(PortId, PortConfig)>,
+    /// New ones as well, whose devices ports have that go: these close first.
+    pub taking_over: Vec<(PortId, PortConfig)>,
     pub removed: Vec<PortId>,
 }
 
 /// A port is the same when its name and device are. New ones get the lowest free numbers; numbers
 /// that become free by this change are not given out by it.
 pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError> {
-    let (mut kept, mut added) = (Vec::new(), Vec::new());
-    let mut vacant = state.slots.vacant();
+    let (mut kept, mut new) = (Vec::new(), Vec::new());
     for (i, config) in wanted.ports.iter().enumerate() {
         let running =
             state.slots.iter().find(|(_, slot)| slot.config.name == config.name && slot.config.dev == config.dev);
@@ -198,31 +199,30 @@ pub(super) fn ports(state: &State, wanted: &Config) -> Result<Ports, ChangeError
                 same(&key("cores"), &old.cores, &config.cores)?;
                 kept.push((id, config.clone()));
             }
-            None => {
-                alone(state, wanted, i, config)?;
-                let id = vacant.next().ok_or_else(|| ChangeError::NoSlot { name: config.name.clone() })?;
-                added.push((id, config.clone()));
-            }
+            None => new.push(config),
         }
     }
     let stays = |id: PortId| kept.iter().any(|(other, _)| *other == id);
+    let (mut added, mut taking_over) = (Vec::new(), Vec::new());
+    let mut vacant = state.slots.vacant();
+    for (i, config) in new.iter().enumerate() {
+        if let Some(other) = new[..i].iter().find(|other| other.dev.is_one_with(&config.dev)) {
+            return Err(taken(config, other));
+        }
+        let holders: Vec<_> = state.slots.iter().filter(|(_, slot)| slot.has(&config.dev)).collect();
+        if let Some((_, other)) = holders.iter().find(|(id, _)| stays(*id)) {
+            return Err(taken(config, &other.config));
+        }
+        let to = if holders.is_empty() { &mut added } else { &mut taking_over };
+        let id = vacant.next().ok_or_else(|| ChangeError::NoSlot { name: config.name.clone() })?;
+        to.push((id, (*config).clone()));
+    }
     let removed = state.slots.iter().map(|(id, _)| id).filter(|id| !stays(*id)).collect();
-    Ok(Ports { kept, added, removed })
+    Ok(Ports { kept, added, taking_over, removed })
 }
 
-/// A new port's device must be nobody else's: neither another new port's nor that of a port that
-/// runs until the new one does.
-fn alone(state: &State, wanted: &Config, at: usize, config: &PortConfig) -> Result<(), ChangeError> {
-    let running = state.slots.iter().map(|(_, slot)| &slot.config);
-    let new = wanted.ports.iter().take(at);
-    match running.chain(new).find(|other| other.dev.is_one_with(&config.dev)) {
-        None => Ok(()),
-        Some(other) => Err(ChangeError::DeviceTaken {
-            name: config.name.clone(),
-            dev: other.dev.to_string(),
-            other: other.name.clone(),
-        }),
-    }
+fn taken(config: &PortConfig, by: &PortConfig) -> ChangeError {
+    ChangeError::DeviceTaken { name: config.name.clone(), dev: by.dev.to_string(), other: by.name.clone() }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::dpdk::{Eal, Mempool};
 use crate::network::rpc::{self, Dial, Link};
 use crate::network::socket::{self, SocketFile};
+use crate::port::{Dev, PortError, pci};
 use crate::privileges::Privileges;
 use crate::switch::PortInfo;
 
@@ -49,6 +50,14 @@ impl Opened {
             socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
         let listeners = Listeners { control, tls, metrics: setup::metrics_listener(config)? };
 
+        // Else DPDK would say so in half a dozen lines of its own.
+        for port in &config.ports {
+            if let Dev::Pci { address } = &port.dev
+                && let Some(why) = pci::obstacle(address)
+            {
+                return Err(PortError::unfit(&port.name, &port.dev, why).into());
+            }
+        }
         let pool = setup::pool_options(config, cores.len());
         let eal = Eal::start(&setup::eal_options(config, cores.len(), pool.bytes(), eal))?;
         if config.switch.huge_pages == Some(true) && !eal.has_huge_pages() {

@@ -141,6 +141,7 @@ impl Service for Shared {
         }
         if let Some(learning) = self.learning().as_ref() {
             ports.measurement.refused_macs = learning.refused();
+            ports.measurement.moved_macs = learning.moved().0;
         }
         if let Some(routing) = self.routing() {
             ports.measurement.refused_neighbours = routing.refused();
@@ -178,7 +179,7 @@ impl Service for Shared {
         if set.is_err() {
             slot.enabled = was;
         } else if fell {
-            self.forget_macs(id);
+            self.forget_behind(id);
         }
         self.look_at_links(&state);
         set

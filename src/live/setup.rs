@@ -15,7 +15,7 @@ use super::slots::{PortSlot, PortSlots, buffers_held};
 use crate::api::serve::TlsListener;
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PortConfig, TlsConfig};
-use crate::cpus::{MAX_CPUS, usable_cpus};
+use crate::cpus::{MAX_CPUS, polled_by_others, usable_cpus, worker_name};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
 use crate::network::tls::{self, Clients};
@@ -46,6 +46,16 @@ pub(super) fn cores(config: &Config) -> Result<Vec<usize>, LiveError> {
         return Err(LiveError::Usage(format!("switch.cores = {missing}: this process may use cores {there:?}")));
     }
     Ok(asked.to_vec())
+}
+
+/// Says which of the cores another switch polls too.
+pub(super) fn warn_of_shared(cores: &[usize]) {
+    for (core, process) in polled_by_others(cores) {
+        tracing::warn!(
+            target: "weir", event = "core_shared", core, process,
+            "another switch polls this core: the packets of each wait while the other runs (--core chooses another)"
+        );
+    }
 }
 
 pub(super) fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {
@@ -118,7 +128,7 @@ pub(super) fn start_workers(
         let (handle, commands) = channel();
         let worker = Worker::new(switch, queues, slots.iter().count()).controlled(commands, idle_timeout.clone());
         let (eal, stop, ready) = (eal.clone(), stop.clone(), ready.clone());
-        let thread = std::thread::Builder::new().name(format!("weir-{core}"));
+        let thread = std::thread::Builder::new().name(worker_name(core));
         workers.push(thread.spawn(move || {
             worker.run(&eal, core, &stop, || {
                 ready.fetch_add(1, Relaxed);

@@ -3,14 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
 
 use super::change::{Renewal, State};
+use super::watch::{Event, EventLog};
 use super::{LiveError, Reread, Rights, setup};
 use crate::api::baseline::SwitchInfo;
 use crate::config::Config;
 use crate::dpdk::Mempool;
+use crate::forward::learn::Move;
 use crate::forward::policy::Publisher;
 use crate::forward::text::PortNames;
 use crate::lock::Hold;
@@ -155,19 +158,33 @@ impl Shared {
             .fold((0, 0), |(late, lost), w| (late + w.late_epochs.get(), lost + w.lost_epochs.get()))
     }
 
-    /// Lets the workers know which ports packets may leave by, and forgets the MAC addresses behind
-    /// one that went down.
+    /// Lets the workers know which ports packets may leave by, and forgets what is behind one that
+    /// went down.
     pub(super) fn look_at_links(&self, state: &State) {
         for (id, slot) in state.slots.iter() {
             if slot.look_at_link() {
-                self.forget_macs(id);
+                self.forget_behind(id);
             }
         }
     }
 
-    pub(super) fn forget_macs(&self, port: PortId) {
+    /// What there is to say of MAC addresses that moved.
+    pub(super) fn moved(&self, state: &State, watch: &mut EventLog) -> Option<Event> {
+        let (moved, last) = self.learning().as_ref().map(Learning::moved)?;
+        watch.moved(Instant::now(), moved, || {
+            let Move { key, from, to } = last?;
+            Some([key.mac().to_string(), state.slots.name(from).into(), state.slots.name(to).into()])
+        })
+    }
+
+    /// Forgets the MAC addresses and neighbours that were learned behind a port: what comes back
+    /// there may be another host.
+    pub(super) fn forget_behind(&self, port: PortId) {
         if let Some(learning) = self.learning().as_mut() {
             learning.flush_port(port, self.now());
+        }
+        if let Some(routing) = self.routing() {
+            routing.flush_port(port, self.now());
         }
     }
 }

@@ -8,10 +8,10 @@ use super::reopen::Retry;
 use crate::api::view;
 use crate::assemble::port_info;
 use crate::config::PortConfig;
-use crate::dpdk::Mempool;
+use crate::dpdk::{Interface, Mempool};
 use crate::live::watch::PortState;
 use crate::pisa::{MAX_PORTS, PortId};
-use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions, PortProblem};
+use crate::port::{Dev, FAULTS_HELD, FaultStats, Port, PortError, PortOptions};
 use crate::stats::SwitchStats;
 use crate::switch::PortInfo;
 use crate::wire::FABRIC_L2_OVERHEAD;
@@ -47,11 +47,7 @@ impl PortSlot {
         pool: &Arc<Mempool>,
         whole_segments: bool,
     ) -> Result<Self, PortError> {
-        let pollers = pollers(config, cores).map_err(|problem| PortError {
-            port: config.name.clone(),
-            dev: config.dev.to_string(),
-            problem: Box::new(problem),
-        })?;
+        let pollers = pollers(config, cores).map_err(|why| PortError::unfit(&config.name, &config.dev, why))?;
         let plan = config.dev.queue_plan(config.queues, cores.len() as u16);
         let options = PortOptions {
             rx_queues: plan.rx,
@@ -92,6 +88,17 @@ impl PortSlot {
             log_failure(self.port.set_link(false));
         }
         Ok(())
+    }
+
+    /// Whether the port has this device, also under another name that its interface had when the
+    /// port was opened.
+    pub fn has(&self, dev: &Dev) -> bool {
+        let existing = match dev {
+            Dev::Veth { interface, .. } | Dev::Xdp { interface, .. } => Interface::open(interface).ok(),
+            _ => None,
+        };
+        let number = existing.map(|interface| interface.index());
+        self.config.dev.is_one_with(dev) || number.is_some() && number == self.port.interface_number()
     }
 
     /// Takes over what can be changed of an open port.
@@ -198,10 +205,10 @@ fn own_mac(dev: &Dev, device: Mac) -> Mac {
 }
 
 /// The workers on the cores that the port names.
-fn pollers(config: &PortConfig, cores: &[usize]) -> Result<Vec<usize>, PortProblem> {
+fn pollers(config: &PortConfig, cores: &[usize]) -> Result<Vec<usize>, String> {
     let worker = |core: &usize| {
         let found = cores.iter().position(|other| other == core);
-        found.ok_or_else(|| PortProblem::Unfit(format!("cores = {core}: the switch polls on {cores:?}")))
+        found.ok_or_else(|| format!("cores = {core}: the switch polls on {cores:?}"))
     };
     config.cores.iter().map(worker).collect()
 }

@@ -35,6 +35,14 @@ pub enum Event {
     Removed {
         name: String,
     },
+    /// MAC addresses were heard behind other ports than before, `moves` times since the last line;
+    /// this one last.
+    Moved {
+        mac: String,
+        from: String,
+        to: String,
+        moves: u64,
+    },
     /// So many epochs more ran on into the next, or were lost.
     Epochs {
         late: u64,
@@ -57,6 +65,10 @@ impl Event {
             Self::Added { name: port } => tracing::info!(target: "weir", event = "port_added", port, "port added"),
             Self::Removed { name: port } => {
                 tracing::info!(target: "weir", event = "port_removed", port, "port removed");
+            }
+            Self::Moved { mac, from, to, moves } => {
+                let message = "MAC addresses move between ports";
+                tracing::warn!(target: "weir", event = "macs_moved", moves, mac, from, to, message);
             }
             Self::Epochs { late, lost } => {
                 let message = "the collector is behind";
@@ -81,6 +93,9 @@ pub struct EventLog {
     /// Epochs late and lost, as last said.
     epochs: (u64, u64),
     epochs_said: Option<Instant>,
+    /// Moves of MAC addresses, as last said.
+    moved: u64,
+    moved_said: Option<Instant>,
     looked: bool,
 }
 
@@ -119,6 +134,19 @@ impl EventLog {
         }
         self.looked = true;
         events
+    }
+}
+
+impl EventLog {
+    /// What there is to say of MAC addresses, which have moved so often; `last` names the address and
+    /// its ports.
+    pub fn moved(&mut self, now: Instant, moved: u64, last: impl FnOnce() -> Option<[String; 3]>) -> Option<Event> {
+        if moved == self.moved || !may_speak(self.moved_said, now) {
+            return None;
+        }
+        let moves = moved.saturating_sub(self.moved);
+        (self.moved, self.moved_said) = (moved, Some(now));
+        last().map(|[mac, from, to]| Event::Moved { mac, from, to, moves })
     }
 }
 
@@ -200,6 +228,23 @@ mod tests {
             [Event::Added { name: "b".into() }]
         );
         assert_eq!(bench.look(20, &[("b", true, true)], (0, 0)), [Event::Removed { name: "a".into() }]);
+    }
+
+    #[test]
+    fn moves_add_up_between_lines() {
+        let mut bench = Bench::new();
+        let start = bench.start;
+        let mut look = |millis, moved| {
+            let last = || Some(["02:00:00:00:00:01".into(), "a".into(), "b".into()]);
+            match bench.watch.moved(start + Duration::from_millis(millis), moved, last) {
+                Some(Event::Moved { moves, .. }) => moves,
+                _ => 0,
+            }
+        };
+        assert_eq!(
+            [look(0, 0), look(100, 1), look(200, 5), look(900, 9), look(1200, 9), look(5000, 9)],
+            [0, 1, 0, 0, 8, 0]
+        );
     }
 
     #[test]

@@ -16,12 +16,17 @@ mod gso;
 #[cfg(feature = "dpdk")]
 mod join;
 #[cfg(feature = "dpdk")]
+mod kernel;
+#[cfg(feature = "dpdk")]
 mod memory;
 #[cfg(feature = "dpdk")]
 mod open;
+pub mod pci;
 mod plan;
 #[cfg(feature = "dpdk")]
 mod queue;
+#[cfg(feature = "dpdk")]
+mod rtnetlink;
 #[cfg(feature = "dpdk")]
 mod stats;
 #[cfg(feature = "dpdk")]

@@ -10,6 +10,7 @@ use super::{
     claim::{Claim, claim},
     fault::{FaultEnd, FaultPoint},
     files::NewFile,
+    kernel::{self, KernelLosses, Watched},
     memory::Memory,
     queue::{Link, Mend, RxDriver, TxDriver},
     stats::QueueCounters,
@@ -19,12 +20,15 @@ use super::{
 };
 use crate::lock::Hold;
 use crate::{
-    dpdk::{DpdkError, EthDev, Interface, Mempool, Presence, SocketError, XdpSockets, cycles_per_second},
+    dpdk::{DpdkError, EthDev, Interface, LentBuffers, Mempool, Presence, SocketError, XdpSockets, cycles_per_second},
     wire::Mac,
 };
 
 /// Ethernet header and one VLAN tag, which the MTU leaves out.
 const LINK_HEADER: usize = 14 + 4;
+
+/// The time that the kernel has to release the queue of an AF_XDP socket that was closed.
+const RELEASE: std::time::Duration = std::time::Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
 #[error("port {port} ({dev}): {problem}")]
@@ -46,6 +50,13 @@ pub enum PortProblem {
     /// The device cannot serve the port, and what mends that.
     #[error("{0}")]
     Unfit(String),
+}
+
+impl PortError {
+    /// The device cannot serve the port.
+    pub fn unfit(port: &str, dev: &Dev, why: String) -> Self {
+        failed(port, dev, PortProblem::Unfit(why))
+    }
 }
 
 /// The state of the interface that a port was opened on.
@@ -81,6 +92,8 @@ pub struct Port {
     claim: Mutex<Option<Claim>>,
     /// Descriptors of a tap port's interface.
     taps: Vec<i32>,
+    /// What the kernel lost before the device had it, or behind it.
+    kernel: Option<KernelLosses>,
     closed: AtomicBool,
     /// The port's counts from before it was opened again.
     earlier: PortStats,
@@ -123,7 +136,7 @@ impl Port {
     pub fn open(name: &str, dev: &Dev, options: &PortOptions, pool: &Arc<Mempool>) -> Result<Self, PortError> {
         let fail = |problem| failed(name, dev, problem);
         let (mut under, mut sockets, mut taps) = (None, XdpSockets::default(), Vec::new());
-        let claim = claimed(dev).map_err(fail)?;
+        let (claim, mut kernel) = watched(dev).map_err(fail)?;
         let output = vdev::output(dev).map_err(fail)?;
         let device = match dev {
             Dev::Memory => {
@@ -140,8 +153,10 @@ impl Port {
             }
             Dev::Tap { .. } => {
                 let (device, found) = tap::opening(|| vdev::open(dev, options, pool, None));
+                let device = device.map_err(fail)?;
+                kernel = Some(KernelLosses::new(Watched::Tap(found.clone())));
                 taps = found;
-                Device::Eth(Arc::new(device.map_err(fail)?))
+                Device::Eth(Arc::new(device))
             }
             _ => Device::Eth(Arc::new(vdev::open(dev, options, pool, output.as_ref()).map_err(fail)?)),
         };
@@ -163,6 +178,7 @@ impl Port {
             under,
             claim: Mutex::new(claim),
             taps,
+            kernel,
             closed: AtomicBool::new(false),
             earlier: PortStats::default(),
             unsent: AtomicU64::new(0),
@@ -271,14 +287,15 @@ impl Port {
     fn look_at_link(&self) -> bool {
         let carrier = match (&self.device, &self.under) {
             // The driver calls every link up.
-            (_, Some(under)) => runs(under),
+            (_, Some(under)) => runs(under) && self.is_bound(),
             (Device::Eth(device), None) => (device.link_up() || self.moved_away()) && tap::is_there(&self.taps),
-            (Device::Veth(veth), _) => runs(&veth.interface),
+            (Device::Veth(veth), _) => runs(&veth.interface) && veth.is_bound(),
             (Device::Memory(..), _) => true,
         };
         if let Device::Veth(veth) = &self.device {
             self.link.mtu.store(veth.interface.mtu().unwrap_or(0), Ordering::Relaxed);
         }
+        let carrier = carrier && !self.closed.load(Ordering::Relaxed);
         let carrier = carrier && self.memory().is_none_or(|handle| handle.is_plugged());
         self.link.carrier.store(carrier, Ordering::Relaxed);
         carrier && self.link.admin_up.load(Ordering::Relaxed)
@@ -289,18 +306,44 @@ impl Port {
         match (self.interface().map(Interface::presence), &self.dev) {
             (Some(Presence::Gone), _) => Standing::Gone,
             (Some(Presence::Replaced), _) => Standing::Back,
+            // It has been elsewhere, or the port could not be opened when another one was closed.
+            (Some(Presence::Here), _) if self.closed.load(Ordering::Relaxed) || !self.is_bound() => Standing::Back,
             // The driver makes it.
             (None, Dev::Tap { .. }) if self.closed.load(Ordering::Relaxed) || !tap::is_there(&self.taps) => {
                 Standing::Back
             }
+            (None, _) if self.closed.load(Ordering::Relaxed) => Standing::Back,
             _ => Standing::Sound,
+        }
+    }
+
+    /// Whether what was opened on the interface is on it still. It is not once the interface has
+    /// been in another network namespace.
+    fn is_bound(&self) -> bool {
+        match &self.device {
+            Device::Veth(veth) => veth.is_bound(),
+            Device::Eth(_) | Device::Memory(..) => self.sockets.are_bound(),
+        }
+    }
+
+    /// The number of the kernel's interface that the port takes its packets from.
+    pub fn interface_number(&self) -> Option<i32> {
+        self.interface().map(Interface::index)
+    }
+
+    /// Reads what the kernel counts of the port's interface. To be called now and then, by a thread
+    /// with the process's rights.
+    pub fn look_at_kernel(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.look();
         }
     }
 
     /// Counts on from what the port had counted before it was opened again.
     #[must_use]
-    pub fn counting_from(self, earlier: PortStats) -> Self {
-        Self { earlier, ..self }
+    pub fn counting_from(mut self, earlier: PortStats) -> Self {
+        self.earlier = earlier;
+        self
     }
 
     /// Takes the link up or down while the port runs. Where the device has no such thing, the port
@@ -405,15 +448,23 @@ impl Port {
     /// its queues have been dropped; else nothing happens. What the port has counted can still be
     /// asked.
     pub fn close(&self) {
-        self.stats();
-        self.closed.store(true, Ordering::Relaxed);
-        if let Device::Eth(device) = &self.device {
-            self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return;
         }
+        self.look_at_kernel();
+        self.stats();
         self.claim.hold().take();
+        let Device::Eth(device) = &self.device else { return };
+        self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
+        let lent = self.under.as_ref().map(|_| self.sockets.lent(device));
         self.sockets.close();
-        if let Device::Eth(device) = &self.device {
-            device.close();
+        if device.close() {
+            self.sockets.reclaim();
+            lent.into_iter().for_each(LentBuffers::give_back);
+            if self.under.is_some() {
+                // The kernel gives the interface's queue free later, on a thread of its own.
+                std::thread::sleep(RELEASE);
+            }
         }
     }
 
@@ -437,6 +488,13 @@ impl Port {
         for seat in self.rx.iter().chain(&self.tx) {
             now.add_queue(&seat.counters);
         }
+        if let Some(losses) = self.kernel.as_ref().map(KernelLosses::get) {
+            // The kernel counts a packet too that it refused, which the switch has counted.
+            let refused: u64 = self.tx.iter().map(|seat| seat.counters.refused()).sum();
+            now.add_drops(PortDrop::RxMissed, losses.rx_missed);
+            now.add_drops(PortDrop::RxError, losses.rx_error);
+            now.add_drops(PortDrop::TxLost, losses.tx_lost.saturating_sub(refused));
+        }
         let mut reported = self.reported.hold();
         now.at_least(&reported);
         *reported = now;
@@ -444,11 +502,26 @@ impl Port {
     }
 }
 
-/// Claims the interface that a port takes its packets from, if that is one that exists.
-fn claimed(dev: &Dev) -> Result<Option<Claim>, PortProblem> {
-    match dev {
-        Dev::Veth { interface, .. } | Dev::Xdp { interface, .. } => claim(&Interface::open(interface)?),
-        _ => Ok(None),
+/// Claims the interface that a port takes its packets from, if that is one that exists, and counts
+/// what the kernel loses of them.
+fn watched(dev: &Dev) -> Result<(Option<Claim>, Option<KernelLosses>), PortProblem> {
+    let (Dev::Veth { interface: name, .. } | Dev::Xdp { interface: name, .. }) = dev else { return Ok((None, None)) };
+    let interface = Interface::open(name)?;
+    let claim = claim(&interface)?;
+    if let Some((kind, master)) = kernel::master(interface.index()) {
+        tracing::warn!(
+            "{name} is a port of the {kind} {master} too, which forwards its packets as well: `ip link set {name} \
+             nomaster` takes it out"
+        );
+    }
+    let number = interface.index();
+    let watched = if matches!(dev, Dev::Xdp { .. }) { Watched::Xdp(number) } else { Watched::Sockets(number) };
+    Ok((claim, Some(KernelLosses::new(watched))))
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -12,7 +12,8 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     #[repr(u8)]
     pub enum PortDrop {
-        /// Came in faster than it was fetched, or while the port was set down.
+        /// Came in faster than it was fetched, also where the kernel counts that, or while the port
+        /// was set down.
         RxMissed = "rx_missed",
         /// The pool had no buffer for it.
         RxNoBuffer = "rx_no_buffer",
@@ -26,7 +27,7 @@ named! {
         TxError = "tx_error",
         /// Longer than the interface takes.
         TxTooLong = "tx_too_long",
-        /// Given to a device that went away before it had sent it.
+        /// Taken by the device and not sent: the kernel dropped it, or the device went away before.
         TxLost = "tx_lost",
         /// Dropped by a fault that the user asked for.
         FaultDrop = "fault_drop",
@@ -141,6 +142,8 @@ pub(super) struct QueueCounters {
     pub tx_bytes: AtomicU64,
     pub faults: FaultCounters,
     drops: [AtomicU64; PortDrop::ALL.len()],
+    /// Frames that the kernel dropped and gave an error for, so that they stayed with the switch.
+    refused: AtomicU64,
 }
 
 /// Duplicated, corrupted, delayed, reordered.
@@ -160,6 +163,15 @@ impl QueueCounters {
     #[inline]
     pub fn lose(&self, why: PortDrop, packets: u64) {
         add(&self.drops[why as usize], packets);
+    }
+
+    /// The kernel has dropped a frame and said so.
+    pub fn refuse(&self) {
+        add(&self.refused, 1);
+    }
+
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -31,11 +31,21 @@ pub fn opening<T>(open: impl FnOnce() -> T) -> (T, Vec<i32>) {
 
 /// Whether the interface of these descriptors exists. An unreadable entry counts as existing.
 pub fn is_there(descriptors: &[i32]) -> bool {
-    let named = |fd: &i32| {
-        let Ok(info) = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else { return true };
-        info.lines().any(|line| line.strip_prefix("iff:").is_some_and(|name| !name.trim().is_empty()))
-    };
+    let named = |fd: &i32| info(*fd).is_none_or(|info| named(&info).is_some());
     descriptors.is_empty() || descriptors.iter().any(named)
+}
+
+/// The name that the interface of these descriptors has now.
+pub fn name(descriptors: &[i32]) -> Option<String> {
+    descriptors.iter().find_map(|fd| Some(named(&info(*fd)?)?.to_owned()))
+}
+
+fn info(fd: i32) -> Option<String> {
+    fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()
+}
+
+fn named(info: &str) -> Option<&str> {
+    info.lines().find_map(|line| line.strip_prefix("iff:").map(str::trim)).filter(|name| !name.is_empty())
 }
 
 /// The process's descriptors of tap interfaces.

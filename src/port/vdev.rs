@@ -12,6 +12,7 @@ use std::{
 use super::{
     Dev, PortOptions, PortProblem,
     files::{self, NewFile},
+    pci,
 };
 use crate::dpdk::{EthDev, Mempool};
 
@@ -29,7 +30,12 @@ pub(super) fn open(
 ) -> Result<EthDev, PortProblem> {
     let mut options = *options;
     match dev {
-        Dev::Pci { address } => return Ok(EthDev::open_pci(address, &options, pool)?),
+        Dev::Pci { address } => {
+            return match pci::obstacle(address) {
+                Some(why) => Err(PortProblem::Unfit(why)),
+                None => Ok(EthDev::open_pci(address, &options, pool)?),
+            };
+        }
         Dev::Tap { .. } => enough_buffers(&options, pool)?,
         // Ports of one process may share a socket, which the driver knows.
         Dev::Memif { server: true, socket, .. } => match files::make_room(Path::new(socket)) {

@@ -78,6 +78,11 @@ impl Veth {
         self.rx.first().map_or(Ok(()), |socket| socket.set_promiscuous(&self.interface, on))
     }
 
+    /// Whether its sockets are bound to the interface still.
+    pub fn is_bound(&self) -> bool {
+        self.rx.iter().chain(&self.tx).all(|socket| socket.is_bound(&self.interface))
+    }
+
     /// Frames that found a full socket.
     pub fn missed(&self) -> u64 {
         self.rx.iter().map(|socket| socket.missed()).sum()
@@ -307,6 +312,9 @@ impl VethTx {
                     done += now;
                 }
                 Err(error) if self.batch.first_run() > 1 && is_of_frame(&error) => {
+                    if error.raw_os_error() == Some(libc::ENOBUFS) {
+                        counters.refuse();
+                    }
                     single = done + self.batch.first_run();
                     self.unjoined = UNJOINED;
                 }
@@ -346,7 +354,11 @@ fn refused(error: &io::Error, done: &mut usize, counters: &QueueCounters, link: 
         ControlFlow::Continue(())
     };
     match error.raw_os_error().unwrap_or(0) {
-        libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => ControlFlow::Break(()),
+        libc::ENOBUFS => {
+            counters.refuse();
+            ControlFlow::Break(())
+        }
+        libc::EAGAIN | libc::ENOMEM => ControlFlow::Break(()),
         libc::ENETDOWN | libc::ENODEV | libc::ENXIO => {
             link.carrier.store(false, Ordering::Relaxed);
             ControlFlow::Break(())

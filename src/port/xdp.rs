@@ -25,6 +25,7 @@ pub(super) fn open(
     options: &PortOptions,
     pool: &Arc<Mempool>,
 ) -> Result<(Interface, XdpSockets, EthDev), PortProblem> {
+    fits_a_page(options.mtu)?;
     let interface = Interface::open(name)?;
     fits(&interface, options)?;
     if !interface.is_up()? {
@@ -43,6 +44,23 @@ pub(super) fn open(
 /// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.
 pub(super) fn max_mtu(mtu: u16) -> u16 {
     PoolOptions::for_mtu(1, mtu).mtu()
+}
+
+/// Bytes of a page that net_af_xdp (22.11 to 24.11) leaves to no IP packet: an mbuf and its pool's
+/// header, room in front of the frame, and the frame's own headers.
+const OVERHEAD: usize = 554;
+
+/// A frame must fit a memory page, with what the driver puts before it.
+fn fits_a_page(mtu: u16) -> Result<(), PortProblem> {
+    let page = rustix::param::page_size();
+    let most = page.saturating_sub(OVERHEAD);
+    if usize::from(mtu) <= most {
+        return Ok(());
+    }
+    Err(PortProblem::Unfit(format!(
+        "an MTU of {mtu} bytes (mtu of the port, --mtu): an xdp port takes {most} at most, as the kernel wants a frame \
+         in one memory page ({page} bytes). veth: takes 9216"
+    )))
 }
 
 /// Every queue that the kernel spreads packets over must be polled, and each worker needs one to

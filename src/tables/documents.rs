@@ -19,6 +19,9 @@ pub struct MacEntry {
     /// Set by the operator: it neither moves nor ages.
     #[serde(rename = "static", default)]
     pub fixed: bool,
+    /// Times it was heard behind another port than before.
+    #[serde(default)]
+    pub moves: u64,
 }
 
 /// `weir table list`.

@@ -67,6 +67,11 @@ impl Learning {
         self.control.refused()
     }
 
+    /// Times a MAC address was heard behind another port than before, and the last of them.
+    pub fn moved(&self) -> (u64, Option<learn::Move>) {
+        self.control.moved()
+    }
+
     /// All MAC addresses. `name` gives the name of a port.
     pub fn macs<'a>(&self, name: impl Fn(PortId) -> &'a str, now: Nanos) -> Vec<MacEntry> {
         let entry = |entry: learn::Entry| MacEntry {
@@ -75,6 +80,7 @@ impl Learning {
             port: name(entry.port).into(),
             age_seconds: entry.idle_seconds.into(),
             fixed: entry.fixed,
+            moves: entry.moves.into(),
         };
         self.control.entries(now).into_iter().map(entry).collect()
     }

@@ -34,6 +34,8 @@ struct Entry {
     _fixed: Option<bool>,
     #[serde(rename = "age_seconds")]
     _age_seconds: Option<u64>,
+    #[serde(rename = "moves")]
+    _moves: Option<u64>,
 }
 
 impl Macs {
@@ -85,6 +87,7 @@ impl Table for Macs {
                 "port": self.ports.name(entry.port),
                 "static": entry.fixed,
                 "age_seconds": entry.idle_seconds,
+                "moves": entry.moves,
             })
         };
         entries.into_iter().map(row).collect()

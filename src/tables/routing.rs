@@ -55,6 +55,14 @@ impl Routing {
         self.control().serve(now);
     }
 
+    /// Forgets the neighbours that were learned behind a port, also those in digests that wait to be
+    /// served.
+    pub fn flush_port(&self, port: PortId, now: Nanos) {
+        let mut control = self.control();
+        control.serve(now);
+        control.flush_port(port);
+    }
+
     /// New neighbours that were refused because the table was full of ones in use.
     pub fn refused(&self) -> u64 {
         self.control().refused()

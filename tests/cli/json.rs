@@ -36,7 +36,8 @@ fn every_key_is_documented() {
         weir("budget --json").json(),
         serde_json::from_str(&weir("doctor --json").stdout).unwrap(),
     ];
-    let entry = view::MacEntry { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0, fixed: false };
+    let entry =
+        view::MacEntry { mac: String::new(), vlan: 0, port: String::new(), age_seconds: 0, fixed: false, moves: 0 };
     let drop = view::Drop { port: String::new(), reason: String::new(), packets: 1, device: false };
     let heavy = view::HeavyFlows::new("", &Default::default(), 0, 0);
     documents.push(serde_json::to_value(view::MacTable { macs: vec![entry] }).unwrap());

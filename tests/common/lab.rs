@@ -167,6 +167,12 @@ impl Host {
         self.configure();
     }
 
+    /// Addresses that went with the interface.
+    pub fn configure_again(&self) {
+        self.space.try_run(&format!("ip addr flush dev {self}"));
+        self.configure();
+    }
+
     fn configure(&self) {
         let interface = self.interface();
         self.space.run(&format!("ip addr add {}/24 dev {interface}", self.address()));
@@ -186,11 +192,13 @@ impl Host {
         self.space.succeeds(&format!("ping -n -q -i 0.2 -W 2 {options} {address}"))
     }
 
-    /// Packets that its kernel has sent and received by its interface.
+    /// Packets that its kernel has sent and received by its interface. What it could not hand over
+    /// was sent.
     pub fn counts(&self) -> [u64; 2] {
         let links = self.space.run(&format!("ip -json -s link show dev {self}"));
         let links: serde_json::Value = serde_json::from_str(&links).expect("JSON");
-        ["tx", "rx"].map(|way| links[0]["stats64"][way]["packets"].as_u64().expect("a count"))
+        let count = |way: &str, what: &str| links[0]["stats64"][way][what].as_u64().expect("a count");
+        [count("tx", "packets") + count("tx", "dropped"), count("rx", "packets")]
     }
 
     /// Waits until the way to a host is there.

@@ -79,11 +79,18 @@ impl Weir {
         serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
     }
 
-    /// SIGTERM, then the totals; every packet must be accounted for.
-    pub fn stop(mut self) -> Totals {
-        let pid = self.child.id().to_string();
-        let killed = Command::new("sh").args(["-c", &format!("kill -TERM {pid}")]).status();
+    pub fn signal(&self, name: &str) {
+        let killed = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();
         assert!(killed.expect("sh runs").success(), "weir ended early\n{}", self.log());
+    }
+
+    /// SIGTERM, then the totals; every packet must be accounted for.
+    pub fn stop(self) -> Totals {
+        self.stop_by("TERM")
+    }
+
+    pub fn stop_by(mut self, signal: &str) -> Totals {
+        self.signal(signal);
         let ended = finish(&mut self.child, Duration::from_secs(60));
         let status = ended.unwrap_or_else(|| panic!("weir does not end\n{}", self.log()));
         let text = self.results.take().expect("taken once").join().expect("reads");

@@ -41,3 +41,36 @@ fn what_hosts_count() {
         weir.stop();
     }
 }
+
+/// The switch stands still while a host sends more than can wait for it: what the kernel drops then
+/// is a loss of the port, to the packet, and is shown.
+#[test]
+fn overload_is_counted() {
+    for link in [Link::Tap, Link::Veth, Link::Xdp] {
+        let test = "overload_is_counted";
+        if link == Link::Xdp && !crate::devices::xdp_works(test) {
+            return;
+        }
+        let Some(lab) = Lab::new(test) else { return };
+        let (weir, hosts) = lab.start(link, 2, "");
+        let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+        small_frames(&hosts);
+        if link == Link::Tap {
+            a.space.run(&format!("ip link set dev {a} txqueuelen 16"));
+        }
+        a.reaches(b);
+        for _ in 0..2 {
+            weir.signal("STOP");
+            // Nobody answers, and ping says so by its exit code.
+            a.space.try_run(&format!("ping -n -q -l 30000 -c 30000 -s 1000 -W 1 {}", b.address()));
+            weir.signal("CONT");
+            hosts_agree(&weir, &hosts);
+        }
+        let shown = String::from_utf8(weir.command("show drops").output().expect("runs").stdout).expect("text");
+        assert!(shown.contains("rx_missed"), "{link:?}: {shown}");
+        a.reaches(b);
+        let totals = weir.stop();
+        let missed = totals.port("port1")["device"]["rx_missed"].as_u64().expect("a count");
+        assert!(missed > 1000, "{link:?}: {:#}", totals.0);
+    }
+}

@@ -66,9 +66,7 @@ fn xdp_counts_what_a_stopped_switch_misses() {
     a.space.try_run(&format!("ping -n -q -l 20000 -c 20000 -W 1 {}", b.address()));
     signal("CONT");
     let [received, missed] = crate::common::eventually("all packets to be received or missed", || {
-        let links = lab.switch.run("ip -json -s link show dev p1");
-        let links: serde_json::Value = serde_json::from_str(&links).expect("JSON");
-        let sent = links[0]["stats64"]["rx"]["packets"].as_u64().expect("a count");
+        let [sent, _] = a.counts();
         let ports = weir.ask("show ports");
         let port = &ports["ports"][0];
         let counts = [&port["rx_packets"], &port["device"]["rx_missed"]].map(|n| n.as_u64().expect("a count"));
@@ -88,8 +86,9 @@ fn refusals_say_what_would_be_right() {
     let _ports = lab.ports(Link::Xdp, 1);
     for (arguments, hint) in [
         ("--port a=xdp:p1 --core 0 --core 1", "give --core once"),
-        ("--port a=xdp:p1 --mtu 9000", "net_af_xdp has at most"),
-        ("--port a=xdp:nonesuch", "nonesuch"),
+        ("--port a=xdp:p1 --mtu 9000", "MTU of 9000 bytes (mtu of the port, --mtu): an xdp port takes 3542 at most"),
+        ("--port a=xdp:nonesuch", "there is no interface nonesuch here; there is p1"),
+        ("--port a=veth:p9", "there is no interface p9 here; there is p1"),
         ("--port a=tap:tt0 --buffers 512", "give --buffers"),
         ("--port a=pcap:,out.pcap --core 0 --core 1", "serves one worker"),
         ("--port a=virtio-user:/nonesuch/v.sock", "virtio-user:/nonesuch/v.sock"),

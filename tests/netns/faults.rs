@@ -172,6 +172,123 @@ fn xdp_interface_comes_back() {
     }
 }
 
+/// What happens to the interface of the second port while the switch runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trip {
+    /// To another network namespace, and back.
+    Moved,
+    /// To another name, and back.
+    Renamed,
+    /// The port is taken out and added again, and the interface stays.
+    Removed,
+}
+
+/// Goes away. What the switch can lose by it are packets, each of them counted.
+fn away(lab: &Lab, weir: &Weir, host: &Host, link: Link, trip: Trip, elsewhere: &str) {
+    match (trip, link) {
+        (Trip::Removed, _) => drop(weir.ask("port remove port2")),
+        (Trip::Moved, Link::Tap) => drop(host.space.run(&format!("ip link set {host} netns {elsewhere}"))),
+        (Trip::Moved, _) => drop(lab.switch.run(&format!("ip link set p2 netns {elsewhere}"))),
+        (Trip::Renamed, Link::Tap) => rename(&host.space, &host.interface(), "q2"),
+        (Trip::Renamed, _) => rename(&lab.switch, "p2", "q2"),
+    }
+}
+
+fn rename(space: &crate::common::Namespace, from: &str, to: &str) {
+    space.run(&format!("ip link set {from} down"));
+    space.run(&format!("ip link set {from} name {to}"));
+    space.run(&format!("ip link set {to} up"));
+}
+
+fn back(lab: &Lab, weir: &Weir, host: &Host, link: Link, trip: Trip, elsewhere: &crate::common::Namespace) {
+    let dev = match link {
+        Link::Tap => format!("tap:{host}"),
+        Link::Veth => "veth:p2".to_owned(),
+        Link::Xdp => "xdp:p2".to_owned(),
+    };
+    match (trip, link) {
+        (Trip::Removed, _) => drop(weir.ask(&format!("port add port2={dev}"))),
+        (Trip::Moved, Link::Tap) => drop(elsewhere.run(&format!("ip link set {host} netns {}", host.space.id()))),
+        (Trip::Moved, _) => drop(elsewhere.run(&format!("ip link set p2 netns {}", lab.switch.id()))),
+        (Trip::Renamed, Link::Tap) => rename(&host.space, "q2", &host.interface()),
+        (Trip::Renamed, _) => rename(&lab.switch, "q2", "p2"),
+    }
+    match (trip, link) {
+        (Trip::Removed, Link::Tap) => host.take_tap(&lab.switch),
+        (_, Link::Tap) => host.configure_again(),
+        _ => {}
+    }
+}
+
+/// What a host has sent and received beyond what the switch has of it, once nothing is under way.
+fn beyond(weir: &Weir, host: &Host) -> [i128; 2] {
+    let differences = || {
+        let counts = host.counts();
+        let ports = weir.ask("show ports");
+        let ports = ports["ports"].as_array().expect("ports");
+        let port = ports.iter().find(|port| port["name"] == format!("port{}", host.number())).expect("the port");
+        let number = |value: &serde_json::Value| i128::from(value.as_u64().expect("a count"));
+        let device = port["device"].as_object().expect("losses").iter();
+        let missed: i128 = device.filter(|(why, _)| why.starts_with("rx_")).map(|(_, n)| number(n)).sum();
+        let switch = [number(&port["rx_packets"]) + missed, number(&port["tx_packets"])];
+        [0, 1].map(|way| i128::from(counts[way]) - switch[way])
+    };
+    eventually("nothing to be under way", || {
+        let first = differences();
+        std::thread::sleep(Duration::from_millis(150));
+        (first == differences()).then_some(first)
+    })
+}
+
+/// Wherever the interface of a port was meanwhile: once it is back, packets pass in both directions
+/// as before, and hosts and switch count the same.
+fn trips(test: &str, link: Link) {
+    for trip in [Trip::Moved, Trip::Renamed, Trip::Removed] {
+        let Some(lab) = Lab::new(test) else { return };
+        let (weir, hosts) = lab.start(link, 2, "");
+        let elsewhere = lab.switch.sibling();
+        // The kernel under the switch is to say nothing by itself on an interface that comes.
+        let silent = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
+        assert!(lab.switch.command("sh").args(["-c", silent]).status().expect("runs").success());
+        let (a, b) = pair(&hosts);
+        crate::counts::small_frames(&hosts);
+        a.reaches(b);
+        for round in 0..3 {
+            away(&lab, &weir, b, link, trip, &elsewhere.id());
+            if link != Link::Tap && trip != Trip::Removed && round > 0 {
+                eventually("the link to be down", || {
+                    (weir.ask("show ports")["ports"][1]["link_up"] == false).then_some(())
+                });
+                assert!(!a.ping(b, "-c 2 -W 1"), "nothing passes");
+            }
+            back(&lab, &weir, b, link, trip, &elsewhere);
+            b.reaches(a);
+            a.reaches(b);
+            let before = beyond(&weir, b);
+            assert!(a.ping(b, "-c 20 -i 0.01") && b.ping(a, "-c 20 -i 0.01"), "{link:?} {trip:?}");
+            assert_eq!(beyond(&weir, b), before, "{link:?} {trip:?}, round {round}");
+        }
+        weir.stop();
+    }
+}
+
+#[test]
+fn tap_interface_on_its_trips() {
+    trips("tap_interface_on_its_trips", Link::Tap);
+}
+
+#[test]
+fn veth_interface_on_its_trips() {
+    trips("veth_interface_on_its_trips", Link::Veth);
+}
+
+#[test]
+fn xdp_interface_on_its_trips() {
+    if crate::devices::xdp_works("xdp_interface_on_its_trips") {
+        trips("xdp_interface_on_its_trips", Link::Xdp);
+    }
+}
+
 /// Without the rights to open it the port stays down, says why, and opens when the switch is
 /// started again.
 #[test]

@@ -175,3 +175,122 @@ fn a_start_that_fails_leaves_no_socket() {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!socket.exists());
 }
+
+/// An interface that was renamed, and devices that change places: the ports have them after a
+/// reload.
+#[test]
+fn ports_take_over_devices_from_each_other() {
+    let Some(lab) = Lab::new("ports_take_over_devices_from_each_other") else { return };
+    let file = |ports: &[(&str, &str)]| {
+        let port = |(name, dev): &(&str, &str)| format!("[[port]]\nname = \"{name}\"\ndev = \"{dev}\"\n");
+        std::fs::write(lab.path("weir.toml"), ports.iter().map(port).collect::<String>()).unwrap();
+    };
+    file(&[("one", "veth:p1"), ("two", "veth:p2")]);
+    let ports = lab.ports(Link::Veth, 2);
+    let weir = Weir::start(&lab, &lab.switch, "switch", "-c weir.toml");
+    let hosts = ports.connect();
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    a.reaches(b);
+
+    lab.switch.run("ip link set p1 down");
+    lab.switch.run("ip link set p1 name q1");
+    lab.switch.run("ip link set q1 up");
+    let refused = weir.try_ask("port add three=veth:q1");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("port three: port one has veth:p1"), "{said}");
+    file(&[("one", "veth:q1"), ("two", "veth:p2")]);
+    assert_eq!(changes(&weir), ["port one = veth:p1 removed", "port one = veth:q1 added"]);
+    a.reaches(b);
+    b.reaches(a);
+
+    file(&[("one", "veth:p2"), ("two", "veth:q1")]);
+    assert_eq!(changes(&weir).len(), 4);
+    a.reaches(b);
+    b.reaches(a);
+    let macs = weir.ask("show macs");
+    let port_of = |host: &Host| {
+        let link = host.space.run(&format!("ip -br link show {host}"));
+        let mac = link.split_whitespace().nth(2).expect("name, state, address").to_owned();
+        let entry = macs["macs"].as_array().expect("a list").iter().find(|entry| entry["mac"] == mac);
+        entry.unwrap_or_else(|| panic!("{mac} in {macs:#}"))["port"].clone()
+    };
+    assert_eq!([port_of(a), port_of(b)], ["two", "one"]);
+
+    // One device that is not there: everything stays as it was.
+    file(&[("one", "veth:nonesuch"), ("two", "xdp:p2"), ("three", "veth:q1")]);
+    assert!(!weir.try_ask("reload").status.success());
+    file(&[("one", "veth:q1"), ("two", "veth:p2"), ("three", "veth:nonesuch")]);
+    assert!(!weir.try_ask("reload").status.success());
+    a.reaches(b);
+    b.reaches(a);
+    let ports = weir.ask("show ports");
+    assert_eq!([&ports["ports"][0]["dev"], &ports["ports"][1]["dev"]], ["veth:p2", "veth:q1"]);
+    weir.stop();
+}
+
+/// A terminal that closes ends a switch without a file, with its totals, and not one under nohup. A
+/// switch with a file reads that again.
+#[test]
+fn a_terminal_that_closes() {
+    let Some(lab) = Lab::new("a_terminal_that_closes") else { return };
+    let ports = "--forward xconnect --port a=null:rx=0 --port b=null:rx=0";
+    let weir = Weir::start(&lab, &lab.switch, "plain", ports);
+    assert_eq!(weir.stop_by("HUP").rx(), 0);
+
+    let nohup = lab.path("nohup.sh");
+    std::fs::write(&nohup, format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", crate::common::BINARY)).unwrap();
+    std::fs::set_permissions(&nohup, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let weir = Weir::start_binary(&nohup, &lab, &lab.switch, "ignoring", ports);
+    weir.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(weir.ask("show ports")["ports"].as_array().map(Vec::len), Some(2));
+    weir.stop();
+
+    std::fs::write(lab.path("weir.toml"), "[switch]\nmac_age = \"1m\"\n").unwrap();
+    let weir = Weir::start(&lab, &lab.switch, "filed", &format!("-c weir.toml {ports}"));
+    std::fs::write(lab.path("weir.toml"), "[switch]\nmac_age = \"2m\"\n").unwrap();
+    weir.signal("HUP");
+    eventually("the file to be read", || weir.log().contains("mac_age = 2m").then_some(()));
+    weir.stop();
+}
+
+/// A MAC address that is heard behind one port and then another is counted, and told once a second
+/// at most; so is an interface that a bridge has too, and a core that another switch polls.
+#[test]
+fn what_disturbs_a_switch_is_said() {
+    let Some(lab) = Lab::new("what_disturbs_a_switch_is_said") else { return };
+    let ports = lab.ports(Link::Veth, 2);
+    lab.switch.run("ip link add br7 type bridge");
+    lab.switch.run("ip link set p2 master br7");
+    let weir = Weir::start(&lab, &lab.switch, "first", &format!("--core 0 {}", ports.arguments()));
+    let hosts = ports.connect();
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    let said = weir.log();
+    assert!(said.contains("p2 is a port of the bridge br7 too"), "{said}");
+    assert!(!said.contains("p1 is a port of"), "{said}");
+    lab.switch.run("ip link set p2 nomaster");
+    a.reaches(b);
+    let link = a.space.run(&format!("ip -br link show {a}"));
+    let mac = link.split_whitespace().nth(2).expect("name, state, address").to_owned();
+    // Both hosts with one address: whoever spoke last has it.
+    b.space.run(&format!("ip link set {b} address {mac}"));
+    for host in [a, b, a, b] {
+        let other = if host.number() == 1 { b } else { a };
+        host.space.try_run(&format!("ping -n -q -c 1 -W 1 {}", other.address()));
+        host.space.try_run("ping -n -q -c 1 -W 1 10.0.0.77");
+    }
+    let moved = weir.ask("show ports")["measurement"]["moved_macs"].as_u64();
+    assert!(moved >= Some(3), "{moved:?}");
+    let macs = weir.ask("show macs");
+    let entry = macs["macs"].as_array().expect("a list").iter().find(|entry| entry["mac"] == mac).expect("the address");
+    assert!(entry["moves"].as_u64() >= Some(3), "{entry}");
+    eventually("a line about it", || weir.log().contains("MAC addresses move between ports").then_some(()));
+    let other = Weir::start(&lab, &lab.switch, "second", "--core 0 --port a=null:rx=0 --port b=null:rx=0");
+    let said = other.log();
+    assert!(
+        said.contains("another switch polls this core") && said.contains(&format!("process={}", weir.process())),
+        "{said}"
+    );
+    other.stop();
+    weir.stop();
+}

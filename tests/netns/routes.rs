@@ -257,3 +257,35 @@ fn addresses_on_the_command_line() {
     let totals = weir.stop();
     assert!(counted(&totals, "one", "copied_packets") >= 2, "{:#}", totals.0);
 }
+
+/// A neighbour goes with its interface, and another one with another MAC address comes in its place
+/// and says nothing by itself: packets are not sent to the old one. What cannot be sent meanwhile is
+/// counted.
+#[test]
+fn a_neighbour_goes_with_its_interface() {
+    let Some(lab) = Lab::new("a_neighbour_goes_with_its_interface") else { return };
+    let (weir, sites) = start(&lab, Link::Veth, 2, "");
+    let [a, b] = &sites[..] else { unreachable!("two sites") };
+    a.reaches("10.0.2.2");
+    let known = || {
+        let rows = weir.ask("table show neighbours")["rows"].clone();
+        let rows = rows.as_array().expect("rows").clone();
+        rows.iter().filter(|row| row["port"] == "port2").count()
+    };
+    assert!(known() > 0, "it was reached");
+    b.space.run("ip link del h2");
+    // It would be forgotten by itself after five minutes.
+    eventually("the neighbour to be forgotten", || (known() == 0).then_some(()));
+    assert!(!a.pings("-c 3 -W 1", "10.0.2.2"));
+    lab.switch.run(&format!("ip link add p2 type veth peer name h2 netns {}", b.space.id()));
+    lab.switch.run("ip link set p2 up");
+    // The interface is there, and no host behind it yet.
+    b.space.run("ip link set h2 up");
+    eventually("the port", || (weir.ask("show ports")["ports"][1]["link_up"] == true).then_some(()));
+    assert!(!a.pings("-c 3 -W 1", "10.0.2.2"));
+    b.configure();
+    a.reaches("10.0.2.2");
+    let totals = weir.stop();
+    let drops = [totals.dropped("port_down"), totals.dropped("no_neighbour")];
+    assert!(drops.iter().sum::<u64>() >= 6 && drops[1] >= 3, "{drops:?}: {:#}", totals.0);
+}

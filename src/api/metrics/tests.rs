@@ -124,6 +124,7 @@ fn every_total_comes_back_out_of_the_text() {
         "epochs_forgotten",
         "learn_digests_lost",
         "macs_refused",
+        "macs_moved",
         "neighbours_refused",
         "messages_suppressed",
     ] {

@@ -109,6 +109,9 @@ pub struct Measurement {
     pub lost_learn_digests: u64,
     /// Times a new MAC address was refused because the table was full.
     pub refused_macs: u64,
+    /// Times a MAC address was heard behind another port than before.
+    #[serde(default)]
+    pub moved_macs: u64,
     /// Times a new neighbour was refused because the table was full of ones in use.
     #[serde(default)]
     pub refused_neighbours: u64,

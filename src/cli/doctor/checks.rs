@@ -23,6 +23,7 @@ pub fn all(machine: &Machine) -> Vec<Check> {
         user_namespaces(machine),
     ];
     checks.extend(super::host::all(machine));
+    checks.push(interfaces(machine));
     checks.extend(pci(machine));
     checks.push(tools(machine));
     checks.push(sockets(machine));
@@ -182,6 +183,20 @@ fn user_namespaces(machine: &Machine) -> Check {
         None => "no command can: this container or kernel forbids them; run as root".to_owned(),
     };
     Check::warn("user-namespaces", "not allowed").mend(mend)
+}
+
+/// As ports of weir's they would be forwarded twice.
+fn interfaces(machine: &Machine) -> Check {
+    let named = |(interface, master): &(String, String)| format!("{interface} ({master})");
+    let some: Vec<_> = machine.enslaved.iter().take(8).map(named).collect();
+    let found = match machine.enslaved.len() {
+        0 => "none is a port of a bridge or bond".to_owned(),
+        n if n > some.len() => {
+            format!("ports of bridges or bonds, which are no ports for weir: {}, …", some.join(", "))
+        }
+        _ => format!("ports of bridges or bonds, which are no ports for weir: {}", some.join(", ")),
+    };
+    Check::ok("interfaces", found)
 }
 
 /// One line for the IOMMU where it matters, and one for each network device.

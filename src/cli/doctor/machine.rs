@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use super::cgroup::Limits;
 use super::host::{self, Host};
 use crate::network::socket;
+pub use crate::port::pci::Nic;
+use crate::port::pci::nics;
 
 /// Texts of files that are not there are empty.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,8 @@ pub struct Machine {
     /// The kernel's VFIO can be told to do without an IOMMU.
     pub unsafe_vfio: bool,
     pub nics: Vec<Nic>,
+    /// Interfaces that are ports of a bridge or bond, and that one's name.
+    pub enslaved: Vec<(String, String)>,
     /// Programs asked for, and whether they are on the PATH.
     pub tools: Vec<(Tool, bool)>,
     /// The directory of control sockets, and the error if it cannot be used.
@@ -55,17 +59,6 @@ pub enum Access {
     Denied,
     #[default]
     Absent,
-}
-
-/// A network device on the PCI bus.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nic {
-    pub address: String,
-    pub driver: Option<String>,
-    /// The kernel's interfaces on it.
-    pub interfaces: Vec<String>,
-    /// One of them belongs to a bridge or bond, or is up.
-    pub busy: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +107,8 @@ impl Machine {
             restrictions: RESTRICTIONS.iter().map(|(name, _)| (*name, setting(name))).collect(),
             iommu_groups: entries(Path::new("/sys/kernel/iommu_groups")).len(),
             unsafe_vfio: has_unsafe_vfio(),
-            nics: nics(Path::new("/sys/bus/pci/devices")),
+            nics: nics(),
+            enslaved: enslaved(Path::new("/sys/class/net")),
             tools: TOOLS.map(|tool| (tool, std::env::split_paths(&path).any(|d| d.join(tool.name).is_file()))).into(),
             sockets,
             sockets_error,
@@ -123,6 +117,14 @@ impl Machine {
         machine.host = Host::probe(host::allowed(&machine).last().copied());
         machine
     }
+}
+
+fn enslaved(interfaces: &Path) -> Vec<(String, String)> {
+    let master = |interface: PathBuf| {
+        let master = fs::read_link(interface.join("master")).ok()?;
+        Some((file_name(&interface), file_name(&master)))
+    };
+    entries(interfaces).into_iter().filter_map(master).collect()
 }
 
 #[cfg(feature = "dpdk")]
@@ -203,56 +205,15 @@ fn governors() -> Vec<String> {
     names
 }
 
-/// Devices of PCI class 02, network. A virtio device's interfaces are one directory further down.
-fn nics(devices: &Path) -> Vec<Nic> {
-    let is_network = |device: &PathBuf| {
-        fs::read_to_string(device.join("class")).is_ok_and(|class| class.trim_start().starts_with("0x02"))
-    };
-    entries(devices).into_iter().filter(is_network).map(|device| nic(&device)).collect()
-}
-
-fn nic(device: &Path) -> Nic {
-    let mut interfaces = entries(&device.join("net"));
-    for inner in entries(device) {
-        if file_name(&inner).starts_with("virtio") {
-            interfaces.extend(entries(&inner.join("net")));
-        }
-    }
-    let busy = |interface: &PathBuf| {
-        let up = fs::read_to_string(interface.join("operstate")).is_ok_and(|state| state.trim() == "up");
-        up || interface.join("master").exists()
-    };
-    Nic {
-        address: file_name(device),
-        driver: fs::read_link(device.join("driver")).ok().map(|link| file_name(&link)),
-        busy: interfaces.iter().any(busy),
-        interfaces: interfaces.iter().map(|path| file_name(path)).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn network_devices_are_found_with_their_interfaces() {
+    fn ports_of_bridges_are_found() {
         let root = tempfile::tempdir().unwrap();
-        let device = |address: &str, class: &str, net: &str| {
-            let path = root.path().join(address);
-            fs::create_dir_all(path.join(net)).unwrap();
-            fs::write(path.join("class"), class).unwrap();
-            path
-        };
-        let disk = device("0000:00:01.0", "0x018000\n", "none");
-        let virtio = device("0000:00:02.0", "0x020000\n", "virtio1/net/eth0");
-        let plain = device("0000:00:03.0", "0x020000\n", "net/eth1");
-        fs::write(virtio.join("virtio1/net/eth0/operstate"), "up\n").unwrap();
-        fs::write(plain.join("net/eth1/operstate"), "down\n").unwrap();
-        std::os::unix::fs::symlink("../../../drivers/ixgbe", plain.join("driver")).unwrap();
-        std::os::unix::fs::symlink("../../../drivers/nvme", disk.join("driver")).unwrap();
-        let found = nics(root.path());
-        assert_eq!(found.len(), 2);
-        assert_eq!((found[0].interfaces.as_slice(), found[0].busy), (["eth0".to_owned()].as_slice(), true));
-        assert_eq!((found[1].driver.as_deref(), found[1].busy), (Some("ixgbe"), false));
+        ["eth0", "eth1", "br0"].iter().for_each(|name| fs::create_dir(root.path().join(name)).unwrap());
+        std::os::unix::fs::symlink("../br0", root.path().join("eth1/master")).unwrap();
+        assert_eq!(enslaved(root.path()), [("eth1".to_owned(), "br0".to_owned())]);
     }
 }

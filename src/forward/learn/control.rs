@@ -25,6 +25,18 @@ pub struct Control {
     sender: Sender<Digest>,
     digests: Receiver<Digest>,
     refused: u64,
+    /// By index as `seen`.
+    moves: Vec<u32>,
+    moved: u64,
+    last_move: Option<Move>,
+}
+
+/// A MAC address that was heard behind another port than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub key: MacKey,
+    pub from: PortId,
+    pub to: PortId,
 }
 
 /// One entry, for `weir show`.
@@ -37,6 +49,8 @@ pub struct Entry {
     pub idle_seconds: u32,
     /// Set by the operator: it neither moves nor ages.
     pub fixed: bool,
+    /// Times it was heard behind another port than before, since it was learned.
+    pub moves: u32,
 }
 
 /// A change that the operator makes.
@@ -74,6 +88,9 @@ impl Control {
             sender,
             digests,
             refused: 0,
+            moves: vec![0; config.capacity],
+            moved: 0,
+            last_move: None,
         };
         control.set_ageing(config.ageing);
         control
@@ -82,7 +99,8 @@ impl Control {
     /// A table of another size with the MAC addresses of this one; when it has no room for all,
     /// those that were set and those heard last. It has dataplanes of its own.
     pub fn resized(&self, config: Config, polynomial: Polynomial) -> Self {
-        let mut next = Self { refused: self.refused, ..Self::new(config, polynomial) };
+        let (refused, moved, last_move) = (self.refused, self.moved, self.last_move);
+        let mut next = Self { refused, moved, last_move, ..Self::new(config, polynomial) };
         let heard = |entry: &MacEntry| self.seen[entry.index as usize].load(Ordering::Relaxed);
         let current = self.macs.current();
         let mut known: Vec<_> =
@@ -127,16 +145,14 @@ impl Control {
             if known.is_some_and(|known| known.fixed) {
                 continue;
             }
-            let index = match known {
-                Some(known) => known.index,
-                None => match self.free.pop() {
-                    Some(index) => index,
-                    None => {
-                        self.refused += 1;
-                        continue;
-                    }
-                },
+            let index = match known.map(|known| known.index).or_else(|| self.free.pop()) {
+                Some(index) => index,
+                None => {
+                    self.refused += 1;
+                    continue;
+                }
             };
+            self.count_move(index, known.map(|known| Move { key, from: known.port, to: port }));
             touch(&self.seen[index as usize], seconds(now));
             if known.is_none_or(|known| known.port != port) {
                 let table = &mut next.get_or_insert_with(|| MacTable::clone(&current)).table;
@@ -148,6 +164,20 @@ impl Control {
         }
         self.publish(next);
         changes
+    }
+
+    /// `how`: where the address at `index` was and is; `None` for a new one.
+    fn count_move(&mut self, index: u32, how: Option<Move>) {
+        let moves = &mut self.moves[index as usize];
+        match how {
+            None => *moves = 0,
+            Some(Move { from, to, .. }) if from == to => {}
+            Some(how) => {
+                *moves = moves.saturating_add(1);
+                self.moved += 1;
+                self.last_move = Some(how);
+            }
+        }
     }
 
     /// Forgets the MAC addresses that have been silent for the ageing time. Gives their number. To
@@ -209,7 +239,8 @@ impl Control {
         let entry = |(key, entry): (u64, &MacEntry)| {
             let key = MacKey(key);
             let idle_seconds = if entry.fixed { 0 } else { self.idle(entry, now) };
-            Entry { vid: key.vid(), mac: key.mac(), port: entry.port, idle_seconds, fixed: entry.fixed }
+            let moves = if entry.fixed { 0 } else { self.moves[entry.index as usize] };
+            Entry { vid: key.vid(), mac: key.mac(), port: entry.port, idle_seconds, fixed: entry.fixed, moves }
         };
         let mut entries: Vec<Entry> = current.table.iter().map(entry).collect();
         entries.sort_unstable();
@@ -219,6 +250,11 @@ impl Control {
     /// Digests of new MAC addresses that were refused because the table was full.
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Times a MAC address was heard behind another port than before, and the last of them.
+    pub fn moved(&self) -> (u64, Option<Move>) {
+        (self.moved, self.last_move)
     }
 
     /// Maximum entries.

@@ -19,7 +19,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use control::{Control, Edit, EditError, Entry};
+pub use control::{Control, Edit, EditError, Entry, Move};
 pub use dataplane::Learn;
 
 use crate::pisa::PortId;

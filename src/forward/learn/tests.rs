@@ -42,7 +42,8 @@ fn send(learn: &mut Learn, control: &mut Control, mut phvs: Vec<Phv>, now: u64) 
 struct Naive {
     capacity: usize,
     link_local: bool,
-    known: HashMap<(u16, Mac), (PortId, u64)>,
+    /// With how often the port became another.
+    known: HashMap<(u16, Mac), (PortId, u64, u32)>,
 }
 
 impl Naive {
@@ -60,32 +61,35 @@ impl Naive {
             }
             // Known here before the burst: heard. Else a digest, which may move it, and is applied
             // in order.
-            if before.get(&key).is_some_and(|(port, _)| *port == phv.ingress) {
+            if before.get(&key).is_some_and(|(port, ..)| *port == phv.ingress) {
                 self.known.get_mut(&key).unwrap().1 = second;
-            } else if self.known.contains_key(&key) || self.known.len() < self.capacity {
-                self.known.insert(key, (phv.ingress, second));
+            } else if let Some((port, _, moves)) = self.known.get(&key).copied() {
+                self.known.insert(key, (phv.ingress, second, moves + u32::from(port != phv.ingress)));
+            } else if self.known.len() < self.capacity {
+                self.known.insert(key, (phv.ingress, second, 0));
             }
         }
         let verdict = |phv: &Phv| match before.get(&(phv.headers.vid(), phv.headers.dst)) {
             _ if dropped(phv.headers.dst) => Verdict::Drop(DropReason::LinkLocal),
             None => Verdict::Flood,
-            Some((port, _)) if *port == phv.ingress => Verdict::Drop(DropReason::SamePort),
-            Some((port, _)) => Verdict::Port(*port),
+            Some((port, ..)) if *port == phv.ingress => Verdict::Drop(DropReason::SamePort),
+            Some((port, ..)) => Verdict::Port(*port),
         };
         phvs.iter().map(verdict).collect()
     }
 
     fn age(&mut self, second: u64) {
-        self.known.retain(|_, (_, heard)| second - *heard < 300);
+        self.known.retain(|_, (_, heard, _)| second - *heard < 300);
     }
 
     fn entries(&self, second: u64) -> Vec<Entry> {
-        let entry = |(&(vid, mac), &(port, heard)): (&(u16, Mac), &(PortId, u64))| Entry {
+        let entry = |(&(vid, mac), &(port, heard, moves)): (&(u16, Mac), &(PortId, u64, u32))| Entry {
             vid,
             mac,
             port,
             idle_seconds: (second - heard) as u32,
             fixed: false,
+            moves,
         };
         let mut entries: Vec<Entry> = self.known.iter().map(entry).collect();
         entries.sort();
@@ -147,7 +151,7 @@ proptest! {
                 }
                 Step::FlushPort(port) => {
                     control.flush_port(port);
-                    naive.known.retain(|_, (p, _)| *p != port);
+                    naive.known.retain(|_, (p, ..)| *p != port);
                 }
                 Step::Flush => {
                     let flushed: usize = (0..8).map(|port| control.flush_port(port)).sum();

@@ -276,14 +276,24 @@ impl Control {
     }
 
     fn age(&mut self, now: u32) {
-        let current = self.neighbours.current();
+        let signs = self.signs.clone();
         let gone = |neighbour: &Neighbour| {
-            let signs = &self.signs[neighbour.index as usize];
+            let signs = &signs[neighbour.index as usize];
             let (heard, probed) = (signs.heard.load(Relaxed), signs.probed.load(Relaxed));
             let dead = probed > heard && now.saturating_sub(probed) >= DEAD_SECONDS;
             !neighbour.fixed && (dead || now.saturating_sub(heard) >= FORGET_SECONDS)
         };
-        let gone: Vec<_> = current.table.iter().filter(|(_, n)| gone(n)).map(|(key, n)| (key, n.index)).collect();
+        self.forget(gone);
+    }
+
+    /// Forgets what was learned behind a port, for example when its link goes down.
+    pub fn flush_port(&mut self, port: PortId) {
+        self.forget(|neighbour| !neighbour.fixed && neighbour.port == port);
+    }
+
+    fn forget(&mut self, which: impl Fn(&Neighbour) -> bool) {
+        let current = self.neighbours.current();
+        let gone: Vec<_> = current.table.iter().filter(|(_, n)| which(n)).map(|(key, n)| (key, n.index)).collect();
         if gone.is_empty() {
             return;
         }
