@@ -281,12 +281,12 @@ impl Live {
         self.shared.ports()
     }
 
-    pub fn heavy(&self) -> Option<view::HeavyFlows> {
+    pub fn heavy(&self) -> Option<view::Claimed<view::HeavyFlows>> {
         self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok()
     }
 
     /// Stops the workers after the burst in hand, collects the last epoch and gives the totals.
-    pub fn stop(self) -> Result<(view::Ports, Option<view::HeavyFlows>), LiveError> {
+    pub fn stop(self) -> Result<(view::Ports, Option<view::Claimed<view::HeavyFlows>>), LiveError> {
         self.stop.store(true, Relaxed);
         // Who asks for a change from now on is told so.
         drop(self.control_queue);

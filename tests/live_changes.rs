@@ -57,7 +57,7 @@ proptest! {
 #[test]
 fn epochs_end_while_a_fault_holds_a_packet_back() {
     let live = switch();
-    let newest = || live.service().heavy(&HeavyQuery::default()).unwrap().last_epoch.unwrap_or_default();
+    let newest = || live.service().heavy(&HeavyQuery::default()).unwrap().claim.last_epoch.unwrap_or_default();
     let ends = ["a", "b"].map(|name| live.memory(name).unwrap());
     let clear = || ends.iter().for_each(|end| while end.collect().is_some() {});
     for way in ["tx", "rx"] {

@@ -258,7 +258,7 @@ fn forwarding_goes_on_without_a_collector() {
     assert_eq!((stats.late_epochs.get(), stats.lost_epochs.get()), (epochs - 1 - 2, 0));
     switch.finish();
     assembly.collector.finish();
-    let heavy = run.answers(0, None, usize::MAX).unwrap().heavy;
+    let heavy = run.answers(0, None, usize::MAX).unwrap().epochs.epochs[0].network.clone();
     let packets: u64 = heavy.heavy.iter().map(|flow| flow.count).sum();
     assert_eq!((packets, run.epochs(0)), (epochs, Some((1, epochs))));
 }

@@ -44,15 +44,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 
-/// Route of a task. `view` makes its document of the program's name, the epochs and the query.
-pub fn task<A: Answering, D: Serialize + 'static>(
-    task: Task,
-    view: fn(&str, Selected, &HeavyQuery) -> D,
-) -> MethodRouter<Arc<A>> {
+/// Route of a task.
+pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Asked| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         let (program, store) = service.store(task, &query)?;
-        Ok(view(program, selected(&store, &query), &query))
+        let document = view::document(task, program, selected(&store, &query), query.top, query.threshold);
+        document.map_err(|error| error.to_string())
     };
     get(async move |State(service): State<Arc<A>>, query: Asked| answer(document(&service, query)))
 }

@@ -62,28 +62,18 @@ pub trait Answering: Send + Sync + 'static {
     ///
     /// # Errors
     /// If no program finds any.
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::HeavyFlows, String> {
+    fn heavy(&self, query: &HeavyQuery) -> Result<view::Claimed<view::HeavyFlows>, String> {
         let (program, store) = self.store(Task::Heavy, query)?;
         Ok(view::HeavyFlows::new(program, &answers::selected(&store, query), query.top, query.threshold))
     }
 }
 
-/// The routes of answers by task.
+/// The routes of answers by task, each at the task's name. The entropy of flow sizes has a route of
+/// its own.
 pub fn tasks<A: Answering>() -> Router<Arc<A>> {
-    use answers::task;
-    Router::new()
-        .route("/v1/heavy", task(Task::Heavy, |program, s, q| view::HeavyFlows::new(program, &s, q.top, q.threshold)))
-        .route("/v1/losses", task(Task::Losses, |_, s, q| view::Losses::new(&s, q.top, q.threshold)))
-        .route("/v1/flows", task(Task::Flows, |_, s, q| view::FlowSizes::new(s, q.top, q.threshold)))
-        .route("/v1/changes", task(Task::Changes, |_, s, q| view::HeavyChanges::new(s, q.top, q.threshold)))
-        .route("/v1/cardinality", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
-        .route("/v1/entropy", task(Task::Cardinality, |_, s, _| view::Numbers::new(&s)))
-        .route("/v1/paths", task(Task::Paths, |_, s, q| view::Paths::new(&s, q.top, q.threshold)))
-        .route("/v1/latency", task(Task::Latency, |_, s, q| view::Latency::new(&s, q.top, q.threshold)))
-        .route("/v1/loops", task(Task::Loops, |_, s, q| view::Loops::new(&s, q.top, q.threshold)))
-        .route("/v1/utilisation", task(Task::Utilisation, |_, s, q| view::Utilisation::new(&s, q.top, q.threshold)))
-        .route("/v1/values", task(Task::Values, |_, s, q| view::Values::new(&s, q.top, q.threshold)))
-        .route("/v1/attention", task(Task::Attention, |_, s, _| view::Attention::new(&s)))
+    let router = Router::new().route("/v1/entropy", answers::task(Task::Cardinality));
+    let route = |router: Router<_>, task: Task| router.route(&format!("/v1/{}", task.name()), answers::task(task));
+    Task::ALL.into_iter().fold(router, route)
 }
 
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {

@@ -11,9 +11,10 @@ use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
 use crate::network::socket;
 use crate::observe::Observers;
+use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
-use crate::program::Unit;
-use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, SwitchAnswers, Task};
+use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, SwitchAnswers, Task};
+use crate::program::{Before, ProgramConfig, Reported, Unit};
 use crate::tables::{self, Change, Op, Table, Tables};
 use crate::telemetry::AnswerStore;
 use crate::wire::Flow;
@@ -163,11 +164,11 @@ fn documents_go_round() {
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     assert_eq!(client.get::<view::MacTable>("/v1/macs").unwrap(), fake().macs());
     let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, ..HeavyQuery::default() };
-    let heavy: view::HeavyFlows = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-    assert_eq!(heavy, fake().heavy(&query).unwrap());
+    let heavy: view::Claimed<view::HeavyFlows> = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
+    assert_eq!(*heavy, *fake().heavy(&query).unwrap());
     assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
-    assert_eq!(heavy.seconds, 1.0);
-    let all: view::HeavyFlows = client.get("/v1/heavy").unwrap();
+    assert_eq!(heavy.claim.seconds, 1.0);
+    let all: view::Claimed<view::HeavyFlows> = client.get("/v1/heavy").unwrap();
     assert_eq!(all.heavy.len(), HeavyQuery::default().top);
     assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
     assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
@@ -191,17 +192,17 @@ fn documents_go_round() {
 fn a_time_that_is_none_is_refused() {
     let (_dir, _, client) = served();
     for seconds in ["NaN", "-1", "-0.001", "inf", "-inf", "1e999"] {
-        let heavy = client.get::<view::HeavyFlows>(&format!("/v1/heavy?seconds={seconds}"));
+        let heavy = client.get::<view::Claimed<view::HeavyFlows>>(&format!("/v1/heavy?seconds={seconds}"));
         let error = heavy.unwrap_err().to_string();
         assert!(error.contains("a number from 0 up"), "{seconds}: {error}");
     }
-    client.get::<view::HeavyFlows>("/v1/heavy?seconds=0").unwrap();
+    client.get::<view::Claimed<view::HeavyFlows>>("/v1/heavy?seconds=0").unwrap();
 }
 
 #[test]
 fn what_cannot_be_done_is_refused_with_a_message() {
     let (_dir, _, client) = served();
-    let heavy = |query: &str| refused(client.get::<view::HeavyFlows>(&format!("/v1/heavy?{query}")));
+    let heavy = |query: &str| refused(client.get::<view::Claimed<view::HeavyFlows>>(&format!("/v1/heavy?{query}")));
     assert_eq!(heavy("seconds=1000"), "nothing is kept for as long");
     assert!(heavy("top=many").contains("top: invalid digit"), "{}", heavy("top=many"));
     assert!(heavy("tops=3").contains("unknown field `tops`, expected one of `top`, `threshold`, `seconds`"));
@@ -374,4 +375,125 @@ fn a_switch_that_says_nothing_is_given_ten_seconds() {
     });
     assert!((9.8..15.0).contains(&answer) && (11.8..17.0).contains(&trace), "{answer} s, {trace} s");
     drop(listener);
+}
+
+/// The programs of the registry, with the answers to three epochs of which a switch reported.
+struct Registry(Vec<(ProgramConfig, AnswerStore)>);
+
+impl Registry {
+    /// `missing` reports no epoch.
+    fn new(missing: Option<&str>) -> Self {
+        let stored = |program: ProgramConfig| {
+            let store = AnswerStore::new(9, 1000);
+            store.set_length(1_000_000_000);
+            let mut analysis = program.analysis(0);
+            let mut before = None;
+            for number in 5..8 {
+                let record = program.build(&HashFamily::reproducible(1)).unwrap().spare().record();
+                let there = Reported { switch: "there".into(), record: Ok(record), before: Before::Nothing };
+                let missing = missing.into_iter().map(|switch| Reported {
+                    switch: switch.into(),
+                    record: Err(Gap::Missing),
+                    before: Before::Nothing,
+                });
+                let reported = [there].into_iter().chain(missing).collect();
+                let epoch = analysis.epoch(number, &program.start(), reported, true).unwrap();
+                let limits = Limits { flows: 9, switch_flows: 9, losses: 9 };
+                store.push(analysis.answers(&epoch, before.as_ref(), None, limits).unwrap());
+                before = Some(epoch);
+            }
+            (program, store)
+        };
+        Self(ProgramConfig::for_all_tasks().map(stored).collect())
+    }
+
+    /// Every document of every task, by program and task.
+    fn documents(self) -> Vec<((&'static str, &'static str), serde_json::Value)> {
+        let asked = |(program, _): &(ProgramConfig, AnswerStore)| {
+            let tasks = Task::ALL.into_iter().filter(|task| program.rank(*task).is_some());
+            let names = tasks.flat_map(|task| match task {
+                Task::Cardinality => vec!["cardinality", "entropy"],
+                task => vec![task.name()],
+            });
+            names.map(|task| (program.name(), task)).collect::<Vec<_>>()
+        };
+        let asked: Vec<_> = self.0.iter().flat_map(asked).collect();
+        let router = super::service::tasks().with_state(Arc::new(self));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let document = |(program, task)| {
+            let request =
+                format!("GET /v1/{task}?program={program} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n");
+            let mut answer = Vec::new();
+            runtime.block_on(serve::converse(tokio::io::join(request.as_bytes(), &mut answer), router.clone()));
+            let answer = String::from_utf8(answer).unwrap();
+            let body = answer.split_once("\r\n\r\n").unwrap().1;
+            ((program, task), serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}")))
+        };
+        asked.into_iter().map(document).collect()
+    }
+}
+
+impl Answering for Registry {
+    fn store(&self, _: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+        let of = |(program, _): &&(ProgramConfig, AnswerStore)| Some(program.name()) == query.program.as_deref();
+        let (program, store) = self.0.iter().find(of).ok_or("no such program")?;
+        Ok((program.name(), store.clone()))
+    }
+}
+
+/// Whether a document says that something is missing of the switch `away`.
+fn says_gap(document: &serde_json::Value) -> bool {
+    let has = |key: &str, of: &dyn Fn(&serde_json::Value) -> bool| document[key].as_array().unwrap().iter().any(of);
+    let (reason, gap) = (has("incomplete", &|why| *why == "gap"), has("gaps", &|gap| gap["switch"] == "away"));
+    assert_eq!(reason, gap, "{document}");
+    reason && document["complete"] == false
+}
+
+/// No answer is zero without a word: whatever the program and the task, a switch that is away from
+/// the start or is missed only later, an epoch that was not analysed, and an epoch that has not come
+/// are in the document.
+#[test]
+fn every_document_says_what_is_missing() {
+    let documents = Registry::new(None).documents();
+    assert!(documents.len() > 12, "{}", documents.len());
+    for (asked, document) in documents {
+        assert!(!says_gap(&document) && document["missing_epochs"] == 0, "{asked:?}: {document}");
+        assert_eq!(document["switches"], serde_json::json!(["there"]), "{asked:?}: {document}");
+    }
+    for (asked, document) in Registry::new(Some("away")).documents() {
+        assert!(says_gap(&document), "{asked:?}: {document}");
+    }
+    let late = Registry::new(None);
+    late.0.iter().for_each(|(_, store)| store.spoil(7, &"away".into(), Gap::Missing));
+    for (asked, document) in late.documents() {
+        assert!(says_gap(&document), "{asked:?}: {document}");
+    }
+    let not_analysed = |registry: Registry, (first, missing): (Option<u64>, u64)| {
+        for (asked, document) in registry.documents() {
+            let newest_alone = ["flows", "changes"].contains(&asked.1);
+            let why = document["incomplete"].as_array().unwrap().iter().any(|why| why == "not_analysed");
+            assert!(newest_alone && first.is_some() || why && document["complete"] == false, "{asked:?}: {document}");
+            assert!(newest_alone || document["missing_epochs"] == missing, "{asked:?}: {document}");
+        }
+    };
+    let paused = Registry::new(None);
+    paused.0.iter().for_each(|(_, store)| {
+        let newest = EpochAnswers::clone(&store.get(7).unwrap());
+        store.forget_from(6);
+        store.push(newest);
+    });
+    not_analysed(paused, (Some(5), 1));
+    let empty = Registry::new(None);
+    empty.0.iter().for_each(|(_, store)| store.forget_from(0));
+    not_analysed(empty, (None, 0));
+}
+
+/// A gap that is found late is in the changes to the next epoch as well.
+#[test]
+fn changes_lack_what_the_epoch_before_lacks() {
+    let late = Registry::new(None);
+    late.0.iter().for_each(|(_, store)| store.spoil(6, &"away".into(), Gap::Missing));
+    let documents = late.documents();
+    let changes: Vec<_> = documents.iter().filter(|((_, task), _)| *task == "changes").collect();
+    assert!(!changes.is_empty() && changes.iter().all(|(_, document)| says_gap(document)), "{changes:?}");
 }

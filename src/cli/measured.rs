@@ -1,20 +1,24 @@
 //! A program's answers for a run that has an end, with exact counts beside them on request.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::{latency, loops, output, paths, utilisation, values};
+use super::{Failure, claim, latency, loops, output, paths, utilisation, values};
 use crate::api::flows::Flows;
-use crate::api::view::{FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
-use crate::program::answers::Task;
-use crate::program::{Exact, Heavy, RunAnswers, Unit};
-use crate::telemetry::Run;
+use crate::api::view::{self, Claim, FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
+use crate::program::answers::{EpochAnswers, Task};
+use crate::program::{Exact, Heavy, Unit};
 use crate::telemetry::score::{Score, score};
+use crate::telemetry::{Answered, Run};
 use crate::wire::Flow;
 
 /// One program's part of a report.
 #[derive(Serialize)]
 pub struct Measured {
     pub unit: Unit,
+    /// What is claimed of the answer to each task.
+    pub claims: BTreeMap<Task, Claim>,
     pub heavy: Vec<HeavyFlow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
@@ -46,48 +50,55 @@ pub struct Measured {
 impl Measured {
     /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest
     /// `scored`.
-    pub fn new(number: usize, run: &Run, (top, scored): (usize, usize), exact: Option<&dyn Exact>) -> Self {
+    pub fn new(
+        number: usize,
+        run: &Run,
+        (top, scored): (usize, usize),
+        exact: Option<&dyn Exact>,
+    ) -> Result<Self, Failure> {
         let truth = exact.map(|exact| exact.counts());
-        let RunAnswers { heavy, losses, paths, loops, values, distribution_wmre } =
+        let Answered { epochs, tasks, distribution_wmre } =
             run.answers(number, truth, top.max(scored)).unwrap_or_default();
-        let flows = losses.map(|(losses, lack)| Flows::new(&heavy, &losses, lack));
+        let claimed = |task: &Task| {
+            let document = view::document(*task, "", epochs.clone(), top, 1).map_err(Failure::failed)?;
+            Ok((*task, document.claim))
+        };
+        let claims = tasks.iter().map(claimed).collect::<Result<_, Failure>>()?;
+        let EpochAnswers { network, losses, losses_lack, paths, loops, values, .. } =
+            &*epochs.epochs.first().cloned().unwrap_or_default();
+        let flows = losses.as_ref().map(|losses| Flows::new(network, losses, losses_lack.clone()));
         let flows = flows.map(|flows| match truth {
             Some(truth) => flows.with_truth(truth, distribution_wmre),
             None => flows,
         });
-        let (unit, heavy) = (heavy.unit, heavy.heavy.iter().map(|flow| HeavyFlow::new(flow, heavy.unit)).collect());
-        let paths = paths.map(|paths| paths.flows.iter().take(top).map(Path::from).collect());
         let of_task = |task| values.iter().find(|answers| answers.task == task);
         let [latency, utilisation] = [Task::Latency, Task::Utilisation].map(of_task);
-        let latencies = latency.map(|found| found.flows.iter().take(top).map(FlowLatency::from).collect());
-        let loops = loops.map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect());
-        let utilisations =
-            utilisation.map(|found| found.flows.iter().take(top).filter_map(FlowUtilisation::new).collect());
         let [latency_query, utilisation_query] =
             [latency, utilisation].map(|found| found.map(|found| found.query.to_string()));
         let others = values.iter().filter(|answers| answers.task == Task::Values);
-        let values = others.map(|answers| Value::of(answers, top)).collect();
         let mut measured = Self {
-            unit,
-            heavy,
+            unit: network.unit,
+            claims,
+            heavy: network.heavy.iter().map(|flow| HeavyFlow::new(flow, network.unit)).collect(),
             score: None,
             flows,
-            paths,
-            latencies,
+            paths: paths.as_ref().map(|paths| paths.flows.iter().take(top).map(Path::from).collect()),
+            latencies: latency.map(|found| found.flows.iter().take(top).map(FlowLatency::from).collect()),
             latency_query,
-            loops,
-            utilisations,
+            loops: loops.as_ref().map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect()),
+            utilisations: utilisation
+                .map(|found| found.flows.iter().take(top).filter_map(FlowUtilisation::new).collect()),
             utilisation_query,
-            values,
+            values: others.map(|answers| Value::of(answers, top)).collect(),
         };
-        if let Some(truth) = truth {
+        if let Some(truth) = truth.filter(|_| tasks.contains(&Task::Heavy)) {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
             let report = measured.heavy.iter().map(|h| Heavy { flow: h.name.flow, count: h.count() });
             measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored));
         }
         measured.heavy.truncate(top);
-        measured
+        Ok(measured)
     }
 
     /// The title above [`Self::text`].
@@ -106,8 +117,16 @@ impl Measured {
         }
     }
 
-    /// The flows, and behind them what else the program says.
+    /// The flows, what else the program says, and what all of it claims.
     pub fn text(&self) -> String {
+        let claims: Vec<_> = self.claims.iter().map(|(task, of)| claim::text(of, claim::all_of(*task))).collect();
+        // Tasks about the same flows lack the same.
+        let mut claims: Vec<_> = claims.iter().map(String::as_str).collect();
+        claims.dedup();
+        [self.tables(), claims.join("\n")].join("\n\n").trim_end().to_owned()
+    }
+
+    fn tables(&self) -> String {
         let paths = self.paths.as_deref().map(paths::paths_table);
         let titled = |query: &Option<String>, table: String| match query {
             Some(query) => format!("{query}\n{table}"),
@@ -167,6 +186,5 @@ fn flows_text(flows: &Flows) -> String {
     if wmre.is_some() || !told.is_empty() {
         rows.push(["distribution of flow sizes".into(), told.into(), wmre.unwrap_or_default()]);
     }
-    let why = flows.losses_incomplete.iter().map(|reason| format!("\nnot all losses: {reason}"));
-    output::table(["estimate", ">", ">error"], rows) + &why.collect::<String>()
+    output::table(["estimate", ">", ">error"], rows)
 }

@@ -5,6 +5,7 @@ mod budget;
 #[cfg(feature = "control")]
 mod capture;
 mod captures;
+mod claim;
 mod config;
 #[cfg(feature = "control")]
 mod controller;

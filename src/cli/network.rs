@@ -7,12 +7,12 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, latency, loops, output, paths, utilisation, values};
+use super::{Failure, attention, claim, latency, loops, output, paths, utilisation, values};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
-use crate::api::view::{self, Covered};
+use crate::api::view::{self, Claimed};
 use crate::config::Length;
-use crate::program::answers::Reason;
+use crate::program::answers::Task;
 
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
@@ -41,15 +41,13 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Prints the document at `path`, as `text` or as JSON. `last` gives the newest epoch that it
-    /// covers.
-    pub fn show<D: DeserializeOwned + Serialize>(
+    /// Prints the document at `path`, as `text` or as JSON.
+    pub fn show<A: DeserializeOwned + Serialize>(
         &self,
         client: &Client,
         json: bool,
         path: &str,
-        text: fn(&D) -> String,
-        last: fn(&D) -> Option<u64>,
+        text: fn(&Claimed<A>) -> String,
     ) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
         let query = format!("{path}?top={}&threshold={}{program}", self.top, self.threshold);
@@ -57,12 +55,12 @@ impl Epochs {
             let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
             return output::document(json, &document, text);
         }
-        let newest = client.get(&format!("{query}&seconds=0"))?;
-        let mut seen = last(&newest).unwrap_or(0);
+        let newest: Claimed<A> = client.get(&format!("{query}&seconds=0"))?;
+        let mut seen = newest.claim.last_epoch.unwrap_or(0);
         let mut left = self.count.unwrap_or(u64::MAX);
         while left > 0 {
-            let document = client.get(&format!("{query}&after={seen}"))?;
-            let Some(last) = last(&document) else {
+            let document: Claimed<A> = client.get(&format!("{query}&after={seen}"))?;
+            let Some(last) = document.claim.last_epoch else {
                 std::thread::sleep(FOLLOW_EVERY);
                 continue;
             };
@@ -74,64 +72,6 @@ impl Epochs {
             }
         }
         Ok(())
-    }
-}
-
-/// The epochs that an answer covers, and their gaps.
-fn covered_text(covered: &Covered, all: &str) -> String {
-    let (Some(first), Some(last)) = (covered.first_epoch, covered.last_epoch) else {
-        return "no epoch has ended yet".into();
-    };
-    let times = output::span((first, last), covered.epoch_ns);
-    let mut text = format!("{times}, {:.1} s: {}", covered.seconds, claim(covered, all));
-    if let (true, Some(age)) = (covered.outdated, covered.age_seconds) {
-        text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
-    }
-    if covered.switches.len() > 1 {
-        text += &format!("\n  switches: {}", listed(&covered.switches));
-    }
-    // Gaps and epochs that are not there are listed by themselves.
-    let told =
-        |reason: &Reason| matches!(reason, Reason::Gap | Reason::NotAnalysed | Reason::EdgesUnnamed | Reason::Outdated);
-    for reason in covered.incomplete.iter().filter(|reason| !told(reason)) {
-        text += &format!("\n  {reason}");
-    }
-    match covered.missing_epochs {
-        0 => {}
-        1 => text += "\n  1 epoch of these was not analysed",
-        n => text += &format!("\n  {n} epochs of these were not analysed"),
-    }
-    const SHOWN: usize = 5;
-    for gap in covered.gaps.iter().rev().take(SHOWN) {
-        let time = output::epoch_start(gap.epoch, covered.epoch_ns);
-        text += &format!("\n  gap: {time}, {}: {}", gap.switch, gap.gap);
-    }
-    if covered.gaps.len() > SHOWN {
-        let before = covered.gaps.len() - SHOWN;
-        text += &format!("\n  and {before} {} before", if before == 1 { "gap" } else { "gaps" });
-    }
-    text
-}
-
-/// Whether an answer is complete, and why not.
-fn claim(covered: &Covered, all: &str) -> String {
-    let mut reasons = covered.incomplete.iter();
-    match (reasons.next(), reasons.next()) {
-        (None, _) if covered.complete => all.to_owned(),
-        (Some(Reason::EdgesUnnamed), None) => {
-            format!("{all} if no other switch has hosts; weir controller --switch names those that have")
-        }
-        _ => format!("not {all}"),
-    }
-}
-
-/// Names, as many as fit a line.
-fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -163,22 +103,22 @@ fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
     output::table(["flow", heading], rows)
 }
 
-pub fn heavy_text(flows: &view::HeavyFlows) -> String {
-    let (Some(first), Some(last)) = (flows.first_epoch, flows.last_epoch) else {
-        return "no epoch has ended yet".into();
-    };
-    if flows.heavy.is_empty() {
-        return format!("no flow in the last {:.1} s", flows.seconds);
+pub fn heavy_text(flows: &Claimed<view::HeavyFlows>) -> String {
+    let claimed = claim::text(&flows.claim, claim::all_of(Task::Heavy));
+    if flows.claim.last_epoch.is_none() {
+        return claimed;
     }
-    let table = output::heavy_table(&flows.heavy, flows.unit);
-    let times = output::span((first, last), flows.epoch_ns);
-    format!("{} over {:.1} s, {times}\n\n{table}", flows.program, flows.seconds)
+    let unnamed = unnamed_text(flows.omitted_flows, 0, "");
+    if flows.heavy.is_empty() {
+        return format!("no flow\n\n{}, {claimed}{unnamed}", flows.program);
+    }
+    format!("{}\n\n{}, {claimed}{unnamed}", output::heavy_table(&flows.heavy, flows.unit), flows.program)
 }
 
-pub fn losses_text(losses: &view::Losses) -> String {
-    let covered = covered_text(&losses.covered, "all losses");
-    if losses.covered.last_epoch.is_none() {
-        return covered;
+pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
+    let claimed = claim::text(&losses.claim, claim::all_of(Task::Losses));
+    if losses.claim.last_epoch.is_none() {
+        return claimed;
     }
     let unknown = match losses.unknown_epochs {
         0 => String::new(),
@@ -192,7 +132,7 @@ pub fn losses_text(losses: &view::Losses) -> String {
         let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
         sum += &format!("\n{packets} gained, {flows} found: more left than entered");
     }
-    sum += &format!("{}\n{covered}", unnamed_text(losses.omitted_flows, 1, ""));
+    sum += &format!("{}\n{claimed}", unnamed_text(losses.omitted_flows, 1, ""));
     let mut parts = Vec::new();
     if !losses.losses.is_empty() {
         parts.push(counted_table(&losses.losses, ">lost packets"));
@@ -204,17 +144,17 @@ pub fn losses_text(losses: &view::Losses) -> String {
     parts.join("\n\n")
 }
 
-pub fn flows_text(sizes: &view::FlowSizes) -> String {
-    let covered = covered_text(&sizes.covered, "all heavy flows");
-    if sizes.covered.last_epoch.is_none() {
-        return covered;
+pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {
+    let claimed = claim::text(&sizes.claim, claim::all_of(Task::Flows));
+    if sizes.claim.last_epoch.is_none() {
+        return claimed;
     }
     let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
     let unit = if sizes.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
     let heavy = output::table(["flow", unit], rows);
     if sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
         // The program finds heavy flows alone.
-        return format!("{heavy}\n\n{covered}{}", unnamed_text(sizes.omitted_flows, 0, ""));
+        return format!("{heavy}\n\n{claimed}{}", unnamed_text(sizes.omitted_flows, 0, ""));
     }
     // Sizes by powers of two.
     let mut classes = std::collections::BTreeMap::<u32, f64>::new();
@@ -228,32 +168,36 @@ pub fn flows_text(sizes: &view::FlowSizes) -> String {
     let distribution = output::table([">packets", ">flows"], classes.into_iter().map(row));
     let (flows, entropy) = (number(sizes.flows, 0), number(sizes.entropy_bits, 3));
     let unnamed = unnamed_text(sizes.omitted_flows, sizes.named_from_packets, "flows of");
-    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{covered}")
+    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{claimed}")
 }
 
-pub fn changes_text(changes: &view::HeavyChanges) -> String {
-    let covered = covered_text(&changes.covered, "all heavy changes");
+pub fn changes_text(changes: &Claimed<view::HeavyChanges>) -> String {
+    let claimed = claim::text(&changes.claim, claim::all_of(Task::Changes));
     let row = |change: &view::ChangedFlow| {
         [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
     };
     let unnamed = unnamed_text(changes.omitted_flows, changes.named_from_packets, "changes by");
     if changes.changes.is_empty() {
-        return format!("{covered}{unnamed}");
+        return format!("{claimed}{unnamed}");
     }
     let table = output::table(["flow", ">packets before", ">and after"], changes.changes.iter().map(row));
-    format!("{table}\n\n{covered}{unnamed}")
+    format!("{table}\n\n{claimed}{unnamed}")
 }
 
 /// Epochs that are shown of those that an answer has.
 const ROWS: usize = 20;
 
 /// One column of numbers, of the network and of each switch.
-fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>, Option<f64>) -> String) -> String {
-    let all = if heading == "flows" { "all flows" } else { "of all flows" };
-    let covered = covered_text(&numbers.covered, all);
+fn numbers_text(
+    numbers: &Claimed<view::Numbers>,
+    heading: &str,
+    of: impl Fn(Option<f64>, Option<f64>) -> String,
+) -> String {
+    let all = if heading == "flows" { claim::all_of(Task::Cardinality) } else { "of all flows" };
+    let claimed = claim::text(&numbers.claim, all);
     let mut rows = Vec::new();
     for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
-        let time = output::epoch_start(epoch.epoch, numbers.covered.epoch_ns);
+        let time = output::epoch_start(epoch.epoch, numbers.claim.epoch_ns);
         rows.push([time, "all".into(), of(epoch.flows, epoch.entropy_bits)]);
         if epoch.switches.len() > 1 {
             let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];
@@ -261,50 +205,49 @@ fn numbers_text(numbers: &view::Numbers, heading: &str, of: impl Fn(Option<f64>,
         }
     }
     if rows.is_empty() {
-        return covered;
+        return claimed;
     }
-    format!("{}\n\n{covered}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
+    format!("{}\n\n{claimed}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
 }
 
-pub fn cardinality_text(numbers: &view::Numbers) -> String {
+pub fn cardinality_text(numbers: &Claimed<view::Numbers>) -> String {
     numbers_text(numbers, "flows", |flows, _| number(flows, 0))
 }
 
-pub fn entropy_text(numbers: &view::Numbers) -> String {
+pub fn entropy_text(numbers: &Claimed<view::Numbers>) -> String {
     numbers_text(numbers, "entropy, bits", |_, entropy| number(entropy, 4))
 }
 
-pub fn attention_text(attention: &view::Attention) -> String {
+pub fn attention_text(attention: &Claimed<view::Attention>) -> String {
+    let claimed = claim::text(&attention.claim, claim::all_of(Task::Attention));
     if attention.epochs.is_empty() {
-        return "no epoch has ended yet".into();
+        return claimed;
     }
-    attention::attention_table(
-        &attention.epochs[attention.epochs.len().saturating_sub(ROWS)..],
-        Some(attention.epoch_ns),
-        false,
-    )
+    let newest = &attention.epochs[attention.epochs.len().saturating_sub(ROWS)..];
+    let table = attention::attention_table(newest, Some(attention.claim.epoch_ns), false);
+    format!("{table}\n\n{claimed}")
 }
 
-pub fn paths_text(found: &view::Paths) -> String {
-    let covered = covered_text(&found.covered, "all paths");
-    if found.covered.last_epoch.is_none() {
-        return covered;
+pub fn paths_text(found: &Claimed<view::Paths>) -> String {
+    let claimed = claim::text(&found.claim, claim::all_of(Task::Paths));
+    if found.claim.last_epoch.is_none() {
+        return claimed;
     }
     if found.paths.is_empty() {
-        return format!("no flow left the network\n\n{covered}");
+        return format!("no flow left the network\n\n{claimed}");
     }
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
-    format!("{}\n\n{covered}{unnamed}{evicted}", paths::paths_table(&found.paths))
+    format!("{}\n\n{claimed}{unnamed}{evicted}", paths::paths_table(&found.paths))
 }
 
-pub fn latency_text(found: &view::Latency) -> String {
-    let covered = covered_text(&found.covered, "all latencies");
-    if found.covered.last_epoch.is_none() {
-        return covered;
+pub fn latency_text(found: &Claimed<view::Latency>) -> String {
+    let claimed = claim::text(&found.claim, claim::all_of(Task::Latency));
+    if found.claim.last_epoch.is_none() {
+        return claimed;
     }
     if found.latencies.is_empty() {
-        return format!("no flow left the network\n\n{covered}");
+        return format!("no flow left the network\n\n{claimed}");
     }
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
@@ -315,16 +258,16 @@ pub fn latency_text(found: &view::Latency) -> String {
     };
     let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
     let window = window.unwrap_or_default();
-    format!("{}\n\n{error}{window}\n{covered}{unnamed}{evicted}", latency::latency_table(&found.latencies))
+    format!("{}\n\n{error}{window}\n{claimed}{unnamed}{evicted}", latency::latency_table(&found.latencies))
 }
 
-pub fn loops_text(found: &view::Loops) -> String {
-    let covered = covered_text(&found.covered, "all loops");
-    if found.covered.last_epoch.is_none() {
-        return covered;
+pub fn loops_text(found: &Claimed<view::Loops>) -> String {
+    let claimed = claim::text(&found.claim, claim::all_of(Task::Loops));
+    if found.claim.last_epoch.is_none() {
+        return claimed;
     }
     if found.loops.is_empty() {
-        return format!("no packet came back to a switch\n\n{covered}");
+        return format!("no packet came back to a switch\n\n{claimed}");
     }
     let told = |number, what: &str, how: &str| match number {
         0 => String::new(),
@@ -333,36 +276,36 @@ pub fn loops_text(found: &view::Loops) -> String {
     let unnamed = told(found.omitted_loops, "loop", "not named");
     let evicted = told(found.evicted_loops, "loop", "made place for others");
     let missing = told(found.missing_reports, "report", "of packets in loops found no room");
-    format!("{}\n\n{covered}{unnamed}{evicted}{missing}", loops::loops_table(&found.loops))
+    format!("{}\n\n{claimed}{unnamed}{evicted}{missing}", loops::loops_table(&found.loops))
 }
 
-pub fn utilisation_text(found: &view::Utilisation) -> String {
-    let covered = covered_text(&found.covered, "all utilisations");
-    if found.covered.last_epoch.is_none() {
-        return covered;
+pub fn utilisation_text(found: &Claimed<view::Utilisation>) -> String {
+    let claimed = claim::text(&found.claim, claim::all_of(Task::Utilisation));
+    if found.claim.last_epoch.is_none() {
+        return claimed;
     }
     if found.utilisations.is_empty() {
-        return format!("no packet told of a utilisation\n\n{covered}");
+        return format!("no packet told of a utilisation\n\n{claimed}");
     }
     let evicted = evicted_text(found.evicted_flows);
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let query = found.query.as_deref().unwrap_or_default();
     let error = format!("{query}; utilisations are off by a factor of {:.3} at most", found.error_factor);
-    format!("{}\n\n{error}\n{covered}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
+    format!("{}\n\n{error}\n{claimed}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
 }
 
-pub fn values_text(found: &view::Values) -> String {
-    let covered = covered_text(&found.covered, "all values");
-    if found.covered.last_epoch.is_none() {
-        return covered;
+pub fn values_text(found: &Claimed<view::Values>) -> String {
+    let claimed = claim::text(&found.claim, claim::all_of(Task::Values));
+    if found.claim.last_epoch.is_none() {
+        return claimed;
     }
     if found.values.is_empty() {
-        return format!("no value is asked for but those of other tasks\n\n{covered}");
+        return format!("no value is asked for but those of other tasks\n\n{claimed}");
     }
     let sum = |of: fn(&view::Value) -> u64| found.values.iter().map(of).sum();
     let evicted = evicted_text(sum(|value| value.evicted_flows));
     let unnamed = unnamed_text(sum(|value| value.omitted_flows), 0, "");
-    format!("{}\n\n{covered}{unnamed}{evicted}", values::values_tables(&found.values))
+    format!("{}\n\n{claimed}{unnamed}{evicted}", values::values_tables(&found.values))
 }
 
 /// Flows that made place for others, on a line of their own; nothing where there are none.

@@ -180,7 +180,7 @@ impl Replay {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         for (i, (name, _)) in ProgramConfig::named(programs).enumerate() {
-            let measured = Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact));
+            let measured = Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact))?;
             if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
                 && score.recall < min
             {

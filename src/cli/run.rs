@@ -189,7 +189,7 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
-    use crate::api::view::{Drops, HeavyFlows, Ports};
+    use crate::api::view::{Claimed, Drops, HeavyFlows, Ports};
     use crate::cli::notify::Notify;
     use crate::cli::{Failure, counts, log, output, reload, rootless};
     use crate::live::{Live, LiveError, Reread, Rights};
@@ -201,7 +201,7 @@ mod live {
         #[serde(flatten)]
         ports: Ports,
         #[serde(skip_serializing_if = "Option::is_none")]
-        heavy: Option<HeavyFlows>,
+        heavy: Option<Claimed<HeavyFlows>>,
     }
 
     impl From<LiveError> for Failure {

@@ -127,26 +127,20 @@ impl Show {
             }
             What::Macs => ask(&client, "/v1/macs", json, macs_text),
             What::Api => ask(&client, "/v1/api", json, api_text),
-            What::Losses(epochs) => epochs.show(&client, json, "/v1/losses", losses_text, |d| d.covered.last_epoch),
-            What::Flows(epochs) => epochs.show(&client, json, "/v1/flows", flows_text, |d| d.covered.last_epoch),
-            What::Changes(epochs) => epochs.show(&client, json, "/v1/changes", changes_text, |d| d.covered.last_epoch),
-            What::Cardinality(epochs) => {
-                epochs.show(&client, json, "/v1/cardinality", cardinality_text, |d| d.covered.last_epoch)
-            }
-            What::Entropy(epochs) => epochs.show(&client, json, "/v1/entropy", entropy_text, |d| d.covered.last_epoch),
-            What::Attention(epochs) => {
-                epochs.show(&client, json, "/v1/attention", attention_text, |d| d.epochs.last().map(|e| e.epoch))
-            }
-            What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text, |d| d.covered.last_epoch),
-            What::Latency(epochs) => epochs.show(&client, json, "/v1/latency", latency_text, |d| d.covered.last_epoch),
-            What::Loops(epochs) => epochs.show(&client, json, "/v1/loops", loops_text, |d| d.covered.last_epoch),
-            What::Utilisation(epochs) => {
-                epochs.show(&client, json, "/v1/utilisation", utilisation_text, |d| d.covered.last_epoch)
-            }
-            What::Values(epochs) => epochs.show(&client, json, "/v1/values", values_text, |d| d.covered.last_epoch),
+            What::Losses(epochs) => epochs.show(&client, json, "/v1/losses", losses_text),
+            What::Flows(epochs) => epochs.show(&client, json, "/v1/flows", flows_text),
+            What::Changes(epochs) => epochs.show(&client, json, "/v1/changes", changes_text),
+            What::Cardinality(epochs) => epochs.show(&client, json, "/v1/cardinality", cardinality_text),
+            What::Entropy(epochs) => epochs.show(&client, json, "/v1/entropy", entropy_text),
+            What::Attention(epochs) => epochs.show(&client, json, "/v1/attention", attention_text),
+            What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text),
+            What::Latency(epochs) => epochs.show(&client, json, "/v1/latency", latency_text),
+            What::Loops(epochs) => epochs.show(&client, json, "/v1/loops", loops_text),
+            What::Utilisation(epochs) => epochs.show(&client, json, "/v1/utilisation", utilisation_text),
+            What::Values(epochs) => epochs.show(&client, json, "/v1/values", values_text),
             What::Switches => ask(&client, "/v1/switches", json, switches_text),
             What::Controller => ask(&client, "/v1/controller", json, controller_text),
-            What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text, |d| d.last_epoch),
+            What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text),
         }
     }
 }

@@ -1,8 +1,12 @@
 //! The answers of a run that has an end: all epochs of one switch as one.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use super::answers::{FlowAnswers, LoopAnswers, Losses, PathAnswers, Reasons, ValueAnswers};
+use super::answers::{
+    EpochAnswers, FlowAnswers, LoopAnswers, Losses, PathAnswers, Reasons, SwitchAnswers, ValueAnswers,
+};
 use crate::wire::Flow;
 
 /// What a program answers about a run.
@@ -20,6 +24,27 @@ pub struct RunAnswers {
     /// Weighted mean relative error of the estimated distribution of flow sizes, when the truth is
     /// known.
     pub distribution_wmre: Option<f64>,
+}
+
+impl RunAnswers {
+    /// The same as answers of one epoch, from the first to the last that were added up.
+    pub fn into_epoch(self, switch: &Arc<str>, (first_epoch, epoch): (u64, u64)) -> EpochAnswers {
+        let Self { heavy: network, losses, paths, loops, values, distribution_wmre: _ } = self;
+        let (losses, losses_lack) = losses.map_or_else(Default::default, |(losses, lack)| (Some(losses), lack));
+        let switches = vec![SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() }];
+        EpochAnswers {
+            epoch,
+            first_epoch,
+            network,
+            switches,
+            losses,
+            losses_lack,
+            paths,
+            loops,
+            values,
+            ..EpochAnswers::default()
+        }
+    }
 }
 
 /// Exact counts by flow.

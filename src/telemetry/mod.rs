@@ -8,5 +8,5 @@ pub mod score;
 mod store;
 
 pub use collector::{Closed, Collector, Sink};
-pub use run::Run;
+pub use run::{Answered, Run};
 pub use store::{AnswerStore, Selected};

@@ -2,10 +2,24 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Closed, Collector, Sink};
+use super::{Closed, Collector, Selected, Sink};
 use crate::lock::Hold;
-use crate::program::answers::Reason;
-use crate::program::{AnyRecord, ProgramConfig, RunAnswers, Truth};
+use crate::program::answers::{Gap, Task};
+use crate::program::{AnyRecord, ProgramConfig, Truth};
+
+/// The name of the only switch of a run.
+const SWITCH: &str = "weir";
+
+/// What a program answers about a run.
+#[derive(Debug, Default)]
+pub struct Answered {
+    /// All epochs as one.
+    pub epochs: Selected,
+    /// The tasks that it answers about a run.
+    pub tasks: Vec<Task>,
+    /// [`RunAnswers::distribution_wmre`](crate::program::RunAnswers::distribution_wmre).
+    pub distribution_wmre: Option<f64>,
+}
 
 /// The records of a run, added up. Its memory grows with the flows.
 #[derive(Clone, Debug)]
@@ -45,14 +59,26 @@ impl Run {
         self.lock().get(program)?.epochs
     }
 
-    /// Answers of program number `program`, with at most `max` flows of each kind.
-    pub fn answers(&self, program: usize, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
+    /// Answers of program number `program`, with at most `max` flows of each kind; about no epoch
+    /// where none has ended.
+    pub fn answers(&self, program: usize, truth: Option<&Truth>, max: usize) -> Option<Answered> {
         let programs = self.lock();
-        let Program { config, record, refused, .. } = programs.get(program)?;
-        let mut answers = config.run(record.as_ref()?, truth, max)?;
-        answers.heavy.lack.add_if(*refused > 0, Reason::Gap);
-        answers.losses.iter_mut().for_each(|(_, lack)| lack.add_if(*refused > 0, Reason::Gap));
-        Some(answers)
+        let Program { config, record, epochs, refused } = programs.get(program)?;
+        let answered = Task::ALL.into_iter().filter(|task| config.rank(*task).is_some());
+        let Some(record) = record else {
+            return Some(Answered { tasks: answered.collect(), ..Answered::default() });
+        };
+        let answers = config.run(record, truth, max)?;
+        let distribution_wmre = answers.distribution_wmre;
+        let switch = SWITCH.into();
+        let mut answers = answers.into_epoch(&switch, epochs.unwrap_or_default());
+        if *refused > 0 {
+            answers.spoil(&switch, Gap::Foreign);
+        }
+        let first = answers.first_epoch;
+        let tasks = answered.filter(|task| answers.has(*task)).collect();
+        let epochs = Selected { epochs: vec![Arc::new(answers)], first, ..Selected::default() };
+        Some(Answered { epochs, tasks, distribution_wmre })
     }
 }
 
@@ -81,6 +107,7 @@ impl Sink for Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::answers::Reason;
     use crate::program::hashpipe::{Config, Counts, HashPipe};
     use crate::wire::Flow;
 
@@ -92,10 +119,12 @@ mod tests {
     #[test]
     fn the_run_keeps_every_flow() {
         let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())]);
-        assert!(run.answers(0, None, 9).is_none() && run.epochs(0).is_none());
+        let nothing = run.answers(0, None, 9).unwrap();
+        assert!(nothing.epochs.epochs.is_empty() && nothing.tasks.contains(&Task::Heavy) && run.epochs(0).is_none());
         run.closed(Closed { program: 0, first: 4, last: 4, record: &record((0..3000).map(|port| (port, 2))) });
         run.partial(Closed { program: 0, first: 9, last: 11, record: &record([(0, 5), (5000, 1)]) });
-        let heavy = run.answers(0, None, usize::MAX).unwrap().heavy;
+        let epochs = run.answers(0, None, usize::MAX).unwrap().epochs.epochs;
+        let heavy = &epochs[0].network;
         assert_eq!((heavy.heavy.len(), heavy.heavy[0].count, heavy.found), (3001, 7, 3001));
         assert_eq!(run.epochs(0), Some((4, 11)));
         assert!(run.record(1).is_none());
@@ -109,8 +138,8 @@ mod tests {
         let own = own.spare().record();
         run.closed(Closed { program: 0, first: 1, last: 1, record: &own });
         let complete = |run: &Run| {
-            let answers = run.answers(0, None, 9).unwrap();
-            (!answers.heavy.lack.contains(Reason::Gap), !answers.losses.unwrap().1.contains(Reason::Gap))
+            let epochs = run.answers(0, None, 9).unwrap().epochs.epochs;
+            (!epochs[0].network.lack.contains(Reason::Gap), !epochs[0].losses_lack.contains(Reason::Gap))
         };
         assert_eq!(complete(&run), (true, true));
         run.closed(Closed { program: 0, first: 2, last: 2, record: &record([(1, 1)]) });

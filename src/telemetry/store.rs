@@ -154,6 +154,8 @@ impl AnswerStore {
         let mut stored = self.lock();
         let range = stored.range(epoch);
         stored.epochs.range_mut(range).for_each(|answers| Arc::make_mut(answers).spoil(switch, gap));
+        let next = stored.range(epoch.saturating_add(1));
+        stored.epochs.range_mut(next).for_each(|answers| Arc::make_mut(answers).spoil_before(switch, gap));
     }
 
     /// Something may be missing of any epoch. Answers are copied for those who read them now, so

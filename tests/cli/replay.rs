@@ -71,7 +71,9 @@ fn the_documented_example() {
     );
     assert_eq!(keys(&document["programs"]), ["hashpipe"]);
     let program = &document["programs"]["hashpipe"];
-    assert_eq!(keys(program), ["heavy", "unit"]);
+    assert_eq!(keys(program), ["claims", "heavy", "unit"]);
+    let claim = &program["claims"]["heavy"];
+    assert_eq!((&claim["complete"], &claim["incomplete"]), (&false.into(), &serde_json::json!(["evicted"])));
     assert_eq!(program["heavy"].as_array().unwrap().len(), 300);
     let first = &program["heavy"][0];
     assert_eq!(keys(first), ["flow", "packets"]);
@@ -79,7 +81,7 @@ fn the_documented_example() {
 
     let scored = files.weir(&format!("{words} --score")).json();
     let program = &scored["programs"]["hashpipe"];
-    assert_eq!(keys(program), ["heavy", "score", "unit"]);
+    assert_eq!(keys(program), ["claims", "heavy", "score", "unit"]);
     assert_eq!(keys(&program["heavy"][0]), ["flow", "packets", "true_packets"]);
     let score = ["average_relative_error", "false_negatives", "false_positives", "flows", "k", "precision", "recall"];
     assert_eq!(keys(&program["score"]), score);

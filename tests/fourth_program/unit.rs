@@ -256,7 +256,7 @@ fn a_switch_counts_every_packet() {
     assert_eq!(indexes, (0..7).collect::<Vec<_>>(), "an epoch is cut into seven");
     assert!(record.fragments.iter().all(|fragment| fragment.packets > 1000));
     let answers = replayer.run().answers(0, None, 10).unwrap();
-    assert_eq!(answers.heavy.lack.contains(Reason::Overflow), record.reports.overflow() > 0);
+    assert_eq!(answers.epochs.epochs[0].network.lack.contains(Reason::Overflow), record.reports.overflow() > 0);
 }
 
 /// Reports that found no room are a gap with their number, and what follows from an epoch is for a

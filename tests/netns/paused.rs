@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weir::api::client::Client;
-use weir::api::view::Losses;
+use weir::api::view::{Claimed, Losses};
 
 use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
 
@@ -131,13 +131,13 @@ fn dropped(weir: &Weir) -> i64 {
 }
 
 /// The answers of all epochs that are kept, as they are told now.
-fn epochs(client: &Client) -> Vec<Losses> {
-    let mut epochs: Vec<Losses> = Vec::new();
+fn epochs(client: &Client) -> Vec<Claimed<Losses>> {
+    let mut epochs: Vec<Claimed<Losses>> = Vec::new();
     loop {
-        let after = epochs.last().and_then(|epoch| epoch.covered.last_epoch).unwrap_or(0);
-        let next: Losses =
+        let after = epochs.last().and_then(|epoch| epoch.claim.last_epoch).unwrap_or(0);
+        let next: Claimed<Losses> =
             client.get(&format!("/v1/losses?top=100&threshold=1&after={after}")).expect("the controller");
-        if next.covered.last_epoch.is_none() {
+        if next.claim.last_epoch.is_none() {
             return epochs;
         }
         epochs.push(next);
@@ -150,9 +150,9 @@ fn stop_and_go(name: &str, stops: &Stops) {
     let Some(lab) = Lab::new(name) else { return };
     let line = Line::new(&lab, stops);
     let client = Client::connect(lab.path("network.sock")).unwrap();
-    let newest = || epochs(&client).last().and_then(|epoch| epoch.covered.last_epoch).unwrap_or(0);
+    let newest = || epochs(&client).last().and_then(|epoch| epoch.claim.last_epoch).unwrap_or(0);
     eventually("an epoch of which all is known", || {
-        epochs(&client).last().is_some_and(|epoch| epoch.covered.complete).then_some(())
+        epochs(&client).last().is_some_and(|epoch| epoch.claim.complete).then_some(())
     });
 
     let (first, before) = (newest(), line.dropped());
@@ -175,10 +175,10 @@ fn stop_and_go(name: &str, stops: &Stops) {
     eventually("what was late to be told", || (newest() > ended + 8).then_some(()));
 
     let lost = line.dropped() - before;
-    let all: Vec<_> = epochs(&client).into_iter().filter(|epoch| epoch.covered.last_epoch > Some(first)).collect();
-    let (complete, incomplete): (Vec<_>, Vec<_>) = all.iter().partition(|epoch| epoch.covered.complete);
+    let all: Vec<_> = epochs(&client).into_iter().filter(|epoch| epoch.claim.last_epoch > Some(first)).collect();
+    let (complete, incomplete): (Vec<_>, Vec<_>) = all.iter().partition(|epoch| epoch.claim.complete);
     let told: u64 = complete.iter().map(|epoch| epoch.lost_packets).sum();
-    let wrong = |epoch: &&&Losses| epoch.gained_packets > 0 || (lost == 0 && !epoch.losses.is_empty());
+    let wrong = |epoch: &&&Claimed<Losses>| epoch.gained_packets > 0 || (lost == 0 && !epoch.losses.is_empty());
     let wrong: Vec<_> = complete.iter().filter(wrong).collect();
     eprintln!(
         "{name}, {} pauses of {:?} ms: {} epochs complete, {} not, {} wrong; {lost} packets dropped",
@@ -191,7 +191,7 @@ fn stop_and_go(name: &str, stops: &Stops) {
     assert!(wrong.is_empty(), "{wrong:#?}\n{said}");
     assert!(told <= lost.unsigned_abs(), "{told} of {lost}: {complete:#?}\n{said}");
     assert!(!complete.is_empty(), "some epochs are whole: {incomplete:#?}");
-    let late = incomplete.iter().flat_map(|epoch| &epoch.covered.gaps).any(|gap| gap.gap.contains("left too late"));
+    let late = incomplete.iter().flat_map(|epoch| &epoch.claim.gaps).any(|gap| gap.gap.contains("left too late"));
     assert!(late, "packets were late: {incomplete:#?}");
     line.stop();
 }

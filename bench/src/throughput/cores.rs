@@ -91,7 +91,11 @@ impl Contender {
         self.switches.iter_mut().for_each(Switch::finish);
         self.collector.finish();
         let named = ProgramConfig::named(&self.config.programs).enumerate();
-        named.filter_map(|(i, (name, _))| Some((name, self.run.answers(i, None, usize::MAX)?.heavy))).collect()
+        named
+            .filter_map(|(i, (name, _))| {
+                Some((name, self.run.answers(i, None, usize::MAX)?.epochs.epochs.first()?.network.clone()))
+            })
+            .collect()
     }
 }
 

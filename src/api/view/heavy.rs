@@ -3,9 +3,10 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::{Claim, Claimed};
 use crate::api::flows::NamedFlow;
 use crate::program::Unit;
-use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
+use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, Reason};
 use crate::telemetry::Selected;
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -52,16 +53,10 @@ impl HeavyFlow {
 }
 
 /// `weir show heavy`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeavyFlows {
     pub program: String,
     pub unit: Unit,
-    pub first_epoch: Option<u64>,
-    pub last_epoch: Option<u64>,
-    /// Length of an epoch.
-    pub epoch_ns: u64,
-    /// Time that the epochs span.
-    pub seconds: f64,
     /// Flows that were found and that the answer cannot name any more, summed over the epochs.
     pub omitted_flows: u64,
     pub heavy: Vec<HeavyFlow>,
@@ -69,7 +64,7 @@ pub struct HeavyFlows {
 
 impl HeavyFlows {
     /// The `top` heaviest flows of these epochs, of at least `threshold` packets or bytes.
-    pub fn new(program: &str, selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(program: &str, selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let mut counts: FxHashMap<FlowName, u64> = FxHashMap::default();
         let (mut unit, mut omitted_flows) = (Unit::default(), 0);
         for answers in selected.epochs.iter().filter(|answers| !answers.switches.is_empty()).map(|epoch| &epoch.network)
@@ -78,21 +73,22 @@ impl HeavyFlows {
             omitted_flows += answers.found.saturating_sub(answers.heavy.len()) as u64;
             answers.heavy.iter().for_each(|heavy| *counts.entry(heavy.flow).or_default() += heavy.count);
         }
-        let first_epoch = selected.epochs.iter().map(|answers| answers.first_epoch).min();
-        let last_epoch = selected.epochs.last().map(|answers| answers.epoch);
-        let epochs = first_epoch.zip(last_epoch).map_or(0, |(first, last)| last - first + 1);
+        let lack = |epoch: &EpochAnswers| {
+            let FlowAnswers { heavy, found, named_from, lack, .. } = &epoch.network;
+            let mut lack = lack.clone();
+            lack.add_if(epoch.switches.is_empty(), Reason::NotAnalysed);
+            lack.add_if(*found > heavy.len(), Reason::NotKept);
+            lack.add_if(named_from.is_some_and(|from| threshold < from), Reason::BelowThreshold);
+            lack
+        };
         let heavy = counts.into_iter().filter(|(_, count)| *count >= threshold.max(1));
         let heavy = heavy.map(|(flow, count)| FlowCount { flow, count }).collect();
         let heavy = FlowAnswers::heaviest(unit, heavy, top).heavy;
-        Self {
+        Claim::new(selected, lack).with(Self {
             program: program.into(),
             unit,
-            first_epoch,
-            last_epoch,
-            epoch_ns: selected.length,
-            seconds: epochs as f64 * selected.length as f64 / 1e9,
             omitted_flows,
             heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),
-        }
+        })
     }
 }

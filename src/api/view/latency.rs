@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::Newest;
-use super::{Covered, queries};
+use super::{Claimed, queries};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, Task};
 use crate::telemetry::Selected;
@@ -12,8 +12,6 @@ use crate::telemetry::Selected;
 /// the epochs knows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// The query in words, without its frequency, that the newest epoch has for latencies: all of these
     /// are its answers, and epochs without it have none. Null where no epoch has one.
     pub query: Option<String>,
@@ -81,12 +79,11 @@ impl From<&answers::FlowValues> for FlowLatency {
 impl Latency {
     /// Names at most `top` flows, of at least `threshold` samples. A later answer rests on the
     /// samples of the earlier ones too.
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let of = queries::of_task(selected, Task::Latency);
         let newest = queries::newest(selected, of, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
-        Self {
-            covered,
+        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds } = newest;
+        claim.with(Self {
             query: of.map(|answers| answers.query.to_string()),
             flows,
             error_ns: bounds.error as u64,
@@ -95,7 +92,7 @@ impl Latency {
             latencies: named.into_iter().map(FlowLatency::from).collect(),
             omitted_flows,
             evicted_flows,
-        }
+        })
     }
 }
 
@@ -118,7 +115,7 @@ mod tests {
         let epochs = [epoch(1, 65_536.0, 1.0), epoch(2, 0.0, 1.25)];
         let told = |epochs: &[Arc<EpochAnswers>]| {
             let selected = Selected { epochs: epochs.to_vec(), first: 1, ..Selected::default() };
-            let Latency { error_ns, error_factor, .. } = Latency::new(&selected, 9, 0);
+            let Latency { error_ns, error_factor, .. } = *Latency::new(&selected, 9, 0);
             (error_ns, error_factor)
         };
         assert_eq!([&epochs[..1], &epochs[1..], &epochs].map(told), [(65_536, 1.0), (0, 1.25), (65_536, 1.25)]);

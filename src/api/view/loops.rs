@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Covered;
+use super::Claimed;
 use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, LoopAnswers};
@@ -12,8 +12,6 @@ use crate::telemetry::Selected;
 /// switches that saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loops {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// Those with the most packets, one for each flow and switch.
     pub loops: Vec<FlowLoop>,
     /// Loops that are not named here.
@@ -56,18 +54,18 @@ impl From<&answers::FlowLoop> for FlowLoop {
 
 impl Loops {
     /// Names at most `top` loops, of at least `threshold` packets.
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         fn of(epoch: &EpochAnswers) -> Option<OfEpoch<'_, answers::FlowLoop>> {
             let LoopAnswers { flows, found, evicted, lack, .. } = epoch.loops.as_ref()?;
             Some(OfEpoch { flows, found: *found, evicted: *evicted, lack, bounds: Bounds::NONE })
         }
         // A later answer counts the packets of the earlier ones too.
         let key = |found: &answers::FlowLoop| (found.flow, found.switch.clone());
-        let Newest { covered, named, omitted_flows: omitted_loops, evicted_flows: evicted_loops, .. } =
+        let Newest { claim, named, omitted_flows: omitted_loops, evicted_flows: evicted_loops, .. } =
             Newest::new(selected, of, key, |found| found.packets, (top, threshold));
         let loops = named.into_iter().map(FlowLoop::from).collect();
         let missing = selected.epochs.iter().filter_map(|epoch| epoch.loops.as_ref());
         let missing_reports = missing.fold(0u64, |sum, loops| sum.saturating_add(loops.missing_reports));
-        Self { covered, loops, omitted_loops, evicted_loops, missing_reports }
+        claim.with(Self { loops, omitted_loops, evicted_loops, missing_reports })
     }
 }

@@ -1,90 +1,16 @@
-//! Answers by task, of a switch alone or of a network: for which epochs, with which gaps, and
-//! whether they are complete.
-
-use std::collections::BTreeSet;
+//! Answers by task, of a switch alone or of a network.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{EpochAttention, HeavyFlow};
+use super::{Claim, Claimed, EpochAttention, HeavyFlow};
 use crate::api::flows::{CountedFlow, NamedFlow, SizeClass};
-use crate::program::answers::{
-    Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons, SwitchGap,
-};
+use crate::program::answers::{Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons};
 use crate::telemetry::Selected;
-
-/// The epochs that an answer covers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Covered {
-    pub first_epoch: Option<u64>,
-    pub last_epoch: Option<u64>,
-    /// Length of an epoch.
-    pub epoch_ns: u64,
-    /// Time that the epochs span.
-    pub seconds: f64,
-    /// Epochs among them that were not analysed, because the controller stood still.
-    pub missing_epochs: u64,
-    /// How long ago the last of them ended.
-    pub age_seconds: Option<f64>,
-    /// They are older than what was asked for.
-    pub outdated: bool,
-    /// Gaps of the epochs.
-    pub gaps: Vec<Gap>,
-    /// The switches whose records it is made of; a switch with gaps alone is not among them.
-    pub switches: Vec<String>,
-    /// Whether the answer has all flows of these epochs with exact counts, and if not, why.
-    pub complete: bool,
-    pub incomplete: Reasons,
-}
-
-/// Something that is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gap {
-    pub epoch: u64,
-    pub switch: String,
-    pub gap: String,
-}
-
-impl Covered {
-    /// `lack` says why an epoch's answers are not complete.
-    pub(super) fn new(selected: &Selected, lack: impl Fn(&EpochAnswers) -> Reasons) -> Self {
-        let epochs = &selected.epochs;
-        let Some(last) = epochs.last().map(|epoch| epoch.epoch) else {
-            return Self { incomplete: [Reason::NotAnalysed].into_iter().collect(), ..Self::default() };
-        };
-        let spanned = last.saturating_sub(selected.first).saturating_add(1);
-        let missing_epochs = selected.missing();
-        let mut incomplete = Reasons::default();
-        epochs.iter().for_each(|epoch| incomplete.extend(&lack(epoch)));
-        incomplete.add_if(missing_epochs > 0, Reason::NotAnalysed);
-        incomplete.add_if(selected.outdated, Reason::Outdated);
-        let switches: BTreeSet<_> =
-            epochs.iter().flat_map(|epoch| &epoch.switches).map(|switch| &*switch.switch).collect();
-        Self {
-            first_epoch: Some(selected.first),
-            last_epoch: Some(last),
-            epoch_ns: selected.length,
-            seconds: spanned as f64 * selected.length as f64 / 1e9,
-            missing_epochs,
-            age_seconds: selected.age.map(|age| age as f64 / 1e9),
-            outdated: selected.outdated,
-            gaps: epochs.iter().flat_map(|epoch| gaps(epoch.epoch, &epoch.gaps)).collect(),
-            switches: switches.into_iter().map(String::from).collect(),
-            complete: incomplete.is_empty(),
-            incomplete,
-        }
-    }
-}
-
-fn gaps(epoch: u64, gaps: &[SwitchGap]) -> impl Iterator<Item = Gap> {
-    gaps.iter().map(move |gap| Gap { epoch, switch: gap.switch.to_string(), gap: gap.gap.to_string() })
-}
 
 /// `weir show losses`: the flows that lost packets, added up over the epochs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Losses {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// Packets that entered and did not leave, whether their flows are known or not.
     pub lost_packets: u64,
     /// Packets that left and did not enter. They are never taken off those that were lost.
@@ -127,14 +53,14 @@ impl Sums {
 }
 
 impl Losses {
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let (mut lost, mut gained) = (Sums::default(), Sums::default());
         let lack = |epoch: &EpochAnswers| {
             let mut lack = epoch.losses_lack.clone();
             lack.add_if(not_kept(epoch) > 0, Reason::NotKept);
             lack
         };
-        let mut all = Self { covered: Covered::new(selected, lack), ..Self::default() };
+        let mut all = Self::default();
         let (mut most_victims, mut most_gained, mut not_named) = (0, 0, 0);
         for epoch in &selected.epochs {
             let Some(losses) = &epoch.losses else {
@@ -157,7 +83,7 @@ impl Losses {
         let (losses, omitted) = lost.largest(top, threshold);
         let (gains, omitted_gains) = gained.largest(top, threshold);
         all.omitted_flows = (not_named + omitted + omitted_gains) as u64;
-        Self { losses, gains, ..all }
+        Claim::new(selected, lack).with(Self { losses, gains, ..all })
     }
 }
 
@@ -190,8 +116,6 @@ impl<T: Clone> Truncated<T> {
 /// `weir show flows`: the flows of the newest epoch and their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSizes {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
@@ -209,22 +133,23 @@ pub struct FlowSizes {
 
 impl FlowSizes {
     /// Names at most `top` flows, of at least `threshold` packets.
-    pub fn new(selected: Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let selected = selected.newest();
-        let Some(epoch) = selected.epochs.last() else { return Self::default() };
+        let Some(epoch) = selected.epochs.last() else {
+            return Claim::new(&selected, not_analysed).with(Self::default());
+        };
         let answers = &epoch.network;
         let named_from_packets = answers.named_from.unwrap_or_default();
         let cut = answers.found.saturating_sub(answers.heavy.len());
         let heavy = Truncated::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
-        let covered = Covered::new(&selected, |epoch| {
+        let claim = Claim::new(&selected, |epoch| {
             let mut lack = epoch.network.lack.clone();
             lack.add_if(!heavy.whole, Reason::NotKept);
             lack.add_if(threshold < named_from_packets, Reason::BelowThreshold);
             lack
         });
         let classes = answers.distribution.iter().flatten();
-        Self {
-            covered,
+        claim.with(Self {
             flows: answers.flows,
             entropy_bits: answers.entropy_bits,
             named_from_packets,
@@ -232,15 +157,13 @@ impl FlowSizes {
             heavy: heavy.named.iter().map(|flow| HeavyFlow::new(flow, answers.unit)).collect(),
             omitted_flows: heavy.omitted as u64,
             distribution: classes.map(|&(packets, flows)| SizeClass { packets, flows }).collect(),
-        }
+        })
     }
 }
 
 /// `weir show changes`: the flows that changed most from the epoch before the newest to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeavyChanges {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// Flows may have changed by less without being noticed.
     pub named_from_packets: u64,
     pub changes: Vec<ChangedFlow>,
@@ -259,42 +182,42 @@ pub struct ChangedFlow {
 
 impl HeavyChanges {
     /// Names at most `top` flows that changed by at least `threshold` packets.
-    pub fn new(selected: Selected, top: usize, threshold: u64) -> Self {
-        let mut selected = selected.newest();
-        let Some(epoch) = selected.epochs.last().cloned() else { return Self::default() };
-        selected.first = selected.first.saturating_sub(1);
-        let Some(Changes { flows, omitted, named_from, lack, gaps: before }) = &epoch.changes else {
-            let covered = Covered::new(&selected, |_| [Reason::NotAnalysed].into_iter().collect());
-            return Self { covered, ..Self::default() };
+    pub fn new(selected: Selected, top: usize, threshold: u64) -> Claimed<Self> {
+        let selected = selected.newest();
+        let Some(Changes { flows, omitted, named_from, lack, gaps: before }) =
+            selected.epochs.last().and_then(|epoch| epoch.changes.as_ref())
+        else {
+            let selected = Selected { first: selected.first.saturating_sub(1), ..selected };
+            return Claim::new(&selected, not_analysed).with(Self::default());
         };
         let changed = Truncated::new(flows, *omitted, top, |change| change.before.abs_diff(change.after) >= threshold);
-        let mut incomplete = lack.clone();
-        incomplete.add_if(!changed.whole, Reason::NotKept);
-        incomplete.add_if(threshold < *named_from, Reason::BelowThreshold);
-        incomplete.add_if(selected.outdated, Reason::Outdated);
-        let covered = Covered::new(&selected, |_| Reasons::default());
-        let gaps = gaps(selected.first, before).chain(covered.gaps).collect();
-        let complete = incomplete.is_empty();
-        let covered = Covered { missing_epochs: 0, gaps, complete, incomplete, ..covered };
+        let claim = Claim::new(&selected, |_| {
+            let mut lack = lack.clone();
+            lack.add_if(!changed.whole, Reason::NotKept);
+            lack.add_if(threshold < *named_from, Reason::BelowThreshold);
+            lack
+        });
         let changes = changed.named.iter().map(|change| ChangedFlow {
             name: change.flow.into(),
             before_packets: change.before,
             after_packets: change.after,
         });
-        Self {
-            covered,
+        claim.with_epoch_before(before).with(Self {
             named_from_packets: *named_from,
             changes: changes.collect(),
             omitted_flows: changed.omitted as u64,
-        }
+        })
     }
+}
+
+/// Why an epoch that has no answer to a task is not complete.
+fn not_analysed(_: &EpochAnswers) -> Reasons {
+    [Reason::NotAnalysed].into_iter().collect()
 }
 
 /// `weir show cardinality` and `weir show entropy`: a number for each epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
-    #[serde(flatten)]
-    pub covered: Covered,
     pub epochs: Vec<EpochNumbers>,
 }
 
@@ -317,7 +240,7 @@ pub struct SwitchNumbers {
 }
 
 impl Numbers {
-    pub fn new(selected: &Selected) -> Self {
+    pub fn new(selected: &Selected) -> Claimed<Self> {
         let epoch = |epoch: &EpochAnswers| EpochNumbers {
             epoch: epoch.epoch,
             flows: epoch.network.flows,
@@ -335,26 +258,21 @@ impl Numbers {
         let lack = |epoch: &EpochAnswers| {
             let mut lack = Reasons::default();
             lack.add_if(epoch.network.flows.is_none(), Reason::TooMany);
-            lack.add_if(epoch.gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
             lack
         };
-        Self {
-            covered: Covered::new(selected, lack),
-            epochs: selected.epochs.iter().map(|answers| epoch(answers)).collect(),
-        }
+        let epochs = selected.epochs.iter().map(|answers| epoch(answers)).collect();
+        Claim::new(selected, lack).with(Self { epochs })
     }
 }
 
 /// `weir show attention`: what each epoch was measured with, and why that changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
-    /// Length of an epoch.
-    pub epoch_ns: u64,
     pub epochs: Vec<EpochAttention>,
 }
 
 impl Attention {
-    pub fn new(selected: &Selected) -> Self {
+    pub fn new(selected: &Selected) -> Claimed<Self> {
         let epoch = |epoch: &EpochAnswers| {
             let Adaptation { measured, facts, update, why } = epoch.adaptation.clone()?;
             let (update_epoch, update) =
@@ -364,6 +282,11 @@ impl Attention {
             Some(EpochAttention { epoch: epoch.epoch, state, update_epoch, update, why, parameters })
         };
         let epochs = selected.epochs.iter().filter_map(|answers| epoch(answers)).collect();
-        Self { epoch_ns: selected.length, epochs }
+        let lack = |epoch: &EpochAnswers| {
+            let mut lack = Reasons::default();
+            lack.add_if(epoch.adaptation.is_none(), Reason::NotAnalysed);
+            lack
+        };
+        Claim::new(selected, lack).with(Self { epochs })
     }
 }

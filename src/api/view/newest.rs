@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::Covered;
+use super::Claim;
 use crate::program::answers::{EpochAnswers, Reason, Reasons};
 use crate::telemetry::Selected;
 
@@ -48,7 +48,7 @@ impl Bounds {
 
 /// The newest answer of each flow.
 pub struct Newest<'a, T> {
-    pub covered: Covered,
+    pub claim: Claim,
     /// Flows that were found.
     pub flows: u64,
     /// The flows that are named, those of the most packets first.
@@ -78,7 +78,7 @@ impl<'a, T> Newest<'a, T> {
             lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
             lack
         };
-        let covered = Covered::new(selected, lack);
+        let claim = Claim::new(selected, lack);
         let mut newest = BTreeMap::new();
         let (mut not_kept, mut evicted_flows, mut last) = (0, 0, Bounds::NONE);
         for OfEpoch { flows, found, evicted, bounds, .. } in selected.epochs.iter().filter_map(|epoch| of(epoch)) {
@@ -93,7 +93,7 @@ impl<'a, T> Newest<'a, T> {
         named.truncate(top);
         let bounds = named.iter().map(|(_, bounds)| *bounds).reduce(Bounds::and).unwrap_or(last);
         let named = named.into_iter().map(|(flow, _)| flow).collect();
-        Self { covered, flows, named, omitted_flows, evicted_flows, bounds }
+        Self { claim, flows, named, omitted_flows, evicted_flows, bounds }
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
         assert_eq!((found.error_factor, Utilisation::new(&selected, 9, 99).error_factor), (4.0, 4.0));
         // Flow 1 is not named because of `top`, flow 3 was not asked for, and one was not kept.
         assert_eq!((found.flows, found.omitted_flows, found.evicted_flows), (5, 2, 3));
-        assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
+        assert!(found.claim.incomplete.contains(Reason::NotKept) && !found.claim.complete);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Utilisation::new(&Selected { epochs, ..selected }, 2, 2);
-        assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.flows == 0);
+        assert!(none.claim.incomplete.contains(Reason::NotAnalysed) && none.flows == 0);
     }
 }

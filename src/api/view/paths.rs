@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Covered;
+use super::Claimed;
 use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{Certainty, EpochAnswers, FlowPath, PathAnswers};
@@ -11,8 +11,6 @@ use crate::telemetry::Selected;
 /// `weir show paths`: the switches that flows cross, as the newest of the epochs knows them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paths {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// Flows of which packets left the network.
     pub flows: u64,
     /// The flows with the most packets.
@@ -59,14 +57,14 @@ impl From<&FlowPath> for Path {
 impl Paths {
     /// Names at most `top` flows, of at least `threshold` packets. A later answer knows what the
     /// earlier ones did.
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let key = |path: &FlowPath| {
             (path.flow, path.sink.clone(), path.checksum.map(|checksum| (path.switches.len(), checksum)))
         };
         let newest = Newest::new(selected, of_epoch, key, |path| path.packets, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows, .. } = newest;
+        let Newest { claim, flows, named, omitted_flows, evicted_flows, .. } = newest;
         let paths = named.into_iter().map(Path::from).collect();
-        Self { covered, flows, paths, omitted_flows, evicted_flows }
+        claim.with(Self { flows, paths, omitted_flows, evicted_flows })
     }
 }
 

@@ -107,24 +107,26 @@ pub mod tests {
             let epochs: Vec<_> = (1..).zip(epochs).map(epoch).collect();
             let tables = |epochs: &[Arc<EpochAnswers>]| {
                 let selected = Selected { epochs: epochs.to_vec(), first: 1, ..Selected::default() };
-                let (covered, query, flows) = match task {
+                let (claim, query, flows) = match task {
                     Task::Latency => {
                         let of = Latency::new(&selected, 9, 0);
-                        (of.covered, of.query, of.latencies.into_iter().map(|flow| flow.name).collect::<Vec<_>>())
+                        let flows: Vec<_> = of.latencies.iter().map(|flow| flow.name.clone()).collect();
+                        (of.claim.clone(), of.query.clone(), flows)
                     }
                     _ => {
                         let of = Utilisation::new(&selected, 9, 0);
-                        (of.covered, of.query, of.utilisations.into_iter().map(|flow| flow.name).collect())
+                        let flows = of.utilisations.iter().map(|flow| flow.name.clone()).collect();
+                        (of.claim.clone(), of.query.clone(), flows)
                     }
                 };
                 let ports: Vec<_> = flows.iter().map(|name| name.flow.sport.unwrap()).collect();
-                let values = Values::new(&selected, 9, 0).values;
-                let others = values.into_iter().map(|of| {
+                let values = Values::new(&selected, 9, 0);
+                let others = values.values.iter().map(|of| {
                     let ports = of.told.iter().map(|flow| flow.name.flow.sport.unwrap());
-                    (of.query, ports.collect::<Vec<_>>())
+                    (of.query.clone(), ports.collect::<Vec<_>>())
                 });
                 let others: Vec<_> = others.collect();
-                (query.unwrap_or_default(), ports, covered.incomplete.contains(Reason::NotAnalysed), others)
+                (query.unwrap_or_default(), ports, claim.incomplete.contains(Reason::NotAnalysed), others)
             };
             let of = |query: &str, ports: &[u16]| (query.to_owned(), ports.to_vec());
             let expected = |(query, ports): (String, Vec<u16>), lacks, others: &[(String, Vec<u16>)]| {

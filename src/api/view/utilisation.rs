@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::Newest;
-use super::{Covered, queries, values};
+use super::{Claimed, queries, values};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, Task};
 use crate::telemetry::Selected;
@@ -12,8 +12,6 @@ use crate::telemetry::Selected;
 /// in which packets of it told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// The query in words, without its frequency, that the newest epoch has for utilisations: all of
     /// these are its answers, and epochs without it have none. Null where no epoch has one.
     pub query: Option<String>,
@@ -70,18 +68,17 @@ impl FlowUtilisation {
 
 impl Utilisation {
     /// Names at most `top` flows, of at least `threshold` packets that told.
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let of = queries::of_task(selected, Task::Utilisation);
         let newest = queries::newest(selected, of, (top, threshold));
-        let Newest { covered, flows, named, omitted_flows, evicted_flows, bounds } = newest;
-        Self {
-            covered,
+        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds } = newest;
+        claim.with(Self {
             query: of.map(|answers| answers.query.to_string()),
             flows,
             error_factor: bounds.error_factor,
             utilisations: named.into_iter().filter_map(FlowUtilisation::new).collect(),
             omitted_flows,
             evicted_flows,
-        }
+        })
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::newest::Bounds;
-use super::{Covered, queries};
+use super::{Claim, Claimed, queries};
 use crate::api::flows::NamedFlow;
 use crate::program::answers::{self, EpochAnswers, Reason, Reasons, ValueAnswers};
 use crate::telemetry::Selected;
@@ -12,8 +12,6 @@ use crate::telemetry::Selected;
 /// which packets of it told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Values {
-    #[serde(flatten)]
-    pub covered: Covered,
     /// In the order of the queries. Those that are not asked for any more are behind the others.
     pub values: Vec<Value>,
 }
@@ -164,14 +162,14 @@ pub(super) fn path(of: &answers::FlowValues) -> Vec<Option<String>> {
 
 impl Values {
     /// Names at most `top` flows of each query, of at least `threshold` samples.
-    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Self {
+    pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let others = queries::others(selected);
         let value = |answers: &&ValueAnswers| {
             let newest = queries::newest(selected, Some(answers), (top, threshold));
             Value::new(answers, newest.bounds, newest.flows, &newest.named, newest.omitted_flows)
         };
-        let covered = Covered::new(selected, |epoch| lack(epoch, &others));
-        Self { covered, values: others.iter().map(value).collect() }
+        let claim = Claim::new(selected, |epoch| lack(epoch, &others));
+        claim.with(Self { values: others.iter().map(value).collect() })
     }
 }
 
@@ -220,7 +218,7 @@ mod tests {
             ("congestion".to_owned(), 2, 1, vec![(Some(9), Some(1), Some(0.5))]),
         ];
         assert_eq!(found.values.iter().map(told).collect::<Vec<_>>(), expected);
-        assert!(found.covered.incomplete.contains(Reason::NotKept) && !found.covered.complete);
+        assert!(found.claim.incomplete.contains(Reason::NotKept) && !found.claim.complete);
         // So are the queries for one value, whichever there are and in whatever order.
         let of =
             |&(query, port): &(&str, u16)| ValueAnswers { query: query.into(), ..answers("queue", &[(port, 9, 1.0)]) };
@@ -241,7 +239,7 @@ mod tests {
         assert_eq!(Values::new(&several, 9, 0).values.iter().map(ports).collect::<Vec<_>>(), expected);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Values::new(&Selected { epochs, ..selected }, 2, 2);
-        assert!(none.covered.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());
+        assert!(none.claim.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());
     }
 
     /// What is stated holds of all answers that are named, whatever plans they are of: not of those
@@ -261,7 +259,7 @@ mod tests {
         ];
         let stated = |epochs: &[Arc<EpochAnswers>], top| {
             let selected = Selected { epochs: epochs.to_vec(), first: 1, ..Selected::default() };
-            let Value { error, error_factor, largest, window_ns, .. } = Values::new(&selected, top, 0).values.remove(0);
+            let Value { error, error_factor, largest, window_ns, .. } = Values::new(&selected, top, 0).values[0];
             (error, error_factor, largest, window_ns)
         };
         assert_eq!(stated(&epochs, 9), (0.5, 1.5, Some(7.0), Some(90)));

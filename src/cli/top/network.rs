@@ -12,16 +12,16 @@ use super::super::network::{attention_text, heavy_text, losses_text};
 use super::super::show::switches_text;
 use super::{Shows, if_any, tables};
 use crate::api::client::{Client, ClientError};
-use crate::api::view::{Attention, HeavyFlows, Losses, NetworkSwitches};
+use crate::api::view::{Attention, Claimed, HeavyFlows, Losses, NetworkSwitches};
 
 /// One look at a controller. The document of `weir top --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
     pub switches: NetworkSwitches,
     /// The epochs of the last second. None that no program of the network answers.
-    pub attention: Option<Attention>,
-    pub losses: Option<Losses>,
-    pub heavy: Option<HeavyFlows>,
+    pub attention: Option<Claimed<Attention>>,
+    pub losses: Option<Claimed<Losses>>,
+    pub heavy: Option<Claimed<HeavyFlows>>,
 }
 
 impl Snapshot {
@@ -119,13 +119,20 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::api::view::{Covered, EpochAttention, NetworkSwitch};
+    use crate::api::view::{Claim, EpochAttention, NetworkSwitch};
     use crate::program::ProgramConfig;
 
     fn look() -> Snapshot {
         let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
         let measured = ProgramConfig::networked().start().describe().unwrap();
         let attention = EpochAttention { why: "as before".into(), ..EpochAttention::of(7, measured) };
+        let claim = Claim {
+            first_epoch: Some(7),
+            last_epoch: Some(7),
+            epoch_ns: 50_000_000,
+            complete: true,
+            ..Default::default()
+        };
         Snapshot {
             switches: NetworkSwitches {
                 epoch_ns: 50_000_000,
@@ -133,13 +140,8 @@ mod tests {
                 switches: vec![switch("edge1", true), switch("edge2", false)],
                 ..NetworkSwitches::default()
             },
-            attention: Some(Attention { epoch_ns: 50_000_000, epochs: vec![attention] }),
-            losses: Some(Losses {
-                covered: Covered { first_epoch: Some(7), last_epoch: Some(7), complete: true, ..Default::default() },
-                lost_packets: 3,
-                victims: 1,
-                ..Default::default()
-            }),
+            attention: Some(Claimed::of(claim.clone(), Attention { epochs: vec![attention] })),
+            losses: Some(Claimed::of(claim, Losses { lost_packets: 3, victims: 1, ..Default::default() })),
             heavy: None,
         }
     }

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::baseline;
 use crate::api::flows::NamedFlow;
-use crate::api::view::{Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
+use crate::api::view::{
+    Claim, Claimed, Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram,
+};
 use crate::program::Unit;
 
 /// One look at a switch.
@@ -12,7 +14,7 @@ use crate::program::Unit;
 pub struct Snapshot {
     pub status: Status,
     /// `None` when it runs no program that finds heavy flows.
-    pub heavy: Option<HeavyFlows>,
+    pub heavy: Option<Claimed<HeavyFlows>>,
     /// `None` when it runs no program that shifts its attention, or no epoch has ended yet.
     pub attention: Option<EpochAttention>,
 }
@@ -77,8 +79,9 @@ pub struct DropRate {
 pub struct ProgramRates {
     pub program: String,
     pub unit: Unit,
-    /// The time that the flows' rates are taken over: the epochs of the last second.
-    pub seconds: f64,
+    /// Of the epochs of the last second, over which the flows' rates are taken.
+    #[serde(flatten)]
+    pub claim: Claim,
     pub heavy: Vec<FlowRate>,
 }
 
@@ -183,8 +186,8 @@ fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Ve
 }
 
 impl ProgramRates {
-    fn new(heavy: &HeavyFlows) -> Self {
-        let per_second = |n: u64| if heavy.seconds > 0.0 { n as f64 / heavy.seconds } else { 0.0 };
+    fn new(heavy: &Claimed<HeavyFlows>) -> Self {
+        let per_second = |n: u64| if heavy.claim.seconds > 0.0 { n as f64 / heavy.claim.seconds } else { 0.0 };
         let rate = |flow: &crate::api::view::HeavyFlow| FlowRate {
             name: flow.name.clone(),
             packets_per_second: flow.packets.map(per_second),
@@ -193,7 +196,7 @@ impl ProgramRates {
         Self {
             program: heavy.program.clone(),
             unit: heavy.unit,
-            seconds: heavy.seconds,
+            claim: heavy.claim.clone(),
             heavy: heavy.heavy.iter().map(rate).collect(),
         }
     }

@@ -165,7 +165,7 @@ fn drops(rates: &Rates, sort: Sort) -> Cells {
 }
 
 fn program_title(program: &ProgramRates) -> String {
-    format!("{}: the heaviest flows of the last {:.1} s", program.program, program.seconds)
+    format!("{}: the heaviest flows of the last {:.1} s", program.program, program.claim.seconds)
 }
 
 fn flows(program: &ProgramRates) -> Cells {

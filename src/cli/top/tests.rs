@@ -8,7 +8,9 @@ use super::super::{Shown, Shows, draw};
 use super::*;
 use crate::api::client::ClientError;
 use crate::api::flows::NamedFlow;
-use crate::api::view::{Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram};
+use crate::api::view::{
+    Claim, Claimed, Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram,
+};
 use crate::wire::Flow;
 
 fn flow(n: u8) -> Flow {
@@ -16,7 +18,7 @@ fn flow(n: u8) -> Flow {
     Flow { src: ip(n), dst: ip(2), sport: Some(40_000 + u16::from(n)), dport: Some(5201), proto: Some(6) }
 }
 
-fn heavy(flows: u8) -> HeavyFlows {
+fn heavy(flows: u8) -> Claimed<HeavyFlows> {
     let count = |n: u8| HeavyFlow {
         name: NamedFlow { flow: flow(n), ipv6_digest: None },
         packets: Some(50_000 / u64::from(n)),
@@ -24,16 +26,10 @@ fn heavy(flows: u8) -> HeavyFlows {
         true_packets: None,
         true_bytes: None,
     };
-    HeavyFlows {
-        program: "hashpipe".into(),
-        unit: Unit::Packets,
-        first_epoch: Some(1),
-        last_epoch: Some(15),
-        epoch_ns: 1 << 26,
-        seconds: 1.0,
-        omitted_flows: 0,
-        heavy: (1..=flows).map(count).collect(),
-    }
+    let (first_epoch, last_epoch) = (Some(1), Some(15));
+    let claim = Claim { first_epoch, last_epoch, epoch_ns: 1 << 26, seconds: 1.0, ..Claim::default() };
+    let heavy = (1..=flows).map(count).collect();
+    Claimed::of(claim, HeavyFlows { program: "hashpipe".into(), unit: Unit::Packets, omitted_flows: 0, heavy })
 }
 
 /// A switch after so many seconds of steady traffic.

@@ -198,6 +198,10 @@ impl Controller {
         } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
             SwitchGap::add(closed.epoch.gaps_mut(), switch, gap);
         } else {
+            // The changes to the next epoch are not found yet.
+            if let Some(answered) = self.answered.as_mut().filter(|answered| answered.number() == epoch) {
+                SwitchGap::add(answered.gaps_mut(), switch, gap);
+            }
             self.store.spoil(epoch, switch, gap);
         }
     }

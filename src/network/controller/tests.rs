@@ -472,8 +472,8 @@ fn only_flows_that_lost_packets_are_victims() {
     assert_eq!((told.victims, told.lost_packets), (victims - 1, victims - 1));
     assert_eq!((told.gained_flows, told.gained_packets), (1, 3));
     assert_eq!((told.losses.len() as u64, told.gains.len()), (victims - 1, 1));
-    assert_eq!((told.gains[0].packets, told.covered.complete), (3, false));
-    assert!(told.covered.incomplete.contains(Reason::Gained));
+    assert_eq!((told.gains[0].packets, told.claim.complete), (3, false));
+    assert!(told.claim.incomplete.contains(Reason::Gained));
 }
 
 #[test]

@@ -200,6 +200,19 @@ impl EpochAnswers {
         self.losses_lack.is_empty()
     }
 
+    /// Whether there is an answer to a task.
+    pub fn has(&self, task: Task) -> bool {
+        match task {
+            Task::Heavy | Task::Flows | Task::Cardinality => !self.switches.is_empty(),
+            Task::Losses => self.losses.is_some(),
+            Task::Changes => self.changes.is_some(),
+            Task::Attention => self.adaptation.is_some(),
+            Task::Paths => self.paths.is_some(),
+            Task::Loops => self.loops.is_some(),
+            Task::Latency | Task::Utilisation | Task::Values => self.of_task(task).next().is_some(),
+        }
+    }
+
     /// The answers to its queries that are of a task: latency, utilisation or values.
     pub fn of_task(&self, task: Task) -> impl Iterator<Item = &ValueAnswers> {
         self.values.iter().filter(move |answers| answers.task == task)
@@ -222,9 +235,18 @@ impl EpochAnswers {
         SwitchGap::add(&mut self.gaps, switch, gap);
         self.losses_lack.add(Reason::Gap);
         self.network.lack.add_if(gap.hides_flows(), Reason::Gap);
+        self.changes.iter_mut().for_each(|changes| changes.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.paths.iter_mut().for_each(|paths| paths.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.loops.iter_mut().for_each(|loops| loops.lack.add_if(gap.hides_flows(), Reason::Gap));
         self.values.iter_mut().for_each(|answers| answers.lack.add_if(gap.hides_flows(), Reason::Gap));
+    }
+
+    /// Something is missing of the epoch before, with which its changes were found.
+    pub fn spoil_before(&mut self, switch: &Arc<str>, gap: Gap) {
+        for changes in self.changes.iter_mut().filter(|_| gap.hides_flows()) {
+            SwitchGap::add(&mut changes.gaps, switch, gap);
+            changes.lack.add(Reason::Gap);
+        }
     }
 }
 

@@ -1,26 +1,33 @@
 //! What can be asked of a program.
 
-/// A question that programs answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// Heavy flows, over any number of epochs.
-    Heavy,
-    /// The flows of an epoch and their sizes.
-    Flows,
-    /// The number of flows, and the entropy of their sizes.
-    Cardinality,
-    Losses,
-    Changes,
-    /// What each epoch was measured with, and why that changes.
-    Attention,
-    /// The switches that flows cross.
-    Paths,
-    /// The time that packets of flows take in each switch.
-    Latency,
-    /// Packets that come back to a switch.
-    Loops,
-    /// How busy the links are that flows cross.
-    Utilisation,
-    /// Numbers that packets of flows tell of the switches on their way.
-    Values,
+use serde::Serialize;
+
+use crate::text::named;
+
+named! {
+    /// A question that programs answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Task {
+        /// Heavy flows, over any number of epochs.
+        Heavy = "heavy",
+        /// The flows of an epoch and their sizes.
+        Flows = "flows",
+        /// The number of flows, and the entropy of their sizes.
+        Cardinality = "cardinality",
+        Losses = "losses",
+        Changes = "changes",
+        /// What each epoch was measured with, and why that changes.
+        Attention = "attention",
+        /// The switches that flows cross.
+        Paths = "paths",
+        /// The time that packets of flows take in each switch.
+        Latency = "latency",
+        /// Packets that come back to a switch.
+        Loops = "loops",
+        /// How busy the links are that flows cross.
+        Utilisation = "utilisation",
+        /// Numbers that packets of flows tell of the switches on their way.
+        Values = "values",
+    }
 }

@@ -306,7 +306,7 @@ fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
 fn answers_stay_with_their_query() {
     let (exact, rough) = ("queue:bits=8:to=60", "queue:bits=4:to=60");
     let epochs = epochs(&[format!("{exact}+{rough}"), format!("{rough}+{exact}"), rough.to_owned()]);
-    let values = Values::new(&Selected { epochs, ..Selected::default() }, 9, 0).values;
+    let values = Values::new(&Selected { epochs, ..Selected::default() }, 9, 0).values.clone();
     let tables: Vec<_> = values
         .iter()
         .map(|of| {
@@ -327,7 +327,7 @@ fn latencies_stay_with_their_query() {
     for (newest, other, queries) in [(rough, exact, [&first, &second]), (exact, rough, [&second, &first])] {
         let epochs = epochs(&queries.map(String::clone));
         let selected = Selected { epochs, ..Selected::default() };
-        let (latency, values) = (Latency::new(&selected, 9, 0), Values::new(&selected, 9, 0).values);
+        let (latency, values) = (Latency::new(&selected, 9, 0), Values::new(&selected, 9, 0).values.clone());
         assert_eq!(latency.query.as_deref(), Some(newest));
         let [value] = &values[..] else { panic!("{values:?}") };
         assert_eq!(value.query, other);

@@ -1,7 +1,7 @@
 //! One answer held against the truth of its epochs.
 
 use rustc_hash::FxHashMap;
-use weir::api::view::{HeavyFlows, Losses};
+use weir::api::view::{Claimed, HeavyFlows, Losses};
 use weir::program::{Heavy, Unit};
 use weir::telemetry::score::{Score, score};
 use weir::wire::Flow;
@@ -28,7 +28,7 @@ pub fn score_heavy(answer: &HeavyFlows, truth: &FxHashMap<Flow, Counts>, top: us
     score(&told, &truth, top)
 }
 
-pub fn score_losses(epoch: u64, answer: &Losses, truth: &FxHashMap<Flow, Counts>) -> LossScore {
+pub fn score_losses(epoch: u64, answer: &Claimed<Losses>, truth: &FxHashMap<Flow, Counts>) -> LossScore {
     let lost = |flow: &Flow| truth.get(flow).map_or(0, |counts| counts.lost);
     let told = || answer.losses.iter().filter(|loss| !is_strange(&loss.name.flow));
     let strange: u64 = answer.losses.iter().filter(|loss| is_strange(&loss.name.flow)).map(|loss| loss.packets).sum();
@@ -40,7 +40,7 @@ pub fn score_losses(epoch: u64, answer: &Losses, truth: &FxHashMap<Flow, Counts>
         named_victims: told().filter(|loss| lost(&loss.name.flow) > 0).count() as u64,
         exact_victims: told().filter(|loss| loss.packets > 0 && lost(&loss.name.flow) == loss.packets).count() as u64,
         wrong_flows: told().filter(|loss| lost(&loss.name.flow) == 0).count() as u64,
-        complete: answer.covered.complete,
+        complete: answer.claim.complete,
     }
 }
 
@@ -58,9 +58,10 @@ mod tests {
         counts.collect()
     }
 
-    fn losses(flows: &[(u16, u64)], lost: u64) -> Losses {
+    fn losses(flows: &[(u16, u64)], lost: u64) -> Claimed<Losses> {
         let named = flows.iter().map(|(n, packets)| json!({"flow": {"sport": n}, "packets": packets, "exact": true}));
-        let mut answer = serde_json::to_value(Losses { lost_packets: lost, ..Losses::default() }).unwrap();
+        let mut answer = serde_json::to_value(Claimed::<Losses>::default()).unwrap();
+        answer["lost_packets"] = lost.into();
         answer["losses"] = named.collect();
         serde_json::from_value(answer).unwrap()
     }
@@ -81,16 +82,13 @@ mod tests {
     #[test]
     fn heavy_flows_are_scored_without_strangers() {
         let truth = truth(&[(1, 100, 0), (2, 50, 0), (3, 1, 0)]);
-        let answer = json!({
-            "program": "x", "unit": "packets", "first_epoch": 1, "last_epoch": 1, "epoch_ns": 1, "seconds": 1.0,
-            "omitted_flows": 0,
-            "heavy": [
-                {"flow": {"src": "198.51.100.1"}, "packets": 1000},
-                {"flow": {"sport": 1}, "packets": 90},
-                {"flow": {"sport": 2}, "packets": 50},
-            ],
-        });
-        let score = score_heavy(&serde_json::from_value(answer).unwrap(), &truth, 2);
+        let mut answer = serde_json::to_value(Claimed::<HeavyFlows>::default()).unwrap();
+        answer["heavy"] = json!([
+            {"flow": {"src": "198.51.100.1"}, "packets": 1000},
+            {"flow": {"sport": 1}, "packets": 90},
+            {"flow": {"sport": 2}, "packets": 50},
+        ]);
+        let score = score_heavy(&serde_json::from_value::<Claimed<HeavyFlows>>(answer).unwrap(), &truth, 2);
         assert_eq!(score.recall, 1.0);
         assert!((score.average_relative_error - 0.05).abs() < 1e-12);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use weir::api::client::{Client, ClientError};
-use weir::api::view::{HeavyFlows, Losses};
+use weir::api::view::{Claimed, HeavyFlows, Losses};
 use weir::wire::Flow;
 
 use super::EpochTruth;
@@ -159,8 +159,8 @@ impl Scorer {
     /// # Errors
     /// If no switch answers, or it runs no program for either task.
     pub fn epoch_ns(&mut self) -> Result<u64, ClientError> {
-        let heavy = self.answered::<HeavyFlows>(0, "/v1/heavy?seconds=0")?.map(|answer| answer.epoch_ns);
-        let losses = self.answered::<Losses>(1, "/v1/losses?seconds=0")?.map(|answer| answer.covered.epoch_ns);
+        let heavy = self.answered::<Claimed<HeavyFlows>>(0, "/v1/heavy?seconds=0")?.map(|answer| answer.claim.epoch_ns);
+        let losses = self.answered::<Claimed<Losses>>(1, "/v1/losses?seconds=0")?.map(|answer| answer.claim.epoch_ns);
         Ok(heavy.or(losses).unwrap_or_default())
     }
 
@@ -180,8 +180,8 @@ impl Scorer {
             return Ok(None);
         }
         let query = format!("/v1/heavy?after={after}&top={ALL}");
-        let Some(answer) = self.answered::<HeavyFlows>(0, &query)? else { return Ok(None) };
-        let covered = answer.first_epoch.zip(answer.last_epoch);
+        let Some(answer) = self.answered::<Claimed<HeavyFlows>>(0, &query)? else { return Ok(None) };
+        let covered = answer.claim.first_epoch.zip(answer.claim.last_epoch);
         let Some((first, last)) = covered.filter(|covered| is_new(*covered, after, newest)) else { return Ok(None) };
         self.heavy_after = Some(last);
         self.pass(after, first.saturating_sub(1));
@@ -193,7 +193,7 @@ impl Scorer {
         self.summary.heavy_epochs += 1;
         self.recall += score.recall;
         self.error += score.average_relative_error;
-        Ok(Some(Some(HeavyScore { program: answer.program, first_epoch: first, last_epoch: last, score })))
+        Ok(Some(Some(HeavyScore { program: answer.program.clone(), first_epoch: first, last_epoch: last, score })))
     }
 
     fn ask_losses(&mut self) -> Result<Option<Option<LossScore>>, ClientError> {
@@ -202,8 +202,8 @@ impl Scorer {
             return Ok(None);
         }
         let query = format!("/v1/losses?after={after}&top={ALL}");
-        let Some(answer) = self.answered::<Losses>(1, &query)? else { return Ok(None) };
-        let covered = answer.covered.first_epoch.zip(answer.covered.last_epoch);
+        let Some(answer) = self.answered::<Claimed<Losses>>(1, &query)? else { return Ok(None) };
+        let covered = answer.claim.first_epoch.zip(answer.claim.last_epoch);
         let Some((first, last)) = covered.filter(|covered| is_new(*covered, after, newest)) else { return Ok(None) };
         self.losses_after = Some(last);
         self.pass(after, first.saturating_sub(1));

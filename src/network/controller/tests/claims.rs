@@ -23,7 +23,7 @@ fn heavy_flows_are_all_when_none_was_cut_and_none_too_small() {
     let flows = |network: &Network, top, threshold| {
         let flows = FlowSizes::new(selected(network, 0.0), top, threshold);
         assert_eq!((flows.named_from_packets, flows.heavy_candidates), (20, 42));
-        (flows.heavy.len(), flows.omitted_flows, flows.covered.complete)
+        (flows.heavy.len(), flows.omitted_flows, flows.claim.complete)
     };
     assert_eq!(flows(&network, 100, 20), (42, 0, true));
     assert_eq!(flows(&network, 100, 19), (42, 0, false), "flows of 19 packets are no candidates");
@@ -41,29 +41,29 @@ fn heavy_changes_are_all_when_both_epochs_are_whole() {
     let mut network = steady(16, config().runtime());
     let changes = |network: &Network, threshold| HeavyChanges::new(selected(network, 0.0), 100, threshold);
     network.epoch(80, &[]);
-    let first = changes(&network, 20).covered;
+    let first = changes(&network, 20).claim;
     assert_eq!((first.missing_epochs, first.complete), (1, false), "{first:?}");
     network.epoch(80, &[]);
-    assert!(!changes(&network, 20).covered.complete, "the switches started during the epoch before");
+    assert!(!changes(&network, 20).claim.complete, "the switches started during the epoch before");
     network.epoch(100, &[]);
     let more = changes(&network, 20);
-    assert_eq!((more.changes.len(), more.omitted_flows, more.covered.complete), (1, 0, true), "{more:?}");
-    assert_eq!((more.covered.first_epoch, more.covered.last_epoch), (Some(7), Some(8)));
-    assert!(!changes(&network, 19).covered.complete, "a flow may have come with 19 packets");
+    assert_eq!((more.changes.len(), more.omitted_flows, more.claim.complete), (1, 0, true), "{more:?}");
+    assert_eq!((more.claim.first_epoch, more.claim.last_epoch), (Some(7), Some(8)));
+    assert!(!changes(&network, 19).claim.complete, "a flow may have come with 19 packets");
     network.epoch(0, &[]);
     let gone = changes(&network, 20);
-    assert_eq!((gone.changes.len(), gone.omitted_flows, gone.covered.complete), (16, 27, false), "{gone:?}");
+    assert_eq!((gone.changes.len(), gone.omitted_flows, gone.claim.complete), (16, 27, false), "{gone:?}");
     network.epoch(0, &["b"]);
     network.epoch(0, &[]);
-    let silent = changes(&network, 20).covered;
+    let silent = changes(&network, 20).claim;
     assert!(!silent.complete && silent.gaps.iter().any(|gap| gap.epoch == 10 && gap.switch == "b"), "{silent:?}");
     network.epoch(0, &[]);
-    assert!(changes(&network, 20).covered.complete);
+    assert!(changes(&network, 20).claim.complete);
     network.controller.leave("b");
     network.controller.evict("b").unwrap();
     network.edges.pop();
     network.epoch(0, &[]);
-    assert!(!changes(&network, 20).covered.complete, "b was in the epoch before");
+    assert!(!changes(&network, 20).claim.complete, "b was in the epoch before");
 }
 
 /// A list of victims that was cut is not all, and the number that was found is told.
@@ -73,11 +73,11 @@ fn victims_that_are_not_kept() {
     (0..3).for_each(|_| drop(network.epoch(100, &[])));
     let mut selected = selected(&network, 0.1);
     let losses = Losses::new(&selected, 4, 1);
-    assert_eq!((losses.losses.len(), losses.victims, losses.omitted_flows, losses.covered.complete), (4, 10, 6, true));
+    assert_eq!((losses.losses.len(), losses.victims, losses.omitted_flows, losses.claim.complete), (4, 10, 6, true));
     let newest = Arc::make_mut(&mut selected.epochs[1]);
     newest.losses.as_mut().unwrap().flows.truncate(7);
     let losses = Losses::new(&selected, 4, 1);
-    assert_eq!((losses.victims, losses.omitted_flows, losses.covered.complete), (10, 9, false));
+    assert_eq!((losses.victims, losses.omitted_flows, losses.claim.complete), (10, 9, false));
     selected.epochs.remove(0);
     selected.first = 8;
     let losses = Losses::new(&selected, 100, 1);
@@ -100,7 +100,7 @@ fn sampled_losses_are_not_all() {
     let losses = newest.losses.as_ref().unwrap();
     assert!(losses.decoded && losses.flows.iter().all(|loss| loss.exact == sketches.samples(loss.id)), "{losses:?}");
     let told = Losses::new(&selected(&network, 0.0), 100, 1);
-    assert_eq!(told.covered.incomplete.iter().collect::<Vec<_>>(), [Reason::Sampled]);
+    assert_eq!(told.claim.incomplete.iter().collect::<Vec<_>>(), [Reason::Sampled]);
     assert!(told.losses.iter().all(|lost| lost.exact), "lost as light ones, they are in the sample: {told:?}");
 }
 
@@ -111,9 +111,9 @@ fn edges_that_nobody_named() {
     network.controller.settings.edges_named = false;
     (0..3).for_each(|_| drop(network.epoch(100, &[])));
     let losses = Losses::new(&selected(&network, 0.0), 10, 1);
-    let lack: Vec<_> = losses.covered.incomplete.iter().collect();
-    assert_eq!((losses.covered.complete, lack), (false, vec![Reason::EdgesUnnamed]));
-    assert_eq!(losses.covered.switches, ["a", "b"]);
+    let lack: Vec<_> = losses.claim.incomplete.iter().collect();
+    assert_eq!((losses.claim.complete, lack), (false, vec![Reason::EdgesUnnamed]));
+    assert_eq!(losses.claim.switches, ["a", "b"]);
     assert!(losses.losses.iter().all(|lost| !lost.exact) && losses.victims > 0);
 }
 
@@ -127,7 +127,7 @@ fn epochs_between_that_are_not_there() {
     (0..2).for_each(|_| drop(network.epoch(50, &[])));
     let numbers = |seconds| {
         let selected = selected(&network, seconds);
-        let covered = Losses::new(&selected, 10, 1).covered;
+        let covered = Losses::new(&selected, 10, 1).claim;
         assert!(!covered.complete || covered.missing_epochs == 0);
         (covered.first_epoch.unwrap(), covered.last_epoch.unwrap(), selected.epochs.len(), covered.missing_epochs)
     };
@@ -138,7 +138,7 @@ fn epochs_between_that_are_not_there() {
     assert_eq!(numbers(0.5), (92, 101, 4, 6));
     assert_eq!(numbers(f64::MAX), (6, 101, 7, 89));
     let next = |after| {
-        let covered = Losses::new(&network.controller.store().next(after), 10, 1).covered;
+        let covered = Losses::new(&network.controller.store().next(after), 10, 1).claim;
         (covered.first_epoch, covered.last_epoch, covered.missing_epochs)
     };
     assert_eq!(next(0), (Some(6), Some(6), 0), "nothing has been seen yet");

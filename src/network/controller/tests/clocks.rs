@@ -126,7 +126,7 @@ fn old_answers_are_called_old() {
     let mut network = Network::new(&["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(90, &[])));
     let store = network.controller.store();
-    let losses = |now, seconds| view::Losses::new(&store.last(0.1).as_of(now, seconds), 10, 1).covered;
+    let losses = |now, seconds| view::Losses::new(&store.last(0.1).as_of(now, seconds), 10, 1).claim;
     let end = 10 * LENGTH;
     let fresh = losses(end + LENGTH / 2, 3.0);
     assert_eq!((fresh.age_seconds, fresh.outdated, fresh.complete), (Some(0.025), false, true));

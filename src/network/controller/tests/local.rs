@@ -77,7 +77,7 @@ fn window(selected: &Selected) -> Window {
     };
     let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.name.flow), heavy.count())).collect();
     counts.sort_unstable();
-    (counts, heavy.first_epoch.zip(heavy.last_epoch), heavy.omitted_flows)
+    (counts, heavy.claim.first_epoch.zip(heavy.claim.last_epoch), heavy.omitted_flows)
 }
 
 fn hashpipe() -> [AnySchedule; 1] {

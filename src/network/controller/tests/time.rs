@@ -43,8 +43,8 @@ fn standing_still() {
     assert_eq!(network.gaps(), ["a", "b"].map(|name| (name.to_owned(), Gap::Missing)));
     let store = network.controller.store();
     let losses = view::Losses::new(&store.last(f64::MAX), 10, 1);
-    assert_eq!((losses.covered.first_epoch, losses.covered.missing_epochs), (Some(6), 999_990));
-    assert_eq!((store.passed_over(), losses.covered.complete), (999_990, false));
+    assert_eq!((losses.claim.first_epoch, losses.claim.missing_epochs), (Some(6), 999_990));
+    assert_eq!((store.passed_over(), losses.claim.complete), (999_990, false));
 }
 
 /// What had been reported when all connections broke is answered, and what is no longer waited for
