@@ -31,7 +31,7 @@ pub use controller::ControllerConfig;
 pub use error::ConfigError;
 pub use idle::Idle;
 pub use length::Length;
-pub use network::{MAX_NETWORKED, NetworkConfig, TlsFiles};
+pub use network::{DEFAULT_HORIZON, MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
 pub use switch::{AclDefault, BatchOrderConfig, ForwardMode, LinkLocal, SwitchConfig};

@@ -138,7 +138,7 @@ impl ControllerTime {
                 let mut reports = Vec::with_capacity(EDGES);
                 for edge in &mut edges {
                     let bytes = edge.end(epoch).context("ChameleMon's record")?;
-                    reports.push(Report { first_epoch: epoch, epoch, whole: true, record: reader(&bytes)? });
+                    reports.push(Report { first_epoch: epoch, epoch, whole: true, late: 0, record: reader(&bytes)? });
                 }
                 collected.push(start.elapsed());
                 let analysis = Instant::now();

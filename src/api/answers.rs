@@ -57,8 +57,12 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
 
 /// The epochs that are asked for.
 pub fn selected(store: &AnswerStore, query: &HeavyQuery) -> Selected {
-    let last = || store.last(query.seconds).as_of(wall_clock(), query.seconds);
-    query.after.map_or_else(last, |after| store.next(after))
+    let HeavyQuery { seconds, after, since, provisional, .. } = *query;
+    match (since, after) {
+        (Some(sequence), _) => store.since(sequence, provisional),
+        (None, Some(after)) => store.next(after, provisional),
+        (None, None) => store.last(seconds, provisional).as_of(wall_clock(), seconds),
+    }
 }
 
 /// Route of a port's setting. The answer is what was set.

@@ -31,7 +31,12 @@ struct ControllerApi {
 impl ControllerApi {
     fn switches(&self) -> view::NetworkSwitches {
         let passed_over = self.stores.iter().map(AnswerStore::passed_over).max();
-        view::NetworkSwitches { passed_over_epochs: passed_over.unwrap_or_default(), ..self.server.view() }
+        let late = self.stores.iter().map(AnswerStore::late_packets).max();
+        view::NetworkSwitches {
+            passed_over_epochs: passed_over.unwrap_or_default(),
+            late_packets: late.unwrap_or_default(),
+            ..self.server.view()
+        }
     }
 }
 

@@ -20,6 +20,10 @@ pub struct HeavyQuery {
     pub seconds: f64,
     /// Instead of the last `seconds`: the oldest epoch that ended after this one.
     pub after: Option<u64>,
+    /// Instead of that: what was published or amended first after this number.
+    pub since: Option<u64>,
+    /// Epochs that are not final yet as well.
+    pub provisional: bool,
     /// The program that is asked; by default the first that can answer.
     pub program: Option<String>,
 }
@@ -40,7 +44,7 @@ impl HeavyQuery {
 
 impl Default for HeavyQuery {
     fn default() -> Self {
-        Self { top: 20, threshold: 1, seconds: 10.0, after: None, program: None }
+        Self { top: 20, threshold: 1, seconds: 10.0, after: None, since: None, provisional: false, program: None }
     }
 }
 

@@ -13,7 +13,9 @@ use crate::network::socket;
 use crate::observe::Observers;
 use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
-use crate::program::answers::{EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, SwitchAnswers, Task};
+use crate::program::answers::{
+    EpochAnswers, Finality, FlowAnswers, FlowCount, FlowName, Gap, Limits, SwitchAnswers, Task,
+};
 use crate::program::{Before, ProgramConfig, Reported, Unit};
 use crate::tables::{self, Change, Op, Table, Tables};
 use crate::telemetry::AnswerStore;
@@ -57,7 +59,14 @@ impl Answering for Fake {
         let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n) }).collect();
         let network = FlowAnswers { found: 51, ..FlowAnswers::heaviest(Unit::Bytes, found, 50) };
         let switches = vec![SwitchAnswers { switch: "weir".into(), answers: FlowAnswers::default() }];
-        let answers = EpochAnswers { epoch: 5, first_epoch: 4, network, switches, ..EpochAnswers::default() };
+        let answers = EpochAnswers {
+            epoch: 5,
+            first_epoch: 4,
+            network,
+            switches,
+            finality: Finality::at_once(),
+            ..EpochAnswers::default()
+        };
         Ok(("fake", AnswerStore::of(500_000_000, answers)))
     }
 }

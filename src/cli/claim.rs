@@ -34,6 +34,9 @@ pub fn text(claim: &Claim, all: &str) -> String {
     if let (true, Some(age)) = (claim.outdated, claim.age_seconds) {
         text += &format!("\n  old: the last of these ended {age:.1} s ago, and none since has an answer");
     }
+    if claim.amendments > 0 {
+        text += &format!("\n  amended {} since it was final", output::count(claim.amendments, "time"));
+    }
     if claim.switches.len() > 1 {
         text += &format!("\n  switches: {}", listed(&claim.switches));
     }

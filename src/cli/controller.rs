@@ -54,6 +54,9 @@ pub struct Controller {
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH")]
     record_timeout: Option<Length>,
+    /// Epochs after the transit time within which a late packet is not lost [2]
+    #[arg(long, value_name = "EPOCHS")]
+    horizon: Option<u64>,
     /// Leave the parameters as they are, whatever the state of the network
     #[arg(long)]
     no_shift: bool,
@@ -102,6 +105,7 @@ impl Controller {
         overrule(&mut config.transit, &self.transit);
         overrule(&mut config.telemetry_header, &self.telemetry_header);
         config.record_timeout = self.record_timeout.or(config.record_timeout);
+        overrule(&mut config.horizon, &self.horizon);
         config.shift &= !self.no_shift;
         config.reproducible = self.reproducible.or(config.reproducible);
         config.state = self.state.clone().or(config.state);

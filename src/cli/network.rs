@@ -29,9 +29,13 @@ pub struct Epochs {
     /// The epochs of this long; at least the last one
     #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each")]
     last: Length,
-    /// Report each epoch as it ends, until interrupted; with --json one document a line
+    /// Report each epoch once its answer is final, and again when late packets amend it, until
+    /// interrupted; with --json one document a line
     #[arg(long)]
     each: bool,
+    /// Answers that are not final yet as well: late packets may still change them
+    #[arg(long)]
+    provisional: bool,
     /// Ask this program; by default the first that can answer
     #[arg(long, value_name = "PROGRAM")]
     program: Option<String>,
@@ -50,21 +54,22 @@ impl Epochs {
         text: fn(&Claimed<A>) -> String,
     ) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
-        let query = format!("{path}?top={}&threshold={}{program}", self.top, self.threshold);
+        let Self { top, threshold, provisional, .. } = self;
+        let query = format!("{path}?top={top}&threshold={threshold}&provisional={provisional}{program}");
         if !self.each {
             let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
             return output::document(json, &document, text);
         }
         let newest: Claimed<A> = client.get(&format!("{query}&seconds=0"))?;
-        let mut seen = newest.claim.last_epoch.unwrap_or(0);
+        let mut seen = newest.claim.sequence;
         let mut left = self.count.unwrap_or(u64::MAX);
         while left > 0 {
-            let document: Claimed<A> = client.get(&format!("{query}&after={seen}"))?;
-            let Some(last) = document.claim.last_epoch else {
+            let document: Claimed<A> = client.get(&format!("{query}&since={seen}"))?;
+            if document.claim.last_epoch.is_none() {
                 std::thread::sleep(FOLLOW_EVERY);
                 continue;
-            };
-            (seen, left) = (last, left - 1);
+            }
+            (seen, left) = (document.claim.sequence, left - 1);
             let line = serde_json::to_string(&document).map_err(Failure::failed);
             let text = if json { line? } else { format!("{}\n", text(&document)) };
             if !output::print_while_read(&text)? {
@@ -127,7 +132,15 @@ pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
     };
     let packets = |number: u64| output::count(number, "packet");
     let flows = |number: u64| output::count(number, "flow");
-    let mut sum = format!("{} lost, {} found{unknown}", packets(losses.lost_packets), flows(losses.victims));
+    let or_later = losses
+        .claim
+        .lost_after_ns
+        .map_or_else(String::new, |after| format!(" or later than {:.0} ms", after as f64 / 1e6));
+    let (lost, victims) = (packets(losses.lost_packets), flows(losses.victims));
+    let mut sum = format!("{lost} lost{or_later}, {victims} found{unknown}");
+    if losses.late_packets > 0 {
+        sum += &format!("\nof these, {} left later and are not lost", packets(losses.late_packets));
+    }
     if losses.gained_packets > 0 {
         let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
         sum += &format!("\n{packets} gained, {flows} found: more left than entered");

@@ -174,8 +174,12 @@ pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
         0 => String::new(),
         epochs => format!("; {} were passed over", output::grouped(epochs)),
     };
+    let late = match network.late_packets {
+        0 => String::new(),
+        packets => format!("; {} left later than the horizon", output::count(packets, "packet")),
+    };
     let table = output::table(headings, network.switches.iter().map(row));
-    format!("{table}\n\nepochs of {}{passed_over}", Length(epoch))
+    format!("{table}\n\nepochs of {}{passed_over}{late}", Length(epoch))
 }
 
 fn controller_text(link: &view::ControllerLink) -> String {

@@ -33,6 +33,9 @@ pub struct NetworkConfig {
     /// How long after the transit time a record of a connected switch is waited for: by default an
     /// epoch, at most 64. The others' records are kept meanwhile.
     pub record_timeout: Option<Length>,
+    /// Number of epochs after the transit time within which a late packet is not lost, at most 64.
+    /// Answers about losses are final when the records of these epochs are there.
+    pub horizon: u64,
     /// How long the answers of past epochs are kept.
     pub history: Length,
     /// Whether the parameters follow the state of the network, or stay as they are.
@@ -70,6 +73,7 @@ impl Default for NetworkConfig {
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             telemetry_header: TelemetryHeader::default(),
             record_timeout: None,
+            horizon: DEFAULT_HORIZON,
             history: Length(Duration::from_secs(60)),
             shift: true,
             state: None,
@@ -82,6 +86,12 @@ impl Default for NetworkConfig {
 
 /// Maximum epochs that a record is waited for. It bounds the kept records of other switches.
 const MAX_RECORD_TIMEOUT: u32 = 64;
+
+/// Default number of epochs after the transit time within which a late packet is not lost.
+pub const DEFAULT_HORIZON: u64 = 2;
+
+/// Maximum of the horizon, in epochs: a record tells late packets of 64 epochs apart.
+const MAX_HORIZON: u64 = 64;
 
 /// Maximum number of programs of a switch that report to a controller.
 pub const MAX_NETWORKED: usize = 8;
@@ -120,6 +130,9 @@ impl NetworkConfig {
         if let Some(timeout) = self.record_timeout {
             check_length("record_timeout", timeout, Duration::ZERO, self.epoch.0.saturating_mul(MAX_RECORD_TIMEOUT))?;
         }
+        if self.horizon > MAX_HORIZON {
+            return wrong("horizon", self.horizon, format!("0 to {MAX_HORIZON} epochs"));
+        }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
         self.tls().map(drop)
     }
@@ -154,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_whole_file() {
-        let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\nrecord_timeout = '20ms'\n\
+        let text = "name = 'lab'\nswitches = ['edge1', 'edge2']\nepoch = '50ms'\ntransit = '5ms'\nrecord_timeout = '20ms'\nhorizon = 5\n\
                     shift = false\nlisten = '[::1]:9471'\n[[program]]\nname = 'chamelemon'\nupstream = 2048\n\
                     [[program]]\nname = 'hashpipe'\nscope = 'network'\n[tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\nclient_ca = 'a.pem'\n";
         let config = read(text).unwrap();
@@ -163,7 +176,8 @@ mod tests {
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(&config.programs[0], 9);
         assert_eq!(config.programs[1].name(), "hashpipe");
-        assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1200, false));
+        assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1205, false));
+        assert_eq!(settings.horizon, Some(5));
         assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());
     }
@@ -185,6 +199,7 @@ mod tests {
         refused("[program]\nname = 'chamelemon'", "program = [program]: [[program]], once for each program");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
         refused("epoch = '10ms'\ntransit = '1ms'\nrecord_timeout = '641ms'", "record_timeout = 641ms: 0s to 640ms");
+        refused("horizon = 65", "controller.toml:1: horizon = 65: 0 to 64 epochs");
         refused("name = 'x'\nepochs = '10ms'", "controller.toml:2: unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");
         refused("[tls]\nkey = 'k.pem'", "tls.key = k.pem: only with listen, the address to serve");

@@ -12,6 +12,9 @@ pub struct NetworkSwitches {
     pub transit_ns: u64,
     /// Epochs that were not analysed, because the controller stood still.
     pub passed_over_epochs: u64,
+    /// Packets that left later than the horizon after their epoch.
+    #[serde(default)]
+    pub late_packets: u64,
     /// By name.
     pub switches: Vec<NetworkSwitch>,
 }

@@ -72,6 +72,9 @@ pub trait Analysis: Send + 'static {
     /// Whether counts just add, so that a record of several epochs or of a part of one is an answer
     /// too. Else it is a gap.
     const ADDS: bool = false;
+    /// Whether records of later epochs count packets of an epoch that left late, so that its answers are final only
+    /// when these records have come.
+    const COUNTS_LATE: bool = false;
 
     /// Whether a record has the shape that this analysis is for.
     fn fits(&self, record: &Self::Record) -> bool;
@@ -171,6 +174,8 @@ impl dyn ErasedEpoch {
 pub trait ErasedAnalysis: Send {
     /// [`Analysis::ADDS`].
     fn adds(&self) -> bool;
+    /// [`Analysis::COUNTS_LATE`].
+    fn counts_late(&self) -> bool;
     /// Whether a record is of this program and shape.
     fn fits(&self, record: &AnyRecord) -> bool;
     /// [`Analysis::early`].
@@ -199,6 +204,10 @@ pub trait ErasedAnalysis: Send {
 impl<A: Analysis> ErasedAnalysis for A {
     fn adds(&self) -> bool {
         A::ADDS
+    }
+
+    fn counts_late(&self) -> bool {
+        A::COUNTS_LATE
     }
 
     fn fits(&self, record: &AnyRecord) -> bool {

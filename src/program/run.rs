@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::answers::{
-    EpochAnswers, FlowAnswers, LoopAnswers, Losses, PathAnswers, Reasons, SwitchAnswers, ValueAnswers,
+    EpochAnswers, Finality, FlowAnswers, LoopAnswers, Losses, PathAnswers, Reasons, SwitchAnswers, ValueAnswers,
 };
 use crate::wire::Flow;
 
@@ -42,6 +42,7 @@ impl RunAnswers {
             paths,
             loops,
             values,
+            finality: Finality::at_once(),
             ..EpochAnswers::default()
         }
     }

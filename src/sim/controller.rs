@@ -43,6 +43,8 @@ impl SimulatedController {
             // Without faults no record is ever late.
             record_timeout: setup.wait.unwrap_or(setup.epoch),
             lead_time: setup.latency,
+            // A simulation waits for late packets until its end.
+            horizon: None,
             history: if setup.faults.is_empty() { 1 } else { KEPT },
             flows: KEPT_FLOWS,
             shifts: setup.shifts,
@@ -103,7 +105,7 @@ impl SimulatedController {
         self.controller.answer();
         let epoch = self.controller.newest();
         let answers = epoch.and_then(|epoch| self.analysis.answers(epoch, None, None, ProgramReport::LIMITS));
-        let newest = self.controller.store().last(0.0).epochs.pop();
+        let newest = self.controller.store().last(0.0, true).epochs.pop();
         let adaptation = newest.and_then(|newest| newest.adaptation.clone());
         answers.into_iter().for_each(|answers| closed(&EpochAnswers { adaptation: adaptation.clone(), ..answers }));
     }

@@ -59,10 +59,10 @@ struct Keeper {
 }
 
 impl Sink for Keeper {
-    fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
+    fn closed(&mut self, Closed { program, first, last, late, record }: Closed<'_>) {
         let mut record = record.clone();
         self.strays.entry(program).or_default().tell_with(&mut record);
-        self.handed.hold().push((program, Report { first_epoch: first, epoch: last, whole: true, record }));
+        self.handed.hold().push((program, Report { first_epoch: first, epoch: last, whole: true, late, record }));
     }
 
     fn partial(&mut self, Closed { program, record, .. }: Closed<'_>) {

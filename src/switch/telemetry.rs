@@ -66,7 +66,7 @@ impl Telemetry {
     /// next epoch that the registers could run on into, so a spare is made when none has come back.
     pub fn finish(&mut self, stats: &SwitchStats) {
         let Some(epoch) = self.clock.started() else { return };
-        self.end_transit(End::Switch, stats);
+        self.end_transit(End::Switch, 0, stats);
         for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
             let mut bank = rotation.spare().unwrap_or_else(|| program.spare());
             program.exchange(bank.as_mut());
@@ -83,10 +83,10 @@ impl Telemetry {
         while let Some(event) = self.clock.event(now) {
             match event {
                 EpochEvent::Start(epoch) => self.start(epoch, time),
-                EpochEvent::Transit => self.end_transit(End::Epoch, stats),
+                EpochEvent::Transit => self.end_transit(End::Epoch, time, stats),
                 EpochEvent::Prepare(epoch) => self.programs.iter_mut().for_each(|program| program.prepare(epoch)),
                 EpochEvent::End(epoch) => {
-                    self.end_transit(End::Epoch, stats);
+                    self.end_transit(End::Epoch, time, stats);
                     self.end_epoch(epoch, time, stats);
                 }
             }
@@ -129,6 +129,9 @@ impl Telemetry {
                 program.exchange_egress(bank.as_mut());
             }
             let mut full = rotation.end(bank, last, epoch, End::Epoch);
+            if together && needs.contains(Needs::EGRESS) && !needs.contains(Needs::SUB_EPOCHS) {
+                full.late = self.clock.overdue(last, time);
+            }
             enter(program.as_mut(), rotation, &self.clock, epoch, time);
             if !together && needs.contains(Needs::EGRESS) {
                 if self.clock.transit() > 0 {
@@ -163,12 +166,14 @@ impl Telemetry {
         }
     }
 
-    /// Sends off the banks that wait for the transit time.
-    fn end_transit(&mut self, end: End, stats: &SwitchStats) {
+    /// Sends off the banks that wait for the transit time. One whose transit time was over well
+    /// before `time` is marked.
+    fn end_transit(&mut self, end: End, time: Nanos, stats: &SwitchStats) {
         for (program, rotation) in self.programs.iter_mut().zip(&mut self.rotations) {
             if let Some(mut held) = rotation.held() {
                 program.exchange_egress(held.bank.as_mut());
-                send(rotation, FullBank { end, ..held }, stats);
+                let late = self.clock.overdue(held.last_epoch, time);
+                send(rotation, FullBank { end, late, ..held }, stats);
             }
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Select};
 
 use crate::program::{AnyRecord, AnySchedule, MergeError};
-use crate::telemetry::epoch::{BankChannel, Collecting, End, FullBank};
+use crate::telemetry::epoch::{BankChannel, Collecting, End, FullBank, Nanos};
 
 /// How many epochs a replica may be behind before its absence no longer holds the others up.
 const TIMEOUT: u64 = 2;
@@ -37,14 +37,24 @@ struct Merging {
 struct Parts {
     /// What came of an epoch that is not over, and the epochs that it covers. It has as many banks
     /// as an epoch has sub-epochs, at most.
-    open: Option<((u64, u64), AnyRecord)>,
+    open: Option<(Covers, AnyRecord)>,
     /// The last epoch of its newest record.
     newest: u64,
+}
+
+/// What a record of one replica covers.
+#[derive(Clone, Copy)]
+struct Covers {
+    first: u64,
+    last: u64,
+    /// [`FullBank::late`], of the latest of its banks.
+    late: Nanos,
 }
 
 /// An epoch for which some replicas have not reported yet.
 struct Pending {
     first: u64,
+    late: Nanos,
     record: AnyRecord,
     /// The replicas that have reported.
     replicas: Vec<usize>,
@@ -60,6 +70,9 @@ pub struct Closed<'a> {
     pub program: usize,
     pub first: u64,
     pub last: u64,
+    /// Time by which the latest replica closed its egress registers after the transit time, 0 when
+    /// all were in time: packets of the epoch may have left uncounted since.
+    pub late: Nanos,
     pub record: &'a AnyRecord,
 }
 
@@ -119,8 +132,8 @@ impl Collector {
         self.collect_ready();
         for program in 0..self.programs.len() {
             for replica in 0..self.replicas.len() {
-                if let Some((epochs, record)) = self.programs[program].parts[replica].open.take() {
-                    self.add(replica, program, epochs, record, false);
+                if let Some((covers, record)) = self.programs[program].parts[replica].open.take() {
+                    self.add(replica, program, covers, record, false);
                 }
             }
             while let Some(last) = self.programs[program].pending.keys().next().copied() {
@@ -151,7 +164,7 @@ impl Collector {
 
     /// Takes a replica's bank. The record of its epoch is whole when the last bank has come.
     fn take(&mut self, replica: usize, program: usize, full: FullBank) {
-        let FullBank { first_epoch, last_epoch, end, mut bank } = full;
+        let FullBank { first_epoch, last_epoch, end, mut late, mut bank } = full;
         let mut record = bank.record();
         bank.clear();
         // The channel has room for every bank that exists, so this fails only when the switch is
@@ -159,31 +172,33 @@ impl Collector {
         let _ = self.replicas[replica][program].spares.try_send(bank);
         let parts = &mut self.programs[program].parts[replica];
         let (mut first, mut fits) = (first_epoch, true);
-        if let Some(((opened, _), mut whole)) = parts.open.take() {
-            first = first.min(opened);
+        if let Some((opened, mut whole)) = parts.open.take() {
+            (first, late) = (first.min(opened.first), late.max(opened.late));
             fits = added(whole.append(&record), last_epoch);
             record = whole;
         }
         if end == End::SubEpoch {
-            parts.open = Some(((first, last_epoch), record));
+            parts.open = Some((Covers { first, last: last_epoch, late }, record));
             return;
         }
         let newest = std::mem::replace(&mut parts.newest, last_epoch);
         if last_epoch < newest {
             self.step_back(program, last_epoch);
         }
-        self.add(replica, program, (first, last_epoch), record, fits && end == End::Epoch);
+        self.add(replica, program, Covers { first, last: last_epoch, late }, record, fits && end == End::Epoch);
     }
 
     /// Adds a replica's record of an epoch.
-    fn add(&mut self, replica: usize, program: usize, (first, last): (u64, u64), record: AnyRecord, over: bool) {
+    fn add(&mut self, replica: usize, program: usize, covers: Covers, record: AnyRecord, over: bool) {
+        let Covers { first, last, late } = covers;
         let merging = &mut self.programs[program];
         match merging.pending.get_mut(&last) {
             None => {
-                merging.pending.insert(last, Pending { first, record, replicas: vec![replica], over });
+                merging.pending.insert(last, Pending { first, late, record, replicas: vec![replica], over });
             }
             Some(pending) => {
                 pending.first = pending.first.min(first);
+                pending.late = pending.late.max(late);
                 // One that reports an epoch twice measured it twice, because its clock was set
                 // back.
                 pending.over &= over && !pending.replicas.contains(&replica);
@@ -209,12 +224,12 @@ impl Collector {
     }
 
     fn close(&mut self, program: usize, last: u64) {
-        let Some(Pending { first, record, replicas, over }) = self.programs[program].pending.remove(&last) else {
+        let Some(Pending { first, late, record, replicas, over }) = self.programs[program].pending.remove(&last) else {
             return;
         };
         // A part of an epoch would be taken for all of it.
         let whole = over && replicas.len() == self.replicas.len();
-        let closed = Closed { program, first, last, record: &record };
+        let closed = Closed { program, first, last, late, record: &record };
         self.sinks.iter_mut().for_each(|sink| if whole { sink.closed(closed) } else { sink.partial(closed) });
     }
 }
@@ -304,7 +319,7 @@ mod tests {
     struct Seen(Arc<Mutex<Vec<Record>>>);
 
     impl Seen {
-        fn take(&self, Closed { program, first, last, record }: Closed<'_>, whole: bool) {
+        fn take(&self, Closed { program, first, last, record, .. }: Closed<'_>, whole: bool) {
             let count = record.get::<Counts>().unwrap().0.values().sum();
             self.0.lock().unwrap().push(Record { program, first, last, count, whole });
         }

@@ -144,6 +144,17 @@ impl EpochClock {
         None
     }
 
+    /// Time that has passed at `time` since the transit time after `epoch`. 0 within an eighth of the
+    /// transit time, a delay that a loaded machine causes without a packet waiting for long.
+    pub fn overdue(&self, epoch: u64, time: Nanos) -> Nanos {
+        if self.length.is_none() {
+            return 0;
+        }
+        let left = self.start(epoch.saturating_add(1)).saturating_add(self.transit);
+        let overdue = time.saturating_sub(left);
+        if overdue > self.transit / 8 { overdue } else { 0 }
+    }
+
     /// There is something to do at `time` at the latest, on the clock that counts epochs.
     pub fn wake_by(&mut self, time: Nanos) {
         self.due = self.due.min(time.saturating_add(self.behind));
@@ -322,6 +333,17 @@ mod tests {
         }
         clock.set_behind(300);
         assert_eq!(clock.confused(820, 980), Some((5, 7)));
+    }
+
+    /// A short delay after the transit time is not an overdue rotation.
+    #[test]
+    fn what_is_overdue() {
+        let clock = EpochClock::new(Some(100)).with_transit(16);
+        let cases = [(350, 0), (400, 0), (416, 0), (418, 0), (419, 3), (600, 184), (299, 0)];
+        for (time, overdue) in cases {
+            assert_eq!(clock.overdue(3, time), overdue, "at {time}");
+        }
+        assert_eq!(EpochClock::new(None).overdue(0, Nanos::MAX), 0);
     }
 
     #[test]

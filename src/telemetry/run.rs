@@ -83,7 +83,7 @@ impl Run {
 }
 
 impl Sink for Run {
-    fn closed(&mut self, Closed { program, first, last, record }: Closed<'_>) {
+    fn closed(&mut self, Closed { program, first, last, record, .. }: Closed<'_>) {
         let mut programs = self.lock();
         let Some(program) = programs.get_mut(program) else { return };
         match &mut program.record {
@@ -121,8 +121,8 @@ mod tests {
         let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())]);
         let nothing = run.answers(0, None, 9).unwrap();
         assert!(nothing.epochs.epochs.is_empty() && nothing.tasks.contains(&Task::Heavy) && run.epochs(0).is_none());
-        run.closed(Closed { program: 0, first: 4, last: 4, record: &record((0..3000).map(|port| (port, 2))) });
-        run.partial(Closed { program: 0, first: 9, last: 11, record: &record([(0, 5), (5000, 1)]) });
+        run.closed(Closed { program: 0, first: 4, last: 4, late: 0, record: &record((0..3000).map(|port| (port, 2))) });
+        run.partial(Closed { program: 0, first: 9, last: 11, late: 0, record: &record([(0, 5), (5000, 1)]) });
         let epochs = run.answers(0, None, usize::MAX).unwrap().epochs.epochs;
         let heavy = &epochs[0].network;
         assert_eq!((heavy.heavy.len(), heavy.heavy[0].count, heavy.found), (3001, 7, 3001));
@@ -136,13 +136,13 @@ mod tests {
         let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()]);
         let own = ProgramConfig::networked().build(&crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
         let own = own.spare().record();
-        run.closed(Closed { program: 0, first: 1, last: 1, record: &own });
+        run.closed(Closed { program: 0, first: 1, last: 1, late: 0, record: &own });
         let complete = |run: &Run| {
             let epochs = run.answers(0, None, 9).unwrap().epochs.epochs;
             (!epochs[0].network.lack.contains(Reason::Gap), !epochs[0].losses_lack.contains(Reason::Gap))
         };
         assert_eq!(complete(&run), (true, true));
-        run.closed(Closed { program: 0, first: 2, last: 2, record: &record([(1, 1)]) });
+        run.closed(Closed { program: 0, first: 2, last: 2, late: 0, record: &record([(1, 1)]) });
         assert_eq!((complete(&run), run.epochs(0)), ((false, false), Some((1, 1))));
         assert_eq!(run.record(0).unwrap().encode(), own.encode());
     }

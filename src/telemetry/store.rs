@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::lock::Hold;
-use crate::program::answers::{EpochAnswers, Gap, SwitchGap};
+use crate::program::answers::{EpochAnswers, Gap, Reason, SwitchGap};
 use crate::telemetry::epoch::Nanos;
 
 /// A handle of a store.
@@ -17,13 +17,17 @@ pub struct AnswerStore(Arc<Mutex<Stored>>);
 struct Stored {
     /// In the order of their last epochs. An epoch has several when its record came in parts.
     epochs: VecDeque<Arc<EpochAnswers>>,
-    /// Most of them, of which the newest always stays.
+    /// Most of them. The newest always stays, and the newest that is final.
     max_epochs: usize,
     max_weight: usize,
     /// Flows and sizes in all of them.
     weight: usize,
     length: Nanos,
+    lost_after: Option<Nanos>,
+    /// Publications and changes so far.
+    sequence: u64,
     passed_over: u64,
+    late_packets: u64,
     forgotten: u64,
 }
 
@@ -35,6 +39,11 @@ pub struct Selected {
     pub first: u64,
     /// Length of an epoch.
     pub length: Nanos,
+    /// Time after the end of its epoch by which a packet has left, or is lost: the transit time and
+    /// the horizon. `None` for a switch alone.
+    pub lost_after: Option<Nanos>,
+    /// Number of the newest publication or change, to ask for what comes [after](AnswerStore::since).
+    pub sequence: u64,
     /// How long ago the newest of them ended, when that is known.
     pub age: Option<Nanos>,
     /// They are older than what was asked for.
@@ -52,13 +61,14 @@ impl Selected {
     }
 
     /// As they are at `now`, for those who asked for the last `seconds`. An epoch's answers are
-    /// there soon after its end; older ones than that and than what was asked for tell of something
+    /// final soon after its packets have left or are lost; older ones than that and than what was asked for tell of something
     /// else.
     #[must_use]
     pub fn as_of(self, now: Nanos, seconds: f64) -> Self {
         let Some(newest) = self.epochs.last() else { return self };
         let age = now.saturating_sub((newest.epoch + 1).saturating_mul(self.length));
-        let outdated = age as f64 / 1e9 > seconds.max(2.0 * self.length as f64 / 1e9).max(1.0);
+        let final_after = self.length.saturating_mul(2).saturating_add(self.lost_after.unwrap_or_default());
+        let outdated = age as f64 / 1e9 > seconds.max(final_after as f64 / 1e9).max(1.0);
         Self { age: Some(age), outdated, ..self }
     }
 
@@ -81,7 +91,14 @@ impl Stored {
     }
 
     fn trim(&mut self) {
-        while self.epochs.len() > 1 && (self.epochs.len() > self.max_epochs || self.weight > self.max_weight) {
+        let over = |stored: &Self| stored.epochs.len() > stored.max_epochs || stored.weight > stored.max_weight;
+        let is_final = |answers: &Arc<EpochAnswers>| answers.finality.is_final;
+        // The newest of all and the newest that is final stay.
+        let can_go = |stored: &Self| {
+            let mut later = stored.epochs.iter().skip(1);
+            stored.epochs.len() > 1 && (!stored.epochs.front().is_some_and(is_final) || later.any(is_final))
+        };
+        while over(self) && can_go(self) {
             self.weight -= self.epochs.pop_front().map_or(0, |oldest| oldest.weight());
         }
     }
@@ -95,7 +112,29 @@ impl Stored {
     fn select(&self, epochs: Range<usize>, first: u64) -> Selected {
         let epochs: Vec<_> = self.epochs.range(epochs).cloned().collect();
         let first = epochs.iter().map(|answers| answers.first_epoch).fold(first, u64::min);
-        Selected { epochs, first, length: self.length, ..Selected::default() }
+        let Self { length, lost_after, sequence, .. } = *self;
+        Selected { epochs, first, length, lost_after, sequence, ..Selected::default() }
+    }
+
+    /// Numbers a publication or change of these answers.
+    fn publish(&mut self, answers: &mut EpochAnswers) {
+        self.sequence += 1;
+        answers.finality.sequence = self.sequence;
+    }
+
+    /// Changes the answers of an epoch. Those that are final are amended. True when there are any.
+    fn change(&mut self, epoch: u64, change: impl Fn(&mut EpochAnswers)) -> bool {
+        let range = self.range(epoch);
+        range.clone().for_each(|at| self.change_at(at, &change));
+        !range.is_empty()
+    }
+
+    fn change_at(&mut self, at: usize, change: impl Fn(&mut EpochAnswers)) {
+        self.sequence += 1;
+        let Some(answers) = self.epochs.get_mut(at).map(Arc::make_mut) else { return };
+        change(answers);
+        answers.finality.amendments += u64::from(answers.finality.is_final);
+        answers.finality.sequence = self.sequence;
     }
 }
 
@@ -131,10 +170,20 @@ impl AnswerStore {
         self.lock().length = length;
     }
 
-    /// Adds the answers of an epoch, however late. They replace answers without any record.
-    pub(crate) fn push(&self, answers: EpochAnswers) {
+    /// Packets that leave later than this after the end of their epoch are called lost.
+    pub(crate) fn set_lost_after(&self, lost_after: Option<Nanos>) {
+        self.lock().lost_after = lost_after;
+    }
+
+    /// Adds the answers of an epoch, however late. They replace answers without any record, and
+    /// amend final ones.
+    pub(crate) fn push(&self, mut answers: EpochAnswers) {
         let mut stored = self.lock();
         let Range { start, mut end } = stored.range(answers.epoch);
+        let earlier = stored.epochs.range(start..end).map(|earlier| &earlier.finality);
+        let amended = earlier.filter(|earlier| earlier.is_final).map(|earlier| earlier.amendments + 1).max();
+        answers.finality.amendments = amended.unwrap_or_default();
+        stored.publish(&mut answers);
         if end > start && stored.epochs[start].switches.is_empty() {
             stored.weight -= stored.epochs.remove(start).map_or(0, |missing| missing.weight());
             end -= 1;
@@ -152,10 +201,47 @@ impl AnswerStore {
     /// Something is missing of this epoch, as is known only now.
     pub(crate) fn spoil(&self, epoch: u64, switch: &Arc<str>, gap: Gap) {
         let mut stored = self.lock();
-        let range = stored.range(epoch);
-        stored.epochs.range_mut(range).for_each(|answers| Arc::make_mut(answers).spoil(switch, gap));
+        stored.change(epoch, |answers| answers.spoil(switch, gap));
         let next = stored.range(epoch.saturating_add(1));
-        stored.epochs.range_mut(next).for_each(|answers| Arc::make_mut(answers).spoil_before(switch, gap));
+        if gap.hides_flows() && stored.epochs.range(next).any(|answers| answers.changes.is_some()) {
+            stored.change(epoch.saturating_add(1), |answers| answers.spoil_before(switch, gap));
+        }
+    }
+
+    /// The losses of this epoch are uncertain for this reason, as is known only now.
+    pub(crate) fn doubt_losses(&self, epoch: u64, reason: Reason) {
+        let mut stored = self.lock();
+        let certain = |answers: &Arc<EpochAnswers>| {
+            answers.losses.as_ref().is_some_and(|losses| losses.lost_packets > 0)
+                && !answers.losses_lack.contains(reason)
+        };
+        if stored.epochs.range(stored.range(epoch)).any(certain) {
+            stored.change(epoch, |answers| answers.losses_lack.add(reason));
+        }
+    }
+
+    /// These packets of the epoch have left since, later than the horizon. They stay counted as
+    /// lost.
+    pub(crate) fn count_late(&self, epoch: u64, packets: u64) {
+        let mut stored = self.lock();
+        stored.late_packets = stored.late_packets.saturating_add(packets);
+        stored.change(epoch, |answers| {
+            let late = &mut answers.finality.late_packets;
+            *late = late.saturating_add(packets);
+        });
+    }
+
+    /// The answers of this epoch are final, with these gaps. Of the gaps that waited for later
+    /// records those stay that `stays` says.
+    pub(crate) fn finalise(&self, epoch: u64, gaps: &[SwitchGap], stays: impl Fn(&SwitchGap) -> bool) {
+        let mut stored = self.lock();
+        stored.change(epoch, |answers| {
+            let waiting = std::mem::take(&mut answers.finality.waiting);
+            let waiting = waiting.iter().filter(|gap| stays(gap));
+            gaps.iter().chain(waiting).for_each(|gap| answers.spoil(&gap.switch, gap.gap));
+        });
+        let range = stored.range(epoch);
+        stored.epochs.range_mut(range).for_each(|answers| Arc::make_mut(answers).finality.is_final = true);
     }
 
     /// Something may be missing of any epoch. Answers are copied for those who read them now, so
@@ -165,8 +251,9 @@ impl AnswerStore {
             other.switch == *switch && std::mem::discriminant(&other.gap) == std::mem::discriminant(&gap)
         };
         let mut stored = self.lock();
-        let untold = stored.epochs.iter_mut().filter(|answers| !answers.gaps.iter().any(same));
-        untold.for_each(|answers| Arc::make_mut(answers).spoil(switch, gap));
+        let untold = |stored: &Stored, at: usize| !stored.epochs[at].gaps.iter().any(same);
+        let untold: Vec<_> = (0..stored.epochs.len()).filter(|at| untold(&stored, *at)).collect();
+        untold.into_iter().for_each(|at| stored.change_at(at, |answers| answers.spoil(switch, gap)));
     }
 
     /// Forgets this epoch and all after it: their numbers come again.
@@ -184,6 +271,11 @@ impl AnswerStore {
         self.lock().passed_over += epochs;
     }
 
+    /// Packets that left later than the horizon, also of epochs whose answers are kept no more.
+    pub fn late_packets(&self) -> u64 {
+        self.lock().late_packets
+    }
+
     /// Epochs of which there are no answers because the controller stood still.
     pub fn passed_over(&self) -> u64 {
         self.lock().passed_over
@@ -194,22 +286,44 @@ impl AnswerStore {
         self.lock().epochs.iter().cloned().collect()
     }
 
-    /// The epochs of the last `seconds` that have closed, and at least one.
-    pub fn last(&self, seconds: f64) -> Selected {
+    /// The epochs of the last `seconds` that are final, and at least one. `provisional`: those that
+    /// are not final yet as well.
+    pub fn last(&self, seconds: f64, provisional: bool) -> Selected {
         let stored = self.lock();
-        let (Some(oldest), Some(newest)) = (stored.epochs.front(), stored.epochs.back()) else {
-            return Selected::default();
+        let asked = |answers: &&Arc<EpochAnswers>| provisional || answers.finality.is_final;
+        let end = stored.epochs.iter().rposition(|answers| asked(&answers)).map_or(0, |newest| newest + 1);
+        let (Some(oldest), Some(newest)) = (stored.epochs.front(), stored.epochs.range(..end).next_back()) else {
+            return Selected { sequence: stored.sequence, ..Selected::default() };
         };
         let wanted = (seconds.max(0.0) * 1e9 / stored.length.max(1) as f64).ceil() as u64;
         let first = newest.epoch.saturating_sub(wanted.saturating_sub(1)).max(oldest.epoch);
-        stored.select(stored.range(first).start..stored.epochs.len(), first)
+        stored.select(stored.range(first).start..end, first)
     }
 
-    /// The oldest epoch after this one.
-    pub fn next(&self, after: u64) -> Selected {
+    /// What was published or changed first after this number, of final answers; with `provisional`
+    /// of the others too.
+    pub fn since(&self, sequence: u64, provisional: bool) -> Selected {
+        let stored = self.lock();
+        let asked = |answers: &&Arc<EpochAnswers>| {
+            answers.finality.sequence > sequence && (provisional || answers.finality.is_final)
+        };
+        let Some(next) = stored.epochs.iter().filter(asked).min_by_key(|answers| answers.finality.sequence) else {
+            return Selected { sequence, ..Selected::default() };
+        };
+        let (next, sequence) = (next.epoch, next.finality.sequence);
+        let range = stored.range(next);
+        let before = range.start.checked_sub(1).and_then(|before| stored.epochs.get(before));
+        let first = before.map_or(next, |before| before.epoch + 1).min(next);
+        Selected { sequence, ..stored.select(range, first) }
+    }
+
+    /// The oldest epoch after this one, once it is final; with `provisional` as soon as it has
+    /// closed.
+    pub fn next(&self, after: u64, provisional: bool) -> Selected {
         let stored = self.lock();
         let start = stored.range(after).end;
-        let Some(next) = stored.epochs.get(start) else { return Selected::default() };
+        let next = stored.epochs.get(start).filter(|next| provisional || next.finality.is_final);
+        let Some(next) = next else { return Selected::default() };
         let first = if start > 0 { after + 1 } else { next.epoch };
         stored.select(stored.range(next.epoch), first)
     }
@@ -219,13 +333,13 @@ impl AnswerStore {
 mod tests {
     use super::*;
     use crate::program::Unit;
-    use crate::program::answers::{FlowAnswers, FlowCount, FlowName};
+    use crate::program::answers::{Finality, FlowAnswers, FlowCount, FlowName};
     use crate::wire::Flow;
 
     fn answers(epoch: u64, flows: usize) -> EpochAnswers {
         let found = vec![FlowCount { flow: FlowName::Flow(Flow::default()), count: 1 }; flows];
         let network = FlowAnswers::heaviest(Unit::Packets, found, flows);
-        EpochAnswers { epoch, first_epoch: epoch, network, ..EpochAnswers::default() }
+        EpochAnswers { epoch, first_epoch: epoch, network, finality: Finality::at_once(), ..EpochAnswers::default() }
     }
 
     #[test]

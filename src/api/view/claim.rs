@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -60,6 +61,16 @@ pub struct Claim {
     pub age_seconds: Option<f64>,
     /// They are older than what was asked for.
     pub outdated: bool,
+    /// Whether all records that may still change these answers have come, or were missed.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    /// Number of changes of these answers since they were final.
+    pub amendments: u64,
+    /// Number of the newest publication or amendment; `since` asks for the next one.
+    pub sequence: u64,
+    /// Time after the end of its epoch by which a packet has left, or is lost; null for a switch
+    /// alone.
+    pub lost_after_ns: Option<u64>,
     /// Gaps of the epochs.
     pub gaps: Vec<Gap>,
     /// The switches whose records it is made of; a switch with gaps alone is not among them.
@@ -82,7 +93,8 @@ impl Claim {
     pub(super) fn new(selected: &Selected, lack: impl Fn(&EpochAnswers) -> Reasons) -> Self {
         let epochs = &selected.epochs;
         let Some(last) = epochs.last().map(|epoch| epoch.epoch) else {
-            return Self { incomplete: [Reason::NotAnalysed].into_iter().collect(), ..Self::default() };
+            let incomplete = [Reason::NotAnalysed].into_iter().collect();
+            return Self { incomplete, sequence: selected.sequence, ..Self::default() };
         };
         let missing_epochs = selected.missing();
         let mut incomplete = Reasons::default();
@@ -91,6 +103,12 @@ impl Claim {
         incomplete.add_if(epochs.iter().any(|epoch| hides_flows(epoch)), Reason::Gap);
         incomplete.add_if(missing_epochs > 0, Reason::NotAnalysed);
         incomplete.add_if(selected.outdated, Reason::Outdated);
+        let is_final = epochs.iter().all(|epoch| epoch.finality.is_final);
+        incomplete.add_if(!is_final, Reason::Provisional);
+        let missing = |epoch: &Arc<EpochAnswers>| {
+            let waiting = gaps(epoch.epoch, &epoch.finality.waiting);
+            gaps(epoch.epoch, &epoch.gaps).chain(waiting).collect::<Vec<_>>()
+        };
         let switches: BTreeSet<_> =
             epochs.iter().flat_map(|epoch| &epoch.switches).map(|switch| &*switch.switch).collect();
         let claim = Self {
@@ -99,7 +117,11 @@ impl Claim {
             missing_epochs,
             age_seconds: selected.age.map(|age| age as f64 / 1e9),
             outdated: selected.outdated,
-            gaps: epochs.iter().flat_map(|epoch| gaps(epoch.epoch, &epoch.gaps)).collect(),
+            is_final,
+            amendments: epochs.iter().map(|epoch| epoch.finality.amendments).sum(),
+            sequence: selected.sequence,
+            lost_after_ns: selected.lost_after,
+            gaps: epochs.iter().flat_map(missing).collect(),
             switches: switches.into_iter().map(String::from).collect(),
             complete: incomplete.is_empty(),
             incomplete,

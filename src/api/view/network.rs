@@ -13,6 +13,8 @@ use crate::telemetry::Selected;
 pub struct Losses {
     /// Packets that entered and did not leave, whether their flows are known or not.
     pub lost_packets: u64,
+    /// Packets among these that left later than the horizon, so far.
+    pub late_packets: u64,
     /// Packets that left and did not enter. They are never taken off those that were lost.
     pub gained_packets: u64,
     /// Epochs without a result.
@@ -63,6 +65,7 @@ impl Losses {
         let mut all = Self::default();
         let (mut most_victims, mut most_gained, mut not_named) = (0, 0, 0);
         for epoch in &selected.epochs {
+            all.late_packets += epoch.finality.late_packets;
             let Some(losses) = &epoch.losses else {
                 all.unknown_epochs += 1;
                 continue;

@@ -17,8 +17,11 @@ impl NetworkConfig {
         let length = self.epoch.nanos();
         let settings = ControllerSettings::new(length, salt);
         let history = usize::try_from(self.history.nanos() / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
+        // Those that wait for late packets come on top.
+        let history = history.saturating_add(self.horizon as usize);
         let (record_timeout, edges_named) =
             (self.record_timeout.map_or(length, Length::nanos), !self.switches.is_empty());
-        ControllerSettings { record_timeout, history, shifts: self.shifts(program), edges_named, ..settings }
+        let (horizon, shifts) = (Some(self.horizon), self.shifts(program));
+        ControllerSettings { record_timeout, horizon, history, shifts, edges_named, ..settings }
     }
 }

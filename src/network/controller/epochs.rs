@@ -9,7 +9,6 @@ use crate::program::{
     AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Difference, ProgramConfig, ProgramError, Reported,
     Strays,
 };
-use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and
@@ -26,9 +25,13 @@ const MAX_AHEAD: u64 = 128;
 pub(super) struct Open {
     /// The first epoch that the records cover, if it is another one.
     first_epoch: Option<u64>,
-    records: BTreeMap<Arc<str>, Result<AnyRecord, Gap>>,
+    pub(super) records: BTreeMap<Arc<str>, Result<AnyRecord, Gap>>,
     /// What records of other epochs tell of it: packets that left too late.
     gaps: Vec<SwitchGap>,
+    /// Gaps until later records say how many packets were late.
+    waiting: Vec<SwitchGap>,
+    /// Packets that left later than the horizon.
+    late_packets: u64,
 }
 
 /// An epoch of the network that has closed, and what was decided from it.
@@ -36,6 +39,10 @@ pub(super) struct Closed {
     /// The first epoch that the records cover.
     pub first_epoch: u64,
     pub epoch: AnyEpoch,
+    /// Gaps until the answers are final.
+    pub waiting: Vec<SwitchGap>,
+    /// Packets that left later than the horizon.
+    pub late_packets: u64,
     /// With the epoch from which it holds.
     pub decision: Option<(u64, Decision<AnyParameters>)>,
 }
@@ -49,7 +56,7 @@ impl Controller {
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
     pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<ParameterUpdate>, ReportError> {
-        let Report { first_epoch, epoch, whole, mut record } = report;
+        let Report { first_epoch, epoch, whole, late, mut record } = report;
         let unknown = || ReportError::Unknown { name: name.into() };
         let Some(shared) = self.name(name) else { return Err(unknown()) };
         self.begin(now);
@@ -86,7 +93,7 @@ impl Controller {
         }
         let gap = spans.or(started).or((!whole).then_some(Gap::Part));
         if self.adds() {
-            return Ok(self.add(&shared, Report { first_epoch, epoch, whole, record }, gap, now));
+            return Ok(self.add(&shared, Report { first_epoch, epoch, whole, late, record }, gap, now));
         }
         if epoch < self.next {
             self.repeats(epoch, &shared);
@@ -95,7 +102,11 @@ impl Controller {
         for missed in first_epoch.max(self.next)..epoch {
             self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
         }
-        self.open.entry(epoch).or_default().records.insert(shared, gap.map_or(Ok(record), Err));
+        let open = self.open.entry(epoch).or_default();
+        if late > 0 {
+            SwitchGap::add(&mut open.waiting, &shared, Gap::StoodStill { nanos: late });
+        }
+        open.records.insert(shared, gap.map_or(Ok(record), Err));
         Ok(self.close_complete(now))
     }
 
@@ -116,7 +127,13 @@ impl Controller {
             let analysis = self.analysis.as_mut()?;
             let mut late = analysis.epoch(epoch, &parameters, vec![reported], self.settings.edges_named)?;
             SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
-            self.store_answers(&Closed { first_epoch, epoch: late, decision: None });
+            self.store_answers(&Closed {
+                first_epoch,
+                epoch: late,
+                waiting: Vec::new(),
+                late_packets: 0,
+                decision: None,
+            });
             return update;
         }
         if first_epoch < epoch {
@@ -160,8 +177,12 @@ impl Controller {
     /// What a record, whose last epoch is `last`, says of packets that left when their own epoch
     /// was not counted. It holds also when the record itself is of no use.
     fn hear_strays(&mut self, switch: &Arc<str>, last: u64, strays: &Strays) {
-        let one_bit = self.profile.as_ref().is_some_and(|profile| profile.header == TelemetryHeader::Dscp);
+        let one_bit = self.has_one_bit();
         for (epoch, packets) in strays.epochs(last) {
+            if !one_bit && self.is_beyond_the_horizon(epoch, last) {
+                self.count_late(epoch, packets);
+                continue;
+            }
             let gap = Gap::Strays { packets };
             self.spoil(epoch, switch, gap);
             if one_bit {
@@ -174,6 +195,19 @@ impl Controller {
             (self.next..=last.min(self.next + MAX_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
             self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
             self.store.spoil_all(switch, gap);
+        }
+    }
+
+    /// Packets of this epoch left later than the horizon.
+    fn count_late(&mut self, epoch: u64, packets: u64) {
+        let closed = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch);
+        let late = match self.open.get_mut(&epoch) {
+            Some(open) if epoch >= self.next => Some(&mut open.late_packets),
+            _ => closed.map(|closed| &mut closed.late_packets),
+        };
+        match late {
+            Some(late) => *late = late.saturating_add(packets),
+            None => self.store.count_late(epoch, packets),
         }
     }
 
@@ -298,6 +332,7 @@ impl Controller {
         let epoch = self.next;
         self.next += 1;
         let mut open = self.open.remove(&epoch).unwrap_or_default();
+        self.confirm(epoch, &open);
         let parameters = self.parameters(epoch)?.clone();
         let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
         let reported = there.map(|(name, member)| Reported {
@@ -315,7 +350,14 @@ impl Controller {
             epoch: *epoch,
             parameters: parameters.clone(),
         });
-        self.closed.push_back(Closed { first_epoch: open.first_epoch.unwrap_or(epoch), epoch: network, decision });
+        let first_epoch = open.first_epoch.unwrap_or(epoch);
+        self.closed.push_back(Closed {
+            first_epoch,
+            epoch: network,
+            waiting: open.waiting,
+            late_packets: open.late_packets,
+            decision,
+        });
         update
     }
 

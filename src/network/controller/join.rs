@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::finality::Pending;
 use super::{Controller, Member, ParameterUpdate};
 use crate::program::{AnyParameters, Difference, ProgramConfig};
 use crate::switch::TelemetryHeader;
@@ -171,6 +172,7 @@ impl Controller {
         self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
         self.store.set_length(profile.length);
         self.profile = Some(profile);
+        self.store.set_lost_after(self.lost_after());
         self.revision += 1;
     }
 
@@ -198,6 +200,7 @@ impl Controller {
             (self.profile, self.analysis) = (None, None);
             self.updates.clear();
             self.open.clear();
+            self.pending = Pending::default();
             self.begun = false;
         }
         Ok(())

@@ -120,7 +120,7 @@ impl LocalControllers {
         let length = controller.profile().map_or(1, |profile| profile.length);
         let now = system.max(epoch.last.saturating_add(1).saturating_mul(length));
         let record = epoch.record.clone();
-        let report = Report { first_epoch: epoch.first, epoch: epoch.last, whole, record };
+        let report = Report { first_epoch: epoch.first, epoch: epoch.last, whole, late: epoch.late, record };
         let reported = controller.report(&self.name, report, now).inspect_err(|error| tracing::debug!("{error}"));
         // Records come in their order, however late: what there is none of now was lost, and later
         // ones may wait.
@@ -144,8 +144,13 @@ impl LocalController {
             NetworkProfile { program, length, transit: transit.min(length / 2), header: TelemetryHeader::default() };
         let parameters = self.schedule.at(epoch);
         let request = JoinRequest { name: name.into(), profile, parameters, first_epoch: epoch.saturating_add(1) };
-        let settings =
-            ControllerSettings { flows: FLOWS, shifts, one_clock: true, ..ControllerSettings::new(length, salt) };
+        let settings = ControllerSettings {
+            flows: FLOWS,
+            shifts,
+            one_clock: true,
+            horizon: Some(0),
+            ..ControllerSettings::new(length, salt)
+        };
         let mut controller = Controller { store: self.store.clone(), ..Controller::new(settings) };
         let admitted = controller.admit(&request, epoch.saturating_mul(length));
         admitted.inspect_err(|error| tracing::error!("{error}")).ok()?;

@@ -10,6 +10,7 @@
 
 mod configured;
 mod epochs;
+mod finality;
 mod join;
 mod local;
 mod saved;
@@ -20,11 +21,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use self::epochs::{Closed, Open};
+use self::finality::Pending;
 pub use self::join::{ChangeError, EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
 pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
+use crate::config::DEFAULT_HORIZON;
 pub use crate::program::answers::EpochAnswers;
-use crate::program::answers::Limits;
+use crate::program::answers::{Finality, Limits};
 use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
 use crate::telemetry::AnswerStore;
 use crate::telemetry::epoch::Nanos;
@@ -53,6 +56,10 @@ pub struct ControllerSettings {
     /// for its epoch, comes on top, and once more, by which their clocks may be ahead of this one,
     /// unless it is theirs.
     pub lead_time: Nanos,
+    /// A packet that has not left by the transit time and this number of epochs after the end of its own is lost. Answers
+    /// about losses are final when the records of these epochs are there. `None`: packets are waited
+    /// for until the controller ends, as in a simulation, and no answer is final before.
+    pub horizon: Option<u64>,
     /// Epochs of which the answers are kept.
     pub history: usize,
     /// Heavy flows and changes that are kept of an epoch.
@@ -78,6 +85,7 @@ impl ControllerSettings {
         Self {
             record_timeout,
             lead_time,
+            horizon: Some(DEFAULT_HORIZON),
             history: 1024,
             flows: 256,
             shifts: true,
@@ -97,6 +105,9 @@ pub struct Report {
     pub epoch: u64,
     /// Whether all cores have reported on all of the epoch.
     pub whole: bool,
+    /// Time by which the switch closed the epoch after its transit time; packets may have waited
+    /// meanwhile.
+    pub late: Nanos,
     pub record: AnyRecord,
 }
 
@@ -161,6 +172,8 @@ pub struct Controller {
     /// Closed and not answered yet, and the last one that was.
     closed: VecDeque<Closed>,
     answered: Option<AnyEpoch>,
+    /// What answers wait for until they are final.
+    pending: Pending,
     store: AnswerStore,
     revision: u64,
 }
@@ -178,6 +191,7 @@ impl Controller {
             open: BTreeMap::new(),
             closed: VecDeque::new(),
             answered: None,
+            pending: Pending::default(),
             store: AnswerStore::new(settings.history, KEPT_FLOWS),
             revision: 0,
         }
@@ -248,15 +262,26 @@ impl Controller {
     pub fn answer(&mut self) {
         while let Some(closed) = self.closed.pop_front() {
             self.store_answers(&closed);
+            self.finalise(closed.epoch.number());
             self.answered = Some(closed.epoch);
         }
     }
 
-    fn store_answers(&self, Closed { first_epoch, epoch, decision }: &Closed) {
+    fn store_answers(&self, Closed { first_epoch, epoch, waiting, late_packets, decision }: &Closed) {
         let Some(analysis) = &self.analysis else { return };
         let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
-        if let Some(answers) = analysis.answers(epoch, self.answered.as_ref(), decision.as_ref(), limits) {
-            self.store.push(EpochAnswers { first_epoch: *first_epoch, ..answers });
+        let answers = analysis.answers(epoch, self.answered.as_ref(), decision.as_ref(), limits);
+        let Some(answers) = answers else { return };
+        let gained = answers.losses.as_ref().is_some_and(|losses| losses.gained_packets > 0);
+        let finality = Finality {
+            is_final: self.horizon() == Some(0),
+            waiting: waiting.clone(),
+            late_packets: *late_packets,
+            ..Finality::default()
+        };
+        self.store.push(EpochAnswers { first_epoch: *first_epoch, finality, ..answers });
+        if gained {
+            self.doubt_epochs_of_the_same_bit(epoch.number());
         }
     }
 

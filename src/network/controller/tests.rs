@@ -2,6 +2,7 @@
 
 mod claims;
 mod clocks;
+mod finality;
 mod local;
 mod refusals;
 mod strays;
@@ -111,7 +112,7 @@ impl Edge {
         self.program.enter(epoch + 1, true);
         early(self);
         self.program.exchange_egress(bank.as_mut());
-        Report { first_epoch: epoch, epoch, whole: true, record: bank.record() }
+        Report { first_epoch: epoch, epoch, whole: true, late: 0, record: bank.record() }
     }
 }
 

@@ -127,6 +127,10 @@ pub struct Record {
     pub sent_ns: u64,
     #[prost(uint32, tag = "6")]
     pub program: u32,
+    /// Time by which the switch closed the egress registers after the transit time, in nanoseconds; 0 when it was in time. Packets of
+    /// the epoch may have waited in the switch meanwhile. The records of later epochs say how many left since.
+    #[prost(uint64, tag = "7")]
+    pub late_ns: u64,
 }
 /// Generated client implementations.
 pub mod controller_client {

@@ -251,6 +251,7 @@ impl Sink for Reporter {
             record: record.encode().into(),
             unsent_records: unsent_since,
             sent_ns: wall_clock(),
+            late_ns: epoch.late,
         };
         place.send(FromSwitch { what: Some(What::Record(record)) });
         link.sent.fetch_add(1, Relaxed);

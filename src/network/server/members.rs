@@ -143,7 +143,7 @@ impl ControllerServer {
         let mut switches: Vec<_> = seen.iter().map(view).chain(absent).collect();
         switches.sort_by(|a, b| a.name.cmp(&b.name));
         let (epoch_ns, transit_ns) = self.profiles.first().map_or((0, 0), |profile| (profile.length, profile.transit));
-        documents::NetworkSwitches { epoch_ns, transit_ns, passed_over_epochs: 0, switches }
+        documents::NetworkSwitches { epoch_ns, transit_ns, passed_over_epochs: 0, late_packets: 0, switches }
     }
 
     /// Has all switches measure with another configuration of a program, from the epoch on that is
@@ -271,7 +271,7 @@ impl Network for ControllerServer {
     }
 
     fn reports(&self, switch: &str, program: usize, record: proto::Record) -> Result<(), BadMessage> {
-        let proto::Record { first_epoch, last_epoch: epoch, record, unsent_records, sent_ns, .. } = record;
+        let proto::Record { first_epoch, last_epoch: epoch, record, unsent_records, sent_ns, late_ns, .. } = record;
         if let Some(seen) = self.seen().get_mut(switch) {
             seen.records += 1;
             seen.unsent += unsent_records;
@@ -283,7 +283,7 @@ impl Network for ControllerServer {
             return Ok(());
         }
         self.waiting.fetch_add(1, Relaxed);
-        let report = Report { first_epoch, epoch, whole: true, record };
+        let report = Report { first_epoch, epoch, whole: true, late: late_ns, record };
         let _ = self.events.send(Event::Reports(program, switch.to_owned(), report, sent_ns));
         Ok(())
     }

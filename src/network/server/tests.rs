@@ -196,7 +196,7 @@ impl Fake {
             dataplane.enter(epoch + 1, true);
             dataplane.exchange_egress(bank.as_mut());
             let record = bank.record();
-            self.sink.lock().unwrap().closed(Closed { program, first: epoch, last: epoch, record: &record });
+            self.sink.lock().unwrap().closed(Closed { program, first: epoch, last: epoch, late: 0, record: &record });
         }
     }
 
@@ -366,7 +366,7 @@ fn records_that_are_not_sent_are_counted() {
     let mut dataplane = program.build(&fake).unwrap();
     dataplane.allocate();
     let record = dataplane.spare().record();
-    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, record: &record }));
+    (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, late: 0, record: &record }));
     let view = link.view();
     assert_eq!((view.unsent_records, view.sent_records, view.connected), (5, 0, false));
 }

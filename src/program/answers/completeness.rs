@@ -33,6 +33,13 @@ named! {
         /// More packets of a flow left than entered.
         #[error("more packets of a flow left than entered: a link doubles packets, or an edge switch does not report")]
         Gained = "gained",
+        /// Records are still to come that may change it.
+        #[error("late packets may still change it")]
+        Provisional = "provisional",
+        /// Packets carry the lowest bit of their epoch alone, and more left in a later epoch than
+        /// entered in that one.
+        #[error("packets of one epoch bit left in a later epoch, and may be of this one")]
+        OneBit = "one_bit",
         /// The controller was not told which switches have hosts.
         #[error("the controller was not told which switches have hosts (--switch), and what leaves by others seems lost")]
         EdgesUnnamed = "edges_unnamed",
@@ -63,7 +70,7 @@ named! {
 impl Reason {
     /// Whether a loss that was decoded and measured whole may be counted wrongly for this reason.
     fn blurs_counts(self) -> bool {
-        matches!(self, Self::Gap | Self::NotAnalysed | Self::EdgesUnnamed)
+        matches!(self, Self::Gap | Self::NotAnalysed | Self::EdgesUnnamed | Self::OneBit)
     }
 }
 

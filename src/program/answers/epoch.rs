@@ -166,6 +166,28 @@ pub struct Adaptation {
     pub why: String,
 }
 
+/// Whether an epoch's answers can still change, and how they have changed since they were final.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finality {
+    /// All records that can count packets of the epoch up to the horizon have come, or were missed.
+    pub is_final: bool,
+    /// Changes of final answers.
+    pub amendments: u64,
+    /// Number of the latest publication or change, among those of a store.
+    pub sequence: u64,
+    /// Packets that left later than the horizon. The answers count them as lost.
+    pub late_packets: u64,
+    /// Gaps that last until the answers are final: later records say what was missing.
+    pub waiting: Vec<SwitchGap>,
+}
+
+impl Finality {
+    /// Of answers that no later record changes.
+    pub fn at_once() -> Self {
+        Self { is_final: true, ..Self::default() }
+    }
+}
+
 /// One epoch's answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EpochAnswers {
@@ -192,6 +214,7 @@ pub struct EpochAnswers {
     pub values: Vec<ValueAnswers>,
     /// `None` when nothing changes from epoch to epoch.
     pub adaptation: Option<Adaptation>,
+    pub finality: Finality,
 }
 
 impl EpochAnswers {

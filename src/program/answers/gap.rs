@@ -30,6 +30,11 @@ pub enum Gap {
     /// So many of its packets left while it was not counted, later than the transit time or ahead
     /// of it, or were of a class that had no memory: they seem lost, and are not.
     Strays { packets: u64 },
+    /// It closed the epoch later than the transit time allows, by this number of nanoseconds, because it stood
+    /// still: packets may have waited meanwhile. Its next records say how many.
+    StoodStill { nanos: u64 },
+    /// Its record of this later epoch did not come. It would have counted packets that left late.
+    Unconfirmed { epoch: u64 },
     /// So many packets left in an epoch far from their own: they may be of this one.
     Unplaced { packets: u64 },
     /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch
@@ -63,6 +68,8 @@ impl Gap {
             Self::Before
                 | Self::Elsewhere
                 | Self::Strays { .. }
+                | Self::StoodStill { .. }
+                | Self::Unconfirmed { .. }
                 | Self::Unplaced { .. }
                 | Self::Clock { .. }
                 | Self::Unmarked { .. }
@@ -89,6 +96,12 @@ impl fmt::Display for Gap {
                 f.write_str("packets leave it by fabric ports, so only a controller can tell what is lost")
             }
             Self::Strays { packets } => write!(f, "{packets} packets left too late to be counted"),
+            Self::StoodStill { nanos } => {
+                write!(f, "it stood still for {:.0} ms more than packets may take", *nanos as f64 / 1e6)
+            }
+            Self::Unconfirmed { .. } => {
+                f.write_str("a later record of it, which would count packets that left late, did not come")
+            }
             Self::Unplaced { packets } => {
                 write!(f, "{packets} packets left far from their epoch, which may be this one")
             }
@@ -134,7 +147,7 @@ impl SwitchGap {
                     *reports = reports.saturating_add(more);
                     return;
                 }
-                (Gap::Clock { .. }, Gap::Clock { .. }) => return,
+                (Gap::Clock { .. }, Gap::Clock { .. }) | (Gap::Unconfirmed { .. }, Gap::Unconfirmed { .. }) => return,
                 (earlier, gap) if *earlier == gap => return,
                 _ => {}
             }

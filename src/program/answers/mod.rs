@@ -13,8 +13,8 @@ mod values;
 pub use completeness::{Reason, Reasons};
 pub use distribution::{Distribution, rounded};
 pub use epoch::{
-    Adaptation, Change, Changes, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Loss, Losses,
-    SwitchAnswers,
+    Adaptation, Change, Changes, Described, EpochAnswers, Finality, FlowAnswers, FlowCount, FlowName, Limits, Loss,
+    Losses, SwitchAnswers,
 };
 pub use gap::{Gap, SwitchGap};
 pub use loops::{FlowLoop, LoopAnswers};

@@ -29,6 +29,8 @@ impl Analysis for NetworkAnalysis {
     const TASKS: &'static [Task] =
         &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
 
+    const COUNTS_LATE: bool = true;
+
     fn fits(&self, sketches: &Sketches) -> bool {
         let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
         let expected = self.form.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));

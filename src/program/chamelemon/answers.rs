@@ -9,8 +9,8 @@ use super::completeness::losses_lack;
 use super::network::{Edge, NetworkEpoch};
 use super::{Partition, Runtime};
 use crate::program::answers::{
-    self, Adaptation, Changes, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons,
-    SwitchAnswers,
+    self, Adaptation, Changes, Described, EpochAnswers, Finality, FlowAnswers, FlowCount, FlowName, Limits, Reason,
+    Reasons, SwitchAnswers,
 };
 use crate::program::{RunAnswers, Truth, Unit};
 
@@ -95,6 +95,7 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
         loops: None,
         values: Vec::new(),
         adaptation: None,
+        finality: Finality::default(),
     }
 }
 

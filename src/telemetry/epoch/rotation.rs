@@ -19,6 +19,9 @@ pub struct FullBank {
     pub first_epoch: u64,
     pub last_epoch: u64,
     pub end: End,
+    /// Time by which the egress registers changed hands too late, because the driver stood still:
+    /// packets of the epoch may have waited meanwhile, and left uncounted since.
+    pub late: Nanos,
     pub bank: Box<dyn Bank>,
 }
 
@@ -96,7 +99,7 @@ impl BankRotation {
     /// next one begins in `epoch`.
     pub fn end(&mut self, bank: Box<dyn Bank>, last: u64, epoch: u64, end: End) -> FullBank {
         let first_epoch = std::mem::replace(&mut self.first, epoch);
-        FullBank { first_epoch, last_epoch: last, end, bank }
+        FullBank { first_epoch, last_epoch: last, end, late: 0, bank }
     }
 
     /// The first bank is put in place in `epoch`.

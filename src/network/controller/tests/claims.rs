@@ -1,17 +1,23 @@
 //! What answers claim to be all of.
 
+use super::finality::waits;
 use super::*;
 use crate::api::view::{FlowSizes, HeavyChanges, Losses};
 use crate::program::answers::Reason;
 use crate::program::chamelemon::Partition;
 
 fn selected(network: &Network, seconds: f64) -> Selected {
-    network.controller.store().last(seconds)
+    network.controller.store().last(seconds, true)
+}
+
+/// A network whose answers are final at once.
+fn at_once(names: &[&str]) -> Network {
+    Network::with(waits(0), config().runtime(), TRANSIT, names, 6)
 }
 
 /// A network whose parameters stay, with T_h = 20.
 fn steady(flows: usize, runtime: Runtime) -> Network {
-    let settings = ControllerSettings { shifts: false, flows, ..settings() };
+    let settings = ControllerSettings { shifts: false, flows, horizon: Some(0), ..settings() };
     Network::with(settings, runtime, TRANSIT, &["a", "b"], 6)
 }
 
@@ -69,7 +75,7 @@ fn heavy_changes_are_all_when_both_epochs_are_whole() {
 /// A list of victims that was cut is not all, and the number that was found is told.
 #[test]
 fn victims_that_are_not_kept() {
-    let mut network = Network::new(&["a", "b"], 6);
+    let mut network = at_once(&["a", "b"]);
     (0..3).for_each(|_| drop(network.epoch(100, &[])));
     let mut selected = selected(&network, 0.1);
     let losses = Losses::new(&selected, 4, 1);
@@ -107,7 +113,7 @@ fn sampled_losses_are_not_all() {
 /// Without the names of all edge switches a packet that left by another one seems lost.
 #[test]
 fn edges_that_nobody_named() {
-    let mut network = Network::new(&["a", "b"], 6);
+    let mut network = at_once(&["a", "b"]);
     network.controller.settings.edges_named = false;
     (0..3).for_each(|_| drop(network.epoch(100, &[])));
     let losses = Losses::new(&selected(&network, 0.0), 10, 1);
@@ -120,7 +126,7 @@ fn edges_that_nobody_named() {
 /// Time is what selects epochs, and those that are not there are counted.
 #[test]
 fn epochs_between_that_are_not_there() {
-    let mut network = Network::new(&["a"], 6);
+    let mut network = at_once(&["a"]);
     (0..3).for_each(|_| drop(network.epoch(50, &[])));
     network.controller.tick(100 * LENGTH);
     network.epoch = 100;
@@ -138,7 +144,7 @@ fn epochs_between_that_are_not_there() {
     assert_eq!(numbers(0.5), (92, 101, 4, 6));
     assert_eq!(numbers(f64::MAX), (6, 101, 7, 89));
     let next = |after| {
-        let covered = Losses::new(&network.controller.store().next(after), 10, 1).claim;
+        let covered = Losses::new(&network.controller.store().next(after, true), 10, 1).claim;
         (covered.first_epoch, covered.last_epoch, covered.missing_epochs)
     };
     assert_eq!(next(0), (Some(6), Some(6), 0), "nothing has been seen yet");

@@ -102,7 +102,7 @@ fn an_epoch_that_is_measured_twice() {
         let mut network = Network::new(&["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let [a, b] = network.records(90).try_into().unwrap();
-        let again = Report { first_epoch: 8, epoch: 8, whole: true, record: b.record.clone() };
+        let again = Report { first_epoch: 8, epoch: 8, whole: true, late: 0, record: b.record.clone() };
         let now = 9 * LENGTH + TRANSIT;
         network.controller.report("b", b, now).unwrap();
         if !others_wait {
@@ -123,10 +123,10 @@ fn an_epoch_that_is_measured_twice() {
 /// Answers that are older than what was asked for say so, and are not all that there was.
 #[test]
 fn old_answers_are_called_old() {
-    let mut network = Network::new(&["a", "b"], 6);
+    let mut network = Network::with(super::finality::waits(0), config().runtime(), TRANSIT, &["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(90, &[])));
     let store = network.controller.store();
-    let losses = |now, seconds| view::Losses::new(&store.last(0.1).as_of(now, seconds), 10, 1).claim;
+    let losses = |now, seconds| view::Losses::new(&store.last(0.1, true).as_of(now, seconds), 10, 1).claim;
     let end = 10 * LENGTH;
     let fresh = losses(end + LENGTH / 2, 3.0);
     assert_eq!((fresh.age_seconds, fresh.outdated, fresh.complete), (Some(0.025), false, true));

@@ -37,14 +37,14 @@ impl Switch {
     }
 
     fn report(&mut self, report: &Report, now: Nanos) {
-        let Report { first_epoch: first, epoch: last, whole, record } = report;
-        self.local.take(Closed { program: 0, first: *first, last: *last, record }, *whole, now);
+        let Report { first_epoch: first, epoch: last, whole, record, .. } = report;
+        self.local.take(Closed { program: 0, first: *first, last: *last, late: 0, record }, *whole, now);
     }
 
     /// The collector hands the counts of these epochs on.
     fn take(&mut self, first: u64, last: u64, whole: bool, counts: &[(u32, u64)]) {
         self.now = self.now.max((last + 1) * LENGTH);
-        self.report(&Report { first_epoch: first, epoch: last, whole, record: record(counts) }, self.now);
+        self.report(&Report { first_epoch: first, epoch: last, whole, late: 0, record: record(counts) }, self.now);
     }
 
     fn push(&mut self, epoch: u64, counts: &[(u32, u64)]) {
@@ -62,7 +62,7 @@ impl Switch {
     }
 
     fn window(&self, epochs: u64) -> Window {
-        window(&self.store().last((epochs.min(1000) * LENGTH) as f64 / 1e9))
+        window(&self.store().last((epochs.min(1000) * LENGTH) as f64 / 1e9, false))
     }
 }
 
@@ -121,7 +121,7 @@ fn records_that_waited() {
         (105, vec![]),
     ];
     assert_eq!(switch.answered(), expected);
-    let newest = &switch.store().last(0.0).epochs[0];
+    let newest = &switch.store().last(0.0, false).epochs[0];
     assert!(newest.has_all_losses() && newest.losses.as_ref().unwrap().lost_packets == 1);
 }
 
@@ -136,7 +136,7 @@ fn the_longest_transit_time() {
     }
     let answered = switch.answered();
     assert!(answered[1..].iter().all(|(_, gaps)| gaps.is_empty()), "{answered:?}");
-    let epochs = switch.store().last(f64::MAX).epochs;
+    let epochs = switch.store().last(f64::MAX, false).epochs;
     let first = AnyParameters::new(config().runtime()).describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
@@ -175,7 +175,7 @@ fn epochs_are_followed_one_by_one() {
         switch.take(first, last, true, &[(1, 1)]);
     }
     switch.take(5, 5, false, &[(1, 1)]);
-    let next = |after| window(&switch.store().next(after));
+    let next = |after| window(&switch.store().next(after, false));
     assert_eq!(next(0), (vec![(1, 1)], Some((3, 3)), 0));
     assert_eq!(next(3), (vec![(1, 2)], Some((4, 5)), 0));
     assert_eq!(next(5), (vec![(1, 1)], Some((6, 6)), 0));
@@ -256,7 +256,7 @@ fn a_late_record_finds_its_place() {
     for epoch in [5, 7, 6] {
         switch.push(epoch, &[(epoch as u32, 1)]);
     }
-    assert_eq!(switch.store().last(0.0).epochs[0].epoch, 7);
+    assert_eq!(switch.store().last(0.0, false).epochs[0].epoch, 7);
     assert_eq!(switch.window(2), (vec![(6, 1), (7, 1)], Some((6, 7)), 0));
     switch.take(1, 1, false, &[(1, 1)]);
     assert_eq!(switch.window(9).1, Some((5, 7)), "older than all that is kept");
@@ -283,7 +283,7 @@ fn counts_add_whatever_records_cover() {
         (8, vec![]),
     ];
     assert_eq!(switch.answered(), expected);
-    assert_eq!(switch.store().last(1.0).missing(), 0, "3 is in 5");
+    assert_eq!(switch.store().last(1.0, false).missing(), 0, "3 is in 5");
     let lacks = |answers: &Arc<EpochAnswers>| answers.network.lack.contains(Reason::Gap);
     let lacking: Vec<_> = switch.store().all().iter().filter(|answers| lacks(answers)).map(|of| of.epoch).collect();
     assert_eq!(lacking, [1, 4, 5, 6, 7]);
@@ -295,7 +295,11 @@ fn every_program_has_answers_of_its_own() {
     let schedules = [ProgramConfig::networked().schedule(), hashpipe()[0].clone()];
     let of = |linked| {
         let mut switch = Switch::of(&schedules, linked, TRANSIT, 9);
-        switch.local.take(Closed { program: 1, first: 4, last: 4, record: &record(&[(1, 1)]) }, true, 5 * LENGTH);
+        switch.local.take(
+            Closed { program: 1, first: 4, last: 4, late: 0, record: &record(&[(1, 1)]) },
+            true,
+            5 * LENGTH,
+        );
         switch.answers
     };
     let epochs = |answers: &LocalAnswers, name| {

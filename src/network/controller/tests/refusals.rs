@@ -8,21 +8,22 @@ fn records_of_no_use_are_refused() {
     let mut network = Network::new(&["a"], 6);
     let mut report = |epoch, now| {
         let record = network.edges[0].end(epoch, |_| {}).record;
-        network.controller.report("a", Report { first_epoch: epoch, epoch, whole: true, record }, now)
+        network.controller.report("a", Report { first_epoch: epoch, epoch, whole: true, late: 0, record }, now)
     };
     let now = 7 * LENGTH + TRANSIT;
     assert!(matches!(report(7, now), Err(ReportError::Early { running: 7, .. })));
     assert!(report(6, now).is_ok());
     assert!(matches!(report(6, now), Err(ReportError::Late { epoch: 6, .. })));
-    let report = Report { epoch: 7, first_epoch: 7, whole: true, record: network.edges[0].end(7, |_| {}).record };
+    let report =
+        Report { epoch: 7, first_epoch: 7, whole: true, late: 0, record: network.edges[0].end(7, |_| {}).record };
     assert_eq!(network.controller.report("z", report, now), Err(ReportError::Unknown { name: "z".into() }));
     let other = Config { upstream: 600, ..config() };
     let mut program = ChameleMonDataplane::new(&other, &hashes()).unwrap();
     program.allocate();
-    let report = Report { epoch: 7, first_epoch: 7, whole: true, record: program.spare().record() };
+    let report = Report { epoch: 7, first_epoch: 7, whole: true, late: 0, record: program.spare().record() };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
     let record = Box::new(crate::program::hashpipe::Counts::default());
-    let report = Report { epoch: 7, first_epoch: 7, whole: true, record };
+    let report = Report { epoch: 7, first_epoch: 7, whole: true, late: 0, record };
     assert!(matches!(network.controller.report("a", report, 8 * LENGTH), Err(ReportError::Shape { epoch: 7, .. })));
 }
 

@@ -1,5 +1,6 @@
 //! Packets that left while another epoch was counted.
 
+use super::finality::waits;
 use super::*;
 use crate::program::chamelemon::Strays;
 use crate::switch::TelemetryHeader;
@@ -11,11 +12,12 @@ fn incomplete(network: &Network) -> Vec<(u64, Vec<(String, Gap)>)> {
     answers.map(|answers| (answers.epoch, gaps(&answers))).collect()
 }
 
-/// However late a packet leaves, its own epoch's answer is called incomplete, and no other.
+/// However late a packet leaves within the horizon, its own epoch's answer is called incomplete, and
+/// no other.
 #[test]
 fn a_stray_spoils_its_own_epoch_alone() {
     for late in 1..20 {
-        let mut network = Network::new(&["a", "b"], 6);
+        let mut network = Network::with(waits(late), config().runtime(), TRANSIT, &["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let stray = network.edges[0].enter(5000, 8);
         network.epoch(90, &[]);
@@ -90,7 +92,7 @@ fn strays_told_early_or_late() {
             network.controller.tick(now);
         }
         let (record, first_epoch, epoch) = (a10.record.clone(), a10.first_epoch, a10.epoch);
-        let refused = network.controller.report("a", Report { record, first_epoch, epoch, whole: true }, now);
+        let refused = network.controller.report("a", Report { record, first_epoch, epoch, whole: true, late: 0 }, now);
         assert!(matches!(refused, Err(ReportError::Late { .. } | ReportError::Early { .. })));
     }
     network.controller.answer();

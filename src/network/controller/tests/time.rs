@@ -42,7 +42,7 @@ fn standing_still() {
     assert_eq!(network.controller.store().passed_over(), 999_998 - 8);
     assert_eq!(network.gaps(), ["a", "b"].map(|name| (name.to_owned(), Gap::Missing)));
     let store = network.controller.store();
-    let losses = view::Losses::new(&store.last(f64::MAX), 10, 1);
+    let losses = view::Losses::new(&store.last(f64::MAX, true), 10, 1);
     assert_eq!((losses.claim.first_epoch, losses.claim.missing_epochs), (Some(6), 999_990));
     assert_eq!((store.passed_over(), losses.claim.complete), (999_990, false));
 }
