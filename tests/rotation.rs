@@ -132,7 +132,7 @@ impl Bench {
     /// What a program has rotated. Its banks come back when `spares` says so.
     fn rotated(&self, program: usize, spares: bool) -> Vec<Rotated> {
         let BankChannel { full, spares: back } = &self.channels[program];
-        let take = |FullBank { first_epoch, last_epoch, end, mut bank }: FullBank| {
+        let take = |FullBank { first_epoch, last_epoch, end, mut bank, .. }: FullBank| {
             let rotated = (first_epoch, last_epoch, end, *counted(bank.as_mut()));
             bank.clear();
             if spares {
@@ -172,6 +172,24 @@ fn programs_rotate_by_themselves() {
         assert_eq!((sum(|counted| counted.entered), sum(|counted| counted.left)), (80, 80), "no packet is lost");
     }
     assert_eq!(bench.late(), [7, 0, 0]);
+}
+
+/// A switch that stands still beyond an epoch's transit time says so with the bank of that epoch, by
+/// how long it was late. A bank that was closed in time has no mark.
+#[test]
+fn a_late_rotation_marks_its_own_bank() {
+    let mut bench = Bench::new(&[(Needs::EGRESS, |_| 1), (Needs::NONE, |_| 1)]);
+    let late = TRANSIT / 2;
+    let skips = 6 * EPOCH + TRANSIT / 4;
+    for now in [EPOCH, 2 * EPOCH + 1, 2 * EPOCH + TRANSIT + late, 3 * EPOCH, 3 * EPOCH + TRANSIT + 1, skips] {
+        bench.packet(now);
+    }
+    bench.switch.finish();
+    let marks = |bench: &Bench, program: usize| {
+        bench.channels[program].full.try_iter().map(|bank| (bank.last_epoch, bank.late)).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(&bench, 0), [(1, late), (2, 0), (3, skips - 4 * EPOCH - TRANSIT), (6, 0)]);
+    assert_eq!(marks(&bench, 1), [(1, 0), (2, 0), (3, 0), (6, 0)], "nothing waits for egress stages");
 }
 
 /// What leaves within the transit time is of the epoch before, also beside a program that cuts its
