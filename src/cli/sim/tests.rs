@@ -18,10 +18,10 @@ fn the_table_of_a_small_network() {
     The truth:
 
     epoch  flows   sent  delivered  lost  flows with losses  most of them at
-        0  2 000  2 250      2 150   100                100  agg1-1 → core1
+        0  2 000  2 250      2 150   100                100  edge0-1 → agg0-1
         1  2 000  2 241      2 141   100                100  agg0-1 → edge0-0
-        2  2 000  2 244      2 144   100                100  agg1-1 → edge1-0
-        3  2 000  2 234      2 134   100                100  agg1-1 → edge1-1
+        2  2 000  2 244      2 144   100                100  edge0-0 → agg0-1
+        3  2 000  2 234      2 134   100                100  edge0-0 → agg0-0
 
     chamelemon, what it measured with, and what it found:
 
