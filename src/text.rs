@@ -26,6 +26,17 @@ pub fn scaled(text: &str, unit: &str) -> Option<u64> {
     whole.checked_mul(scale)?.checked_add((u128::from(decimals) * u128::from(scale) / 1_000_000_000) as u64)
 }
 
+/// A share: `1%` or `0.01`.
+pub fn share(text: &str) -> Option<f64> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent.trim_end(), 100.0));
+    number.parse().ok().map(|number: f64| number / whole).filter(|share| (0.0..=1.0).contains(share))
+}
+
+/// A rate, as [`share`] reads it, but not `1` alone: some write it for 1 % and others for all.
+pub fn rate(text: &str) -> Option<f64> {
+    share(text).filter(|_| text != "1")
+}
+
 /// A number as [`scaled`] reads it, with the largest factor that leaves it whole.
 pub fn short(n: u64) -> String {
     match n {

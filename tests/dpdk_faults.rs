@@ -69,7 +69,7 @@ fn faults_come_change_and_go_while_the_port_runs() {
     set(&port, "rx:delay=1ms");
     inject(&handle, 6);
     let mut held = receive(&mut rx);
-    set(&port, "rx:drop=1");
+    set(&port, "rx:drop=100%");
     while held.len() < 6 {
         held.extend(receive(&mut rx));
     }
@@ -187,7 +187,7 @@ fn damage_is_not_covered_by_a_sum_that_is_computed_later() {
     let mut right = Vec::new();
     let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 9).udp(5, 6);
     builder.write(&mut right, &[9; 99]).unwrap();
-    set(&port, "tx:corrupt=1");
+    set(&port, "tx:corrupt=100%");
     for _ in 0..50 {
         let mut mbuf = pool.alloc().unwrap();
         assert!(mbuf.fill(&right));

@@ -12,7 +12,16 @@ use clap::{CommandFactory, Parser, Subcommand};
 use weir::cli::manual;
 
 #[derive(Parser)]
-#[command(name = "pktgen", version, about = "Traffic with known truth for weir")]
+#[command(
+    name = "pktgen",
+    version,
+    about = "Traffic with known truth for weir",
+    max_term_width = 100,
+    after_help = "\
+EXAMPLES
+  pktgen trace --workload isp/burst,packets=1M --out isp.pcap --truth isp.csv
+  pktgen run --tx ring:a --rx ring:a --flows 1000 --rate 100kpps --duration 2s"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,6 +47,7 @@ enum Command {
     #[command(hide = true)]
     Man { directory: std::path::PathBuf },
     /// Print the completions of a shell
+    #[command(after_help = "EXAMPLES\n  pktgen completions bash > /etc/bash_completion.d/pktgen")]
     Completions { shell: manual::Shell },
 }
 
@@ -91,4 +101,24 @@ fn main() -> ExitCode {
 fn say(line: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+#[path = "../../tests/common/help.rs"]
+mod help;
+
+#[cfg(all(test, feature = "dpdk"))]
+mod tests {
+    use super::*;
+
+    /// Every command has examples, each of which the command line takes, and help of 80 columns.
+    #[test]
+    fn help_has_examples_that_can_be_typed() {
+        let wrong = help::wrong(Arguments::command());
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        let pages = manual::pages(Arguments::command()).unwrap();
+        for (name, page) in pages.iter().filter(|(name, _)| name != "pktgen-man") {
+            assert!(page.contains(".SH EXAMPLES\n.nf\n"), "{name}");
+        }
+    }
 }

@@ -14,24 +14,26 @@ const RECORD_HEADER: u64 = 16;
 #[command(after_long_help = "\
 SIZES is one of
   isp          an ISP backbone link, calibrated to the HashPipe paper's trace
-  isp-scaled   the same shape for any number of flows: a shorter interval of the link
+  isp-scaled   the same shape for any number of flows: a shorter interval
   zipfS        weight 1 / rank^S, such as zipf1.1
   websearch, datamining, hadoop, cache
                flow sizes measured in data centres
-ORDER is burst (flows come, send in trains, and go; the default) or uniform (all orders equally likely).
-Then, separated by commas:
-  flows=N      number of flows (k and M are understood); for measured sizes either flows or packets
+ORDER is burst (flows come, send in trains, and go; the default) or uniform
+(all orders equally likely). Then, separated by commas:
+  flows=N      number of flows (k and M are understood); for measured sizes
+               either flows or packets
   packets=N    number of packets
   seed=N       the same seed gives the same file on every machine [1]
-  keys=MODEL   five-tuples: random; in a row as in a port scan (scan), an address range (range), or
-               connections of 20 clients with ephemeral ports in a row (clients) [random]
+  keys=MODEL   five-tuples: random; in a row as in a port scan (scan), an
+               address range (range), or connections of 20 clients with
+               ephemeral ports in a row (clients) [random]
   ipv6=SHARE   share of the flows that are IPv6 [0]
   len=BYTES    frame length without FCS, 60 to 1514, or imix [60]
   rate=N       packets per second, for the timestamps [500k]
 
 EXAMPLES
   pktgen trace --workload isp/burst,packets=1M --out isp.pcap --truth isp.csv
-  pktgen trace --workload zipf1.1/uniform,flows=10k,packets=1M,len=imix --out zipf.pcap")]
+  pktgen trace --workload zipf1.1/uniform,flows=10k,packets=1M --out zipf.pcap")]
 pub struct Arguments {
     /// `SIZES[/ORDER][,KEY=VALUE]…`; see --help
     #[arg(long, short, value_name = "WORKLOAD")]

@@ -20,6 +20,10 @@ use crate::run::{self, Report, Traffic};
 pub use back_to_back::BackToBack;
 
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  pktgen throughput --tx veth:h1 --rx veth:h2 --size 64
+  pktgen throughput --tx veth:h1 --rx veth:h2 --loss 0 --loss 0.1% --json")]
 pub struct Throughput {
     #[command(flatten)]
     run: run::Arguments,
@@ -35,6 +39,9 @@ pub struct Throughput {
 }
 
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  pktgen steps --tx veth:h1 --rx veth:h2 --rate 1Mpps --steps 5 --duration 2s")]
 pub struct Steps {
     #[command(flatten)]
     run: run::Arguments,

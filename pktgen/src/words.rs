@@ -11,9 +11,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 
 /// A part of one: `0.01` or `1%`.
 pub fn share(text: &str) -> Result<f64, String> {
-    let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-    let share = digits.parse::<f64>().ok().map(|number| number / scale);
-    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| format!("{text:?} is no share; write 0.01 or 1%"))
+    weir::text::rate(text).ok_or_else(|| format!("{text:?} is no share; write 0.01 or 1%, and 100% for all"))
 }
 
 /// A length of time: `500ms`, `2s`.
@@ -30,6 +28,6 @@ mod tests {
         assert_eq!((count("10k"), count("1_000"), count("2M")), (Ok(10_000), Ok(1000), Ok(2_000_000)));
         assert!(count("0").is_err() && count("x").is_err() && count("-1").is_err());
         assert_eq!((share("1%"), share("0.5"), share("100%")), (Ok(0.01), Ok(0.5), Ok(1.0)));
-        assert!(share("2").is_err() && share("nan").is_err());
+        assert!(share("1").is_err() && share("2").is_err() && share("nan").is_err());
     }
 }

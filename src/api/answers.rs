@@ -123,8 +123,31 @@ pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::R
     answer(service.reload())
 }
 
+/// The first words of the paths that only a controller answers, and of those that only a switch does.
+const OF_CONTROLLERS: [&str; 2] = ["switches", "parameters"];
+const OF_SWITCHES: [&str; 11] =
+    ["captures", "capture", "controller", "macs", "ports", "reload", "reset", "status", "tables", "trace", "metrics"];
+
+/// The answer of a switch to what it does not answer.
 pub async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    if is_of(&OF_CONTROLLERS, &uri) {
+        return refused("this is a switch, and only a controller answers that");
+    }
     no_answer("this switch has no such answer", &method, &uri)
+}
+
+/// The answer of a controller to what it does not answer.
+pub async fn unknown_to_controller(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
+    if is_of(&OF_SWITCHES, &uri) {
+        return refused("this is a controller, and only a switch answers that");
+    }
+    no_answer("this controller has no such answer", &method, &uri)
+}
+
+fn is_of(words: &[&str], uri: &Uri) -> bool {
+    let path = uri.path();
+    let path = path.strip_prefix("/v1").unwrap_or(path).trim_start_matches('/');
+    path.split('/').next().is_some_and(|word| words.contains(&word))
 }
 
 pub async fn only_metrics(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
@@ -132,6 +155,9 @@ pub async fn only_metrics(method: Method, uri: Uri) -> (StatusCode, Json<view::F
 }
 
 fn no_answer(why: &str, method: &Method, uri: &Uri) -> (StatusCode, Json<view::Failure>) {
-    let error = format!("{method} {}: {why}", uri.path());
-    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
+    refused(&format!("{method} {}: {why}", uri.path()))
+}
+
+fn refused(why: &str) -> (StatusCode, Json<view::Failure>) {
+    (StatusCode::NOT_FOUND, Json(view::Failure { error: why.into() }))
 }

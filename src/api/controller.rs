@@ -5,11 +5,11 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::routing::{delete, get, put};
 use axum::{Json, Router};
 
-use crate::api::answers::{Answer, Body};
+use crate::api::answers::{self, Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
@@ -62,8 +62,8 @@ fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
         .route("/v1/switches/{name}", delete(evict))
         .route("/v1/parameters", put(change))
         .merge(tasks())
-        .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
+        .fallback(answers::unknown_to_controller)
+        .method_not_allowed_fallback(answers::unknown_to_controller)
         .with_state(Arc::new(api))
 }
 
@@ -92,11 +92,6 @@ async fn change(
         let from_ns = from_epoch.saturating_mul(length);
         Json(view::ChangedParameters { program: name, from_epoch, from_ns })
     })
-}
-
-async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {
-    let error = format!("{method} {}: a controller has no such answer; a switch may", uri.path());
-    (StatusCode::NOT_FOUND, Json(view::Failure { error }))
 }
 
 /// The listeners of a controller.

@@ -231,6 +231,8 @@ fn what_cannot_be_done_is_refused_with_a_message() {
     assert!(fault(serde_json::json!({"faults": null})).contains("unknown field `faults`"));
     let nothing = refused(client.get::<view::Ports>("/v1/weather"));
     assert_eq!(nothing, "GET /v1/weather: this switch has no such answer");
+    let evicted = refused(client.delete::<view::EvictedSwitch>("/v1/switches/edge1"));
+    assert_eq!(evicted, "this is a switch, and only a controller answers that");
     assert!(refused(client.get::<Link>("/v1/ports/a/link")).starts_with("GET /v1/ports/a/link"));
     assert!(matches!(client.get::<view::MacTable>("/v1/ports"), Err(ClientError::Broken { .. })), "another document");
 }

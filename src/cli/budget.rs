@@ -3,16 +3,20 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::{Failure, Programs, output, placed};
+use super::{Failure, Programs, help, output, placed};
 use crate::config::{Config, ForwardMode};
 use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir budget",
+    "weir budget --program {program} --target tofino",
+    "weir budget -c weir.toml --json",
+]))]
 pub struct Budget {
     #[command(flatten)]
     programs: Programs,
-    /// The hardware: tofino, tofino2, rmt or software; auto takes the first that the programs fit
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help = help::of_targets("The hardware"), add = help::targets())]
     target: String,
     /// Take programs and target from a configuration file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["programs", "target"])]

@@ -12,7 +12,7 @@ use serde::Serialize;
 mod whole;
 
 use super::show::Where;
-use super::{Failure, names, output, signals, summary};
+use super::{Failure, help, names, output, signals, summary};
 use crate::api::observers::CaptureQuery;
 use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
@@ -20,28 +20,37 @@ use crate::trace::{CaptureReader, Captured};
 use crate::wire::{Filter, Headers, parse};
 use whole::WholeBlocks;
 
+/// A group of options.
+const PACKETS: &str = "Which packets";
+
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir capture --port a --filter 'icmp' --count 10",
+    "weir capture -w FILE.pcapng --duration 10s",
+    "weir capture --direction drop --json",
+    "weir capture -w - | wireshark -k -i -",
+]))]
 pub struct Capture {
     /// Only packets of this port; may be given several times
-    #[arg(long = "port", value_name = "NAME", add = names::ports())]
+    #[arg(long = "port", value_name = "NAME", add = names::ports(), help_heading = PACKETS)]
     ports: Vec<String>,
     /// Packets that come in, go out, both, are dropped, or all of these
-    #[arg(long, value_enum, default_value = "both")]
+    #[arg(long, value_enum, default_value = "both", help_heading = PACKETS)]
     direction: Direction,
     /// Only packets that match (docs/capture.md has the language)
-    #[arg(long, default_value = "", value_name = "FILTER", hide_default_value = true)]
+    #[arg(long, default_value = "", value_name = "FILTER", hide_default_value = true, help_heading = PACKETS)]
     filter: Filter,
     /// Write pcapng into a file, or with '-' to a pipe, instead of printing lines
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = help::OUTPUT)]
     write: Option<PathBuf>,
     /// Stop after this many packets
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = PACKETS)]
     count: Option<u64>,
     /// Stop after this time
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = PACKETS)]
     duration: Option<Length>,
     /// Keep at most this many bytes of a packet; by default all
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = PACKETS)]
     snaplen: Option<u32>,
     #[command(flatten)]
     at: Where,

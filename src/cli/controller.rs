@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::notify::Notify;
-use super::{Failure, Programs, log, overrule};
+use super::{Failure, Programs, help, log, overrule};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
 use crate::config::TlsConfig;
@@ -28,52 +28,61 @@ use crate::switch::TelemetryHeader;
 /// How often it is looked whether the controller is to stop.
 const ROUND: Duration = Duration::from_millis(50);
 
+/// Groups of options.
+const NETWORK: &str = "Network";
+const SOCKETS: &str = "Name, sockets and state";
+
 #[derive(Clone, Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir controller --switch edge1 --switch edge2",
+    "weir controller --name net --program {networked} --epoch 100ms",
+    "weir controller -c controller.toml",
+]))]
 pub struct Controller {
     /// Configuration file (TOML); what is given on the command line comes on top
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Names the controller, its control socket and the one for switches
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = SOCKETS)]
     name: Option<String>,
     /// A switch of the network that reports, by name; may be given several times. Without, those
     /// that have come so far
-    #[arg(long = "switch", value_name = "NAME")]
+    #[arg(long = "switch", value_name = "NAME", help_heading = NETWORK)]
     switches: Vec<String>,
     #[command(flatten)]
     programs: Programs,
     /// Length of an epoch of all switches
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Option<Length>,
     /// The switches' transit time
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = NETWORK)]
     transit: Option<Length>,
     /// How a packet's class and epoch bit travel between the switches
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = NETWORK)]
     telemetry_header: Option<TelemetryHeader>,
     /// How long after the transit time a record is waited for
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = NETWORK)]
     record_timeout: Option<Length>,
     /// Epochs after the transit time within which a late packet is not lost [2]
     #[arg(long, value_name = "EPOCHS")]
     horizon: Option<u64>,
     /// Leave the parameters as they are, whatever the state of the network
-    #[arg(long)]
+    #[arg(long, help_heading = help::MEASUREMENT)]
     no_shift: bool,
     /// File of the state that a restart needs; a secret
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SOCKETS)]
     state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
     /// Address and port for switches on other machines; needs [tls] in the configuration file
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
     listen: Option<String>,
     /// Path of the control socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     socket: Option<PathBuf>,
     /// Path of the socket for switches
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     switch_socket: Option<PathBuf>,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]

@@ -9,7 +9,7 @@ use clap::Args;
 use hops::Hops;
 use serde::Serialize;
 
-use super::{Failure, Programs, in_memory, output, placed};
+use super::{Failure, Programs, help, in_memory, output, placed};
 use crate::api::flows::NamedFlow;
 use crate::api::view::{Counts, HeavyFlow};
 use crate::program::answers::{EpochAnswers, FlowName, Reasons, Task};
@@ -22,6 +22,11 @@ use crate::trace::Workload;
 use crate::wire::FlowKey;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir demo",
+    "weir demo --loss link=0,rate=1% --top 10",
+    "weir demo --program {networked} --json",
+]))]
 pub struct Demo {
     /// The traffic of one second: LAW/ORDER[,flows=…,packets=…,seed=…]
     #[arg(long, default_value = "isp/burst,flows=50000,packets=2000000")]

@@ -3,10 +3,13 @@
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, names, output, possible_name};
+use super::{Failure, help, names, output, possible_name};
 use crate::api::view;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir evict edge2 --name net",
+]))]
 pub struct Evict {
     /// The switch's name
     #[arg(value_name = "SWITCH", add = names::members())]

@@ -7,8 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::{Args, Command, CommandFactory};
 pub use clap_complete::Shell;
 use clap_complete::env::Shells;
+use clap_mangen::roff::{Roff, roman};
 
-use super::{Cli, Failure, output};
+use super::{Cli, Failure, help, output};
 
 /// Set for a shell that asks for completions. Not clap's COMPLETE, which other programs may read.
 pub const COMPLETE: &str = "WEIR_COMPLETE";
@@ -16,6 +17,10 @@ pub const COMPLETE: &str = "WEIR_COMPLETE";
 /// To enable them: `source <(weir completions bash)` in ~/.bashrc, the same with zsh in ~/.zshrc, or
 /// `weir completions fish | source` in ~/.config/fish/config.fish. Packages bring them
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "source <(weir completions bash)",
+    "weir completions fish | source",
+]))]
 pub struct Completions {
     shell: Shell,
 }
@@ -37,6 +42,11 @@ impl Completions {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir man run | man -l -",
+    "weir man show heavy",
+    "weir man --dir man1",
+]))]
 pub struct Man {
     /// The command whose page is wanted, such as `run` or `show heavy`; by default weir's own
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]
@@ -84,11 +94,44 @@ pub fn pages(mut command: Command) -> std::io::Result<Vec<(String, String)>> {
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    let mut roff = Vec::new();
-    let page = clap_mangen::Man::new(command.clone()).manual("weir").date(date());
-    page.source(concat!("weir ", env!("CARGO_PKG_VERSION"))).render(&mut roff)?;
-    pages.push((name, String::from_utf8_lossy(&roff).into_owned()));
+    pages.push((name, String::from_utf8_lossy(&page(command)?).into_owned()));
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| add_pages(sub, pages))
+}
+
+/// The sections of a command's page. What stands at the end of its help keeps its lines.
+fn page(command: &Command) -> std::io::Result<Vec<u8>> {
+    let page = clap_mangen::Man::new(command.clone()).manual("weir").date(date());
+    let page = page.source(concat!("weir ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    let (notes, examples) = help::end(command);
+    section(&mut text, "NOTES", notes.lines())?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+    section(&mut text, help::EXAMPLES, examples.iter().map(String::as_str))?;
+    if command.get_version().is_some() {
+        page.render_version_section(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// A section whose lines are not filled; nothing where there are none.
+fn section<'a>(text: &mut Vec<u8>, title: &str, lines: impl Iterator<Item = &'a str>) -> std::io::Result<()> {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return Ok(());
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", [title]).control("nf", []);
+    lines.for_each(|line| {
+        roff.text([roman(line)]);
+    });
+    roff.control("fi", []).to_writer(text)
 }
 
 /// The date of the pages: what SOURCE_DATE_EPOCH said when weir was built, or the date of the

@@ -15,6 +15,7 @@ mod demo;
 mod doctor;
 #[cfg(feature = "control")]
 mod evict;
+pub mod help;
 mod latency;
 mod loops;
 mod log;
@@ -75,17 +76,24 @@ use crate::program::{self, ProgramConfig, ProgramError};
 /// A software switch that measures what it forwards.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = help::examples(&[
+    "weir demo",
+    "weir run --port a=veth:port1 --port b=veth:port2 --program {program}",
+    "weir show ports",
+    "weir replay FILE.pcap --program {program} --score",
+    "weir man run | man -l -",
+]))]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Print one JSON document instead of a table
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = help::OUTPUT)]
     json: bool,
     /// Say more on stderr; twice for debugging
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = help::OUTPUT)]
     verbose: u8,
     /// How logs are written on stderr
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = help::OUTPUT)]
     log_format: log::Format,
 }
 
@@ -109,6 +117,10 @@ enum Command {
     /// Check a configuration file, or print its JSON Schema
     Config(config::ConfigCommand),
     /// Say what is missing on this machine, each with the command that mends it
+    #[command(after_help = help::examples(&[
+        "weir doctor",
+        "weir doctor --json",
+    ]))]
     Doctor,
     /// Print the completions of a shell
     Completions(manual::Completions),
@@ -239,8 +251,13 @@ fn overrule<T: Clone>(value: &mut T, given: &Option<T>) {
 /// The programs of a command, as `--program` gives them.
 #[derive(Clone, Debug, Args)]
 struct Programs {
-    /// A telemetry program and its parameters; may be given several times
-    #[arg(long = "program", value_name = "P[:KEY=VALUE,…]")]
+    #[arg(
+        long = "program",
+        value_name = "P[:KEY=VALUE,…]",
+        help_heading = help::MEASUREMENT,
+        help = help::of_programs("A telemetry program and its parameters; may be given several times"),
+        add = help::programs(),
+    )]
     programs: Vec<String>,
 }
 

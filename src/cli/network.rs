@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, claim, latency, loops, output, paths, utilisation, values};
+use super::{Failure, attention, claim, help, latency, loops, output, paths, utilisation, values};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Claimed};
@@ -17,30 +17,38 @@ use crate::program::answers::Task;
 /// How often a switch is asked whether an epoch has ended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 
+/// Its group of options.
+const EPOCHS: &str = "Flows and epochs";
+
 /// The epochs asked for, and the number of flows.
 #[derive(Debug, Args)]
 pub struct Epochs {
     /// Name at most this many flows
-    #[arg(long, default_value_t = 20, value_name = "K")]
+    #[arg(long, default_value_t = 20, value_name = "K", help_heading = EPOCHS)]
     top: usize,
     /// Name only flows of at least this many packets (or bytes, where they are counted)
-    #[arg(long, default_value_t = 1, value_name = "PACKETS")]
+    #[arg(long, default_value_t = 1, value_name = "PACKETS", help_heading = EPOCHS)]
     threshold: u64,
     /// The epochs of this long; at least the last one
-    #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each")]
+    #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each", help_heading = EPOCHS)]
     last: Length,
     /// Report each epoch once its answer is final, and again when late packets amend it, until
     /// interrupted; with --json one document a line
-    #[arg(long)]
+    #[arg(long, help_heading = EPOCHS)]
     each: bool,
     /// Answers that are not final yet as well: late packets may still change them
-    #[arg(long)]
+    #[arg(long, help_heading = EPOCHS)]
     provisional: bool,
-    /// Ask this program; by default the first that can answer
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        help_heading = EPOCHS,
+        help = help::of_programs("Ask this program; by default the first that can answer"),
+        add = help::program_names(),
+    )]
     program: Option<String>,
     /// With --each: stop after this many epochs
-    #[arg(long, value_name = "N", requires = "each")]
+    #[arg(long, value_name = "N", requires = "each", help_heading = EPOCHS)]
     count: Option<u64>,
 }
 

@@ -3,14 +3,20 @@
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, help, output};
 use crate::api::view;
 use crate::program::ProgramConfig;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir parameters {networked} --name net",
+]))]
 pub struct ChangeParameters {
-    /// The program with its parameters, as `weir controller --program` takes it
-    #[arg(value_name = "PROGRAM[:KEY=VALUE,…]")]
+    #[arg(
+        value_name = "PROGRAM[:KEY=VALUE,…]",
+        help = help::of_programs("The program with its parameters, as `weir controller --program` takes it"),
+        add = help::programs(),
+    )]
     program: ProgramConfig,
     #[command(flatten)]
     at: Where,

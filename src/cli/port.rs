@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::show::Where;
-use super::{Failure, names, output, possible_name};
+use super::{Failure, help, names, output, possible_name};
 use crate::api::view;
 use crate::api::{Fault, Link, Mtu, NewPort, Promiscuous};
 use crate::config::{PortConfig, default_mtu};
@@ -11,6 +11,11 @@ use crate::port::FaultError;
 use crate::switch::Role;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir port add c=tap:c",
+    "weir port down c",
+    "weir port remove c",
+]))]
 pub struct Port {
     #[command(subcommand)]
     verb: Verb,
@@ -21,26 +26,43 @@ pub struct Port {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Open a device and add it
+    #[command(after_help = help::examples(&[
+        "weir port add c=veth:port3 --mtu 9000",
+        "weir port add up=veth:up --role fabric --name edge1",
+        "weir port add d=tap:d --pair c",
+    ]))]
     Add(Box<Add>),
     /// Remove a port and close its device
+    #[command(after_help = help::examples(&[
+        "weir port remove c",
+    ]))]
     Remove {
         /// The port's name
         #[arg(add = names::ports())]
         port: String,
     },
     /// Take a port up
+    #[command(after_help = help::examples(&[
+        "weir port up c",
+    ]))]
     Up {
         /// The port's name
         #[arg(add = names::ports())]
         port: String,
     },
     /// Take a port down
+    #[command(after_help = help::examples(&[
+        "weir port down c",
+    ]))]
     Down {
         /// The port's name
         #[arg(add = names::ports())]
         port: String,
     },
     /// Take frames for other MAC addresses in, or no longer
+    #[command(after_help = help::examples(&[
+        "weir port promiscuous a on",
+    ]))]
     Promiscuous {
         /// The port's name
         #[arg(add = names::ports())]
@@ -50,6 +72,9 @@ enum Verb {
         wanted: Switched,
     },
     /// Change a port's largest IP packet
+    #[command(after_help = help::examples(&[
+        "weir port mtu a 9000",
+    ]))]
     Mtu {
         /// The port's name
         #[arg(add = names::ports())]
@@ -59,6 +84,10 @@ enum Verb {
         bytes: u32,
     },
     /// Lose, delay, double, damage or reorder a port's packets on purpose, or no longer
+    #[command(after_help = help::examples(&[
+        "weir port fault a 'rx:drop=1%;tx:delay=5ms,jitter=1ms'",
+        "weir port fault a none",
+    ]))]
     Fault {
         /// The port's name
         #[arg(add = names::ports())]

@@ -3,10 +3,14 @@
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, output};
+use super::{Failure, help, output};
 use crate::api::view;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir reload",
+    "weir reload --name edge1 --json",
+]))]
 pub struct Reload {
     #[command(flatten)]
     at: Where,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Deserialize;
 
-use super::Failure;
+use super::{Failure, help};
 use crate::api::client::Client;
 use crate::config::{self, PemFiles};
 use crate::network::tls;
@@ -14,7 +14,7 @@ use crate::network::tls;
 pub struct Remote {
     /// A switch on another machine, by its api.listen; needs a certificate, its key and the
     /// switch's CA
-    #[arg(long, global = true, value_name = "HOST:PORT", conflicts_with = "socket")]
+    #[arg(long, global = true, value_name = "HOST:PORT", conflicts_with = "socket", help_heading = help::SWITCH)]
     connect: Option<String>,
     #[command(flatten)]
     files: Given,
@@ -26,13 +26,13 @@ pub struct Remote {
 struct Given {
     /// With --connect: your certificate; this and the next two may stand in
     /// ~/.config/weir/client.toml instead
-    #[arg(long, global = true, value_name = "FILE", requires = "connect")]
+    #[arg(long, global = true, value_name = "FILE", requires = "connect", help_heading = help::SWITCH)]
     certificate: Option<PathBuf>,
     /// With --connect: the private key of the certificate
-    #[arg(long, global = true, value_name = "FILE", requires = "connect")]
+    #[arg(long, global = true, value_name = "FILE", requires = "connect", help_heading = help::SWITCH)]
     key: Option<PathBuf>,
     /// With --connect: the CA that the switch's certificate is from
-    #[arg(long, global = true, value_name = "FILE", requires = "connect")]
+    #[arg(long, global = true, value_name = "FILE", requires = "connect", help_heading = help::SWITCH)]
     ca: Option<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::measured::Measured;
-use super::{Failure, Programs, captures, in_memory, output, signals};
+use super::{Failure, Programs, captures, help, in_memory, output, signals};
 use crate::api::view::Packets;
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::program::{Exact, ProgramConfig};
@@ -19,7 +19,16 @@ use crate::telemetry::score::Score;
 use crate::trace::LinkType;
 use crate::wire::{Headers, parse};
 
+/// A group of options.
+const ANSWERS: &str = "Answers";
+
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir replay FILE.pcap",
+    "weir replay FILE.pcap --program {program} --score",
+    "weir replay FILE.pcap.gz --epoch 100ms --top 20 --json",
+    "tcpdump -w - -c 1000 | weir replay -",
+]))]
 pub struct Replay {
     /// Captures, pcap or pcapng, replayed one after the other; '-' reads one from stdin. gzip and
     /// zstd are recognised. Packets without an Ethernet header are given one
@@ -28,23 +37,23 @@ pub struct Replay {
     #[command(flatten)]
     programs: Programs,
     /// Report this many of the heaviest flows
-    #[arg(long, default_value_t = 10, value_name = "K")]
+    #[arg(long, default_value_t = 10, value_name = "K", help_heading = ANSWERS)]
     top: usize,
     /// Compare with exact counts
-    #[arg(long)]
+    #[arg(long, help_heading = ANSWERS)]
     score: bool,
     /// With --score: end with exit code 3 when fewer than this share of the heaviest flows is found
     /// (0 to 1)
-    #[arg(long, value_name = "SHARE", requires = "score", value_parser = share)]
+    #[arg(long, value_name = "SHARE", requires = "score", value_parser = share, help_heading = ANSWERS)]
     min_recall: Option<f64>,
     /// Cut the capture into epochs of this length; by default all of it is one
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Option<Length>,
     /// Run a burst through the pipeline packet by packet or stage by stage
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = help::MEASUREMENT)]
     order: BatchOrderConfig,
     /// Hash polynomials from this seed instead of secret ones
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
 }
 

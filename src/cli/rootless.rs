@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use super::show::Where;
-use super::{Failure, names, output};
+use super::{Failure, help, names, output};
 use crate::api::view;
 use crate::network::socket;
 
@@ -106,6 +106,11 @@ fn address(n: usize) -> String {
 /// A host at a tap port: a network namespace with the port's interface in it, for as long as the
 /// command runs
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir shell a",
+    "weir shell b --address 10.0.0.9/16",
+    "weir shell a -- ping 10.0.0.2",
+]))]
 pub struct Shell {
     /// The port, whose device is a tap
     #[arg(add = names::ports())]

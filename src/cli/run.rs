@@ -4,85 +4,105 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Failure, Programs, overrule};
+use super::{Failure, Programs, help, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
 use crate::switch::TelemetryHeader;
 
+/// Groups of options.
+const PORTS: &str = "Ports";
+const FORWARDING: &str = "Forwarding";
+const CORES: &str = "Cores and memory";
+const CONTROL: &str = "Name, sockets and controller";
+
 /// These options overrule the configuration file.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir run --port a=veth:port1 --port b=veth:port2 --program {program}",
+    "weir run --rootless --port a=tap:a --port b=tap:b",
+    "weir run -c weir.toml --core 2 --core 3",
+    "weir run --port a=tap:a --port b=tap:b --fault 'a=rx:drop=1%'",
+    "weir run --forward route --port a=veth:port1 --address a=10.0.1.1/24",
+    "weir run --port a=veth:port1 --port b=veth:port2 --program {networked} \\",
+    "      --name edge1 --controller net",
+]))]
 pub struct Run {
     /// Configuration file (TOML; `weir config schema` describes it)
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// A port and its device: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH,
     /// virtio-user:PATH, pcap:IN,OUT, ring:NAME, null, memory
-    #[arg(long = "port", value_name = "NAME=DEV")]
+    #[arg(long = "port", value_name = "NAME=DEV", help_heading = PORTS)]
     ports: Vec<PortConfig>,
     /// Faults that packets meet at a port: a=rx:drop=1%,dst=10.0.0.2;tx:delay=5ms
-    #[arg(long = "fault", value_name = "PORT=SPEC", value_parser = fault)]
+    #[arg(long = "fault", value_name = "PORT=SPEC", value_parser = fault, help_heading = PORTS)]
     faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
     /// How the output port is chosen
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = FORWARDING)]
     forward: Option<ForwardMode>,
     /// With --forward learn: drop frames to 01:80:c2:00:00:00 to 0f, as of STP, LACP and LLDP, or
     /// forward them; PAUSE is dropped with either
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = FORWARDING)]
     link_local: Option<LinkLocal>,
     /// With --forward xconnect: two ports that are joined
-    #[arg(long = "pair", value_name = "A,B", value_parser = pair)]
+    #[arg(long = "pair", value_name = "A,B", value_parser = pair, help_heading = FORWARDING)]
     pairs: Vec<[String; 2]>,
     /// With --forward route: an address of the switch on a port, and its network
-    #[arg(long = "address", value_name = "PORT=ADDRESS/LENGTH", value_parser = port_address)]
+    #[arg(long = "address", value_name = "PORT=ADDRESS/LENGTH", value_parser = port_address, help_heading = FORWARDING)]
     addresses: Vec<(String, Net)>,
     /// A core that polls; may be given several times
-    #[arg(long = "core", value_name = "N")]
+    #[arg(long = "core", value_name = "N", help_heading = CORES)]
     cores: Vec<usize>,
     /// Length of an epoch
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Option<Length>,
     /// How a packet's class and epoch bit travel between switches
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = help::MEASUREMENT)]
     telemetry_header: Option<TelemetryHeader>,
     /// Packet buffers
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = CORES)]
     buffers: Option<u32>,
     /// Largest IP packet of the ports given by --port
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = PORTS)]
     mtu: Option<u32>,
     /// Whether a burst goes through the stages packet by packet or stage by stage
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = help::MEASUREMENT)]
     order: Option<BatchOrderConfig>,
-    /// The hardware whose limits the pipeline must keep
-    #[arg(long, value_name = "TARGET")]
+    #[arg(
+        long,
+        value_name = "TARGET",
+        help_heading = help::MEASUREMENT,
+        help = help::of_targets("The hardware whose limits the pipeline must keep"),
+        add = help::targets(),
+    )]
     target: Option<String>,
     /// Hash polynomials from this seed instead of secret ones
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
     /// The longest that a packet may wait for a worker that sleeps because nothing came; or off
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", help_heading = CORES)]
     idle: Option<Idle>,
     /// Workers never sleep: the same as --idle off
-    #[arg(long, conflicts_with = "idle")]
+    #[arg(long, conflicts_with = "idle", help_heading = CORES)]
     busy_poll: bool,
     /// Do without huge pages even if there are any
-    #[arg(long)]
+    #[arg(long, help_heading = CORES)]
     no_huge_pages: bool,
     /// Names the switch and its control socket
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = CONTROL)]
     name: Option<String>,
     /// Path of the control socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = CONTROL)]
     socket: Option<PathBuf>,
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = CONTROL)]
     metrics: Option<String>,
     /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with
     /// the certificates of `[controller]` in the configuration file
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = CONTROL)]
     controller: Option<String>,
     /// Run in a user and a network namespace of your own: tap ports without root; `weir shell PORT`
     /// is a host there

@@ -13,7 +13,7 @@ use super::network::{
     loops_text, losses_text, paths_text, utilisation_text, values_text,
 };
 use super::remote::Remote;
-use super::{Failure, names, output};
+use super::{Failure, help, names, output};
 use crate::api::client::{Client, ClientError};
 use crate::api::view;
 use crate::config::Length;
@@ -27,10 +27,10 @@ const SINCE_RESET: &str = "/v1/ports/since-reset";
 pub struct Where {
     /// The switch's name
     // Commands that take a port's name call that `name`.
-    #[arg(id = Self::NAME, long = "name", global = true, default_value = "weir", value_name = "NAME", add = names::running())]
+    #[arg(id = Self::NAME, long = "name", global = true, default_value = "weir", value_name = "NAME", help_heading = help::SWITCH, add = names::running())]
     pub(super) name: String,
     /// Its control socket, when it is not at the usual place
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", help_heading = help::SWITCH)]
     socket: Option<PathBuf>,
     #[command(flatten)]
     remote: Remote,
@@ -59,6 +59,11 @@ impl From<ClientError> for Failure {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir show ports",
+    "weir show heavy --top 5 --last 1m",
+    "weir show losses --name net --each --json",
+]))]
 pub struct Show {
     #[command(subcommand)]
     what: What,
@@ -69,49 +74,118 @@ pub struct Show {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Counters and links of all ports
+    #[command(after_help = help::examples(&[
+        "weir show ports",
+        "weir show ports --since-reset --json",
+    ]))]
     Ports {
         /// Count from the last `weir stats reset`
         #[arg(long)]
         since_reset: bool,
     },
     /// Every dropped packet, by port and reason
+    #[command(after_help = help::examples(&[
+        "weir show drops",
+        "weir show drops --name edge1 --since-reset",
+    ]))]
     Drops {
         /// Count from the last `weir stats reset`
         #[arg(long)]
         since_reset: bool,
     },
     /// MAC addresses that the switch has learned
+    #[command(after_help = help::examples(&[
+        "weir show macs --name edge1",
+    ]))]
     Macs,
     /// Connections to the switch's API, and those that were refused
+    #[command(after_help = help::examples(&[
+        "weir show api --json",
+    ]))]
     Api,
     /// The flows that lost packets, and how many: what entered and did not leave
+    #[command(after_help = help::examples(&[
+        "weir show losses",
+        "weir show losses --name net --last 1m --top 100",
+        "weir show losses --name net --each --count 10 --json",
+    ]))]
     Losses(Epochs),
     /// The largest flows of the last epoch, and how many flows there are of each size
+    #[command(after_help = help::examples(&[
+        "weir show flows --top 5",
+        "weir show flows --name net --threshold 1000 --json",
+    ]))]
     Flows(Epochs),
     /// The flows whose sizes changed most between the last two epochs
+    #[command(after_help = help::examples(&[
+        "weir show changes --top 5",
+        "weir show changes --each",
+    ]))]
     Changes(Epochs),
     /// How many flows there are, epoch by epoch
+    #[command(after_help = help::examples(&[
+        "weir show cardinality",
+        "weir show cardinality --last 1m --json",
+    ]))]
     Cardinality(Epochs),
     /// The entropy of flow sizes, epoch by epoch
+    #[command(after_help = help::examples(&[
+        "weir show entropy",
+        "weir show entropy --each --json",
+    ]))]
     Entropy(Epochs),
     /// The parameters of each epoch: healthy or ill, partition of memory, thresholds, and why
     /// they change
+    #[command(after_help = help::examples(&[
+        "weir show attention --last 2s",
+        "weir show attention --name net --each",
+    ]))]
     Attention(Epochs),
     /// The switches that flows cross, and how sure that is
+    #[command(after_help = help::examples(&[
+        "weir show paths --name net",
+        "weir show paths --name net --top 100 --json",
+    ]))]
     Paths(Epochs),
     /// The time that packets of flows take in each switch
+    #[command(after_help = help::examples(&[
+        "weir show latency --name net --top 5",
+        "weir show latency --name net --each --json",
+    ]))]
     Latency(Epochs),
     /// Flows whose packets came back to a switch, and which switch saw it
+    #[command(after_help = help::examples(&[
+        "weir show loops --name net",
+        "weir show loops --name net --last 1m --json",
+    ]))]
     Loops(Epochs),
     /// How busy the busiest link is that packets of flows cross
+    #[command(after_help = help::examples(&[
+        "weir show utilisation --name net --top 5",
+    ]))]
     Utilisation(Epochs),
     /// What else packets of flows tell of the switches on their way: ports, queues, times
+    #[command(after_help = help::examples(&[
+        "weir show values --name net",
+        "weir show values --name net --last 1m --json",
+    ]))]
     Values(Epochs),
     /// How the switch stands with its controller
+    #[command(after_help = help::examples(&[
+        "weir show controller --name edge1",
+    ]))]
     Controller,
     /// The switches of a controller's network
+    #[command(after_help = help::examples(&[
+        "weir show switches --name net",
+    ]))]
     Switches,
     /// The heaviest flows
+    #[command(after_help = help::examples(&[
+        "weir show heavy --top 3",
+        "weir show heavy --program {program} --last 1m",
+        "weir show heavy --each --json",
+    ]))]
     Heavy(Epochs),
 }
 

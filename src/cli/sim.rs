@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, attention, latency, output, signals, values};
+use super::{Failure, Programs, attention, help, latency, output, signals, values};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
@@ -26,66 +26,76 @@ use crate::telemetry::epoch::Nanos;
 use crate::telemetry::score::Score;
 use crate::trace::Workload;
 
+/// Groups of options.
+const NETWORK: &str = "Network";
+const TRAFFIC: &str = "Traffic and faults";
+
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir sim --loss flows=10%,rate=1% --epochs 8",
+    "weir sim --topology fat-tree:4 --workload dctcp/uniform,flows=5k --seed 7",
+    "weir sim --topology line:3 --loss link=all,rate=0.1% \\",
+    "      --fault pause=s1,at=0.5s,for=120ms --json",
+]))]
 pub struct Sim {
     /// line:N, fat-tree:K, testbed (ChameleMon's: 10 switches, 8 hosts),
     /// spine-leaf:SPINES,LEAVES,HOSTS, or a file: .gml, .graphml
-    #[arg(long, default_value = "testbed", value_name = "TOPOLOGY")]
+    #[arg(long, default_value = "testbed", value_name = "TOPOLOGY", help_heading = NETWORK)]
     topology: String,
     /// Each epoch's flows: LAW/ORDER[,flows=…,packets=…,longest=…]; laws are dctcp, hadoop, vl2,
     /// keyvalue, cache, isp, zipfS
-    #[arg(long, default_value = "hadoop/uniform,flows=10k", value_name = "WORKLOAD")]
+    #[arg(long, default_value = "hadoop/uniform,flows=10k", value_name = "WORKLOAD", help_heading = TRAFFIC)]
     workload: Workload,
     #[command(flatten)]
     programs: Programs,
     /// Epochs of traffic
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = help::MEASUREMENT)]
     epochs: u32,
     /// Length of an epoch
-    #[arg(long, default_value = "50ms", value_name = "LENGTH")]
+    #[arg(long, default_value = "50ms", value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Length,
     /// Losses: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
     /// link=all,rate=0.1% or link=3,rate=1%
-    #[arg(long = "loss", value_name = "LOSS")]
+    #[arg(long = "loss", value_name = "LOSS", help_heading = TRAFFIC)]
     losses: Vec<Loss>,
     /// Other faults: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],
     /// double=LINK,rate=1%, delay=LINK,rate=1%,by=100ms; switches by name, links by number, or all
-    #[arg(long = "fault", value_name = "FAULT")]
+    #[arg(long = "fault", value_name = "FAULT", help_heading = TRAFFIC)]
     faults: Vec<Fault>,
     /// Hosts that answer, with congestion control: hpcc, or hpcc,feedback=int,load=50%; feedback is
     /// int, digest or none. Needs --rate, and a workload with sizes in bytes. Flows come in at
     /// random, so flows= has no meaning
-    #[arg(long, value_name = "TRANSPORT")]
+    #[arg(long, value_name = "TRANSPORT", help_heading = TRAFFIC)]
     transport: Option<Transport>,
     /// Decides everything that is drawn: flows, hosts, losses, hash polynomials
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     seed: Option<u64>,
     /// Delay of every link
-    #[arg(long, default_value = "1us", value_name = "LENGTH")]
+    #[arg(long, default_value = "1us", value_name = "LENGTH", help_heading = NETWORK)]
     delay: Length,
     /// Rate of every link, such as 40Gbps; unlimited by default
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = NETWORK)]
     rate: Option<Limit>,
     /// With --rate: a packet that would wait longer for a link is lost
-    #[arg(long, default_value = "1ms", value_name = "LENGTH")]
+    #[arg(long, default_value = "1ms", value_name = "LENGTH", help_heading = NETWORK)]
     queue_timeout: Length,
     /// For so long after an epoch's end its packets may leave; then the switches' records are
     /// collected
-    #[arg(long, default_value = "10ms", value_name = "LENGTH")]
+    #[arg(long, default_value = "10ms", value_name = "LENGTH", help_heading = NETWORK)]
     transit: Length,
     /// From a switch to the controller, and back
-    #[arg(long, default_value = "1ms", value_name = "LENGTH")]
+    #[arg(long, default_value = "1ms", value_name = "LENGTH", help_heading = NETWORK)]
     latency: Length,
     /// Leave the programs' parameters as they are
-    #[arg(long)]
+    #[arg(long, help_heading = help::MEASUREMENT)]
     fixed: bool,
     /// How a packet's class and epoch travel between switches: a header of its own, or bits of
     /// its IP header
-    #[arg(long, value_enum, default_value_t, value_name = "HEADER")]
+    #[arg(long, value_enum, default_value_t, value_name = "HEADER", help_heading = NETWORK)]
     telemetry_header: TelemetryHeader,
     /// Run the programs on all switches, not only on those with hosts; programs that write digests
     /// do so anyhow
-    #[arg(long)]
+    #[arg(long, help_heading = help::MEASUREMENT)]
     everywhere: bool,
 }
 

@@ -3,11 +3,15 @@
 use clap::{Args, Subcommand};
 
 use super::show::{Where, since_reset_text};
-use super::{Failure, output};
+use super::{Failure, help, output};
 use crate::api::metrics::Format;
 use crate::api::view::SinceReset;
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir stats reset",
+    "weir show ports --since-reset",
+]))]
 pub struct Stats {
     #[command(subcommand)]
     what: What,
@@ -19,6 +23,9 @@ pub struct Stats {
 enum What {
     /// `weir show ports --since-reset` and `show drops --since-reset` count from now on; the totals
     /// and /metrics stay
+    #[command(after_help = help::examples(&[
+        "weir stats reset --name edge1",
+    ]))]
     Reset,
 }
 
@@ -32,6 +39,10 @@ impl Stats {
 
 /// Text, also with --json; docs/metrics.md says how Prometheus gets it.
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir metrics",
+    "weir metrics --format prometheus > /var/lib/node_exporter/weir.prom",
+]))]
 pub struct Metrics {
     /// The node exporter's textfile collector and `promtool check metrics` read prometheus alone
     #[arg(long, value_enum, default_value_t)]

@@ -6,12 +6,17 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::show::Where;
-use super::{Failure, names, output, possible_name};
+use super::{Failure, help, names, output, possible_name};
 use crate::api::Changes;
 use crate::api::view;
 use crate::tables::{Change, Op};
 
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir table list",
+    "weir table add acl name=noping action=deny proto=icmp src=10.0.0.1",
+    "weir table show acl",
+]))]
 pub struct Table {
     #[command(subcommand)]
     what: What,
@@ -22,19 +27,40 @@ pub struct Table {
 #[derive(Debug, Subcommand)]
 enum What {
     /// All tables: entries, room, the fields that name an entry, what they take of the target
+    #[command(after_help = help::examples(&[
+        "weir table list",
+        "weir table list --json",
+    ]))]
     List,
     /// The entries of a table, with their counters
+    #[command(after_help = help::examples(&[
+        "weir table show acl",
+        "weir table show macs --name edge1 --json",
+    ]))]
     Show {
         #[arg(add = names::tables())]
         table: String,
     },
     /// A new entry; refused when there is one of this key
+    #[command(after_help = help::examples(&[
+        "weir table add acl name=noping action=deny proto=icmp src=10.0.0.1",
+    ]))]
     Add(Entry),
     /// A new entry, or a new action for an old one
+    #[command(after_help = help::examples(&[
+        "weir table set acl name=noping action=permit",
+    ]))]
     Set(Entry),
     /// Takes an entry out; the fields of its key are enough
+    #[command(after_help = help::examples(&[
+        "weir table remove acl name=noping",
+    ]))]
     Remove(Entry),
     /// All changes of a file, or none of them
+    #[command(after_help = help::examples(&[
+        "weir table apply acl changes.toml",
+        "weir table apply acl - < changes.jsonl",
+    ]))]
     Apply {
         #[arg(add = names::tables())]
         table: String,

@@ -8,7 +8,7 @@ use clap::Args;
 
 #[cfg(feature = "control")]
 use super::show::Where;
-use super::{Failure, Programs, captures, in_memory, output};
+use super::{Failure, Programs, captures, help, in_memory, output};
 #[cfg(feature = "control")]
 use crate::api::observers::TraceQuery;
 use crate::api::view::packet::Packet;
@@ -25,52 +25,61 @@ mod text;
 /// Longest frame that is taken from --hex: a jumbo frame with its headers.
 const MAX_FRAME: usize = 9216 + 64;
 
+/// A group of options.
+const PACKET: &str = "Which packet";
+
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["read", "hex", "next"]))]
+#[command(after_help = help::examples(&[
+    "weir trace --read FILE.pcap --packet 1000",
+    "weir trace --read FILE.pcap --filter 'tcp and dst host 10.0.0.2' -c weir.toml",
+    "weir trace --next icmp --name edge1",
+    "tcpdump -xx -c 1 | weir trace --hex -",
+]))]
 pub struct Trace {
     /// A packet of this capture, pcap or pcapng, with gzip and zstd or without; '-' reads stdin
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = PACKET)]
     read: Option<PathBuf>,
     /// A frame from the destination MAC on, in hexadecimal; '-' reads it from stdin
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = PACKET)]
     hex: Option<String>,
     /// The next packet of a running switch that matches this filter; "" is any
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", help_heading = PACKET)]
     next: Option<Filter>,
     /// With --read: the packet with this number, from 1
-    #[arg(long, value_name = "N", conflicts_with_all = ["filter", "hex", "next"], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["filter", "hex", "next"], value_parser = clap::value_parser!(u64).range(1..), help_heading = PACKET)]
     packet: Option<u64>,
     /// With --read: the first packet that matches
-    #[arg(long, value_name = "FILTER", conflicts_with_all = ["hex", "next"])]
+    #[arg(long, value_name = "FILTER", conflicts_with_all = ["hex", "next"], help_heading = PACKET)]
     filter: Option<Filter>,
     /// With --read: start with empty registers and tables, not with what the packets before it left
-    #[arg(long, conflicts_with_all = ["warm", "hex", "next"])]
+    #[arg(long, conflicts_with_all = ["warm", "hex", "next"], help_heading = PACKET)]
     fresh: bool,
     /// With --read: let the packets before it pass first, which is the default
-    #[arg(long, conflicts_with_all = ["hex", "next"])]
+    #[arg(long, conflicts_with_all = ["hex", "next"], help_heading = PACKET)]
     warm: bool,
     /// The port that it comes in by; with a file or --hex the first port unless the capture names
     /// one
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = PACKET)]
     #[cfg_attr(feature = "control", arg(add = super::names::ports()))]
     port: Option<String>,
     /// Configuration file of the switch; its devices are not opened
-    #[arg(short, long, value_name = "FILE", conflicts_with = "next")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "next", help_heading = help::MEASUREMENT)]
     config: Option<PathBuf>,
     #[command(flatten)]
     programs: Programs,
     /// How the output port is chosen; without a configuration file xconnect between two ports a and
     /// b
-    #[arg(long, value_enum, conflicts_with = "next")]
+    #[arg(long, value_enum, conflicts_with = "next", help_heading = help::MEASUREMENT)]
     forward: Option<ForwardMode>,
     /// Cut the capture into epochs of this length; by default all of it is one
-    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["hex", "next"])]
+    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["hex", "next"], help_heading = help::MEASUREMENT)]
     epoch: Option<Length>,
     /// Hash polynomials from this seed instead of secret ones
-    #[arg(long, value_name = "SEED", conflicts_with = "next")]
+    #[arg(long, value_name = "SEED", conflicts_with = "next", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
     /// With --next: give up after this long
-    #[arg(long, default_value = "10s", value_name = "LENGTH")]
+    #[arg(long, default_value = "10s", value_name = "LENGTH", help_heading = PACKET)]
     timeout: Length,
     #[cfg(feature = "control")]
     #[command(flatten)]

@@ -40,8 +40,9 @@ impl ControllerConfig {
             return wrong("controller.at", address, format!("with at most {MAX_NETWORKED} programs that report"));
         }
         if networked.is_empty() {
-            let programs = ProgramConfig::networked_names().join(" or ");
-            let right = format!("only with the program {programs}, whose records a controller takes");
+            let networked = ProgramConfig::networked_names().join(" or ");
+            let own = programs_of_switches(programs);
+            let right = format!("only with a program whose records a controller takes, by default {networked}{own}");
             return wrong("controller.at", address, right);
         }
         self.files().map(drop)
@@ -78,6 +79,12 @@ impl ControllerConfig {
     }
 }
 
+/// Why a controller does not take the records of these programs.
+fn programs_of_switches(programs: &[ProgramConfig]) -> String {
+    let why = |program: &ProgramConfig| program.local_only().map(|why| format!("; {}: {why}", program.name()));
+    programs.iter().filter_map(why).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
@@ -111,7 +118,16 @@ mod tests {
         let alone = Config::parse("[controller]\nat = 'controller'").unwrap_err().to_string();
         assert_eq!(
             alone,
-            "controller.at = controller: only with the program chamelemon or pint, whose records a controller takes"
+            "controller.at = controller: only with a program whose records a controller takes, by default chamelemon or \
+             pint"
         );
+        let local = "[[program]]\nname = 'hashpipe'\n[controller]\nat = 'controller'";
+        let local = Config::parse(local).unwrap_err().to_string();
+        assert!(
+            local.ends_with("; hashpipe: with scope = \"network\" alone a controller takes its records"),
+            "{local}"
+        );
+        let whole = "[[program]]\nname = 'hashpipe'\nscope = 'network'\n[controller]\nat = 'controller'";
+        assert!(Config::parse(whole).is_ok());
     }
 }

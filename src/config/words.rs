@@ -30,16 +30,63 @@ impl FromStr for ProgramConfig {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let mut table = toml::Table::new();
         table.insert("name".into(), name.into());
-        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let schema = ProgramConfig::schema(name);
+        for setting in split(settings).into_iter().filter(|setting| !setting.is_empty()) {
             let (key, value) =
                 setting.split_once('=').ok_or_else(|| refused(format!("{setting:?} is not of the form key=value")))?;
-            let value = value.parse::<i64>().map(toml::Value::from).unwrap_or_else(|_| value.into());
-            if table.insert(key.into(), value).is_some() {
+            let types = schema.as_ref().map(|schema| types(schema.as_value(), key)).unwrap_or_default();
+            if table.insert(key.into(), typed(value, &types)).is_some() {
                 return Err(refused(format!("{key} is given twice")));
             }
         }
         program(&table).map_err(|wrong| refused(wrong.to_string()))
     }
+}
+
+/// The settings of a program: commas separate them, but those within the brackets of a value do not.
+fn split(settings: &str) -> Vec<&str> {
+    let mut depth = 0i32;
+    let outside = move |c: char| {
+        depth += i32::from("[{".contains(c)) - i32::from("]}".contains(c));
+        c == ',' && depth <= 0
+    };
+    settings.split(outside).collect()
+}
+
+/// A value of the command line as TOML has it, when the key takes a value of that type. Text needs
+/// no quotes.
+fn typed(value: &str, types: &[&str]) -> toml::Value {
+    let text = || toml::Value::from(value);
+    let table = format!("value = {value}").parse::<toml::Table>().ok().filter(|table| table.len() == 1);
+    let Some(read) = table.and_then(|mut table| table.remove("value")) else { return text() };
+    let kind = match &read {
+        toml::Value::Integer(_) => "integer",
+        toml::Value::Float(_) => "number",
+        toml::Value::Boolean(_) => "boolean",
+        toml::Value::Array(_) => "array",
+        toml::Value::Table(_) => "object",
+        toml::Value::String(_) => "string",
+        toml::Value::Datetime(_) => "datetime",
+    };
+    if !types.contains(&kind) && types.contains(&"string") { text() } else { read }
+}
+
+/// The types of JSON that the schema allows for a key.
+fn types<'a>(schema: &'a Json, key: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut open: Vec<_> = schema["properties"].get(key).into_iter().collect();
+    while let Some(property) = open.pop() {
+        let kinds = &property["type"];
+        found.extend(kinds.as_str().into_iter().chain(kinds.as_array().into_iter().flatten().filter_map(Json::as_str)));
+        let choices = ["oneOf", "anyOf"].into_iter().filter_map(|key| property[key].as_array()).flatten();
+        open.extend(choices.chain(definition(schema, property)));
+    }
+    found
+}
+
+/// What a schema's reference stands for.
+fn definition<'a>(schema: &'a Json, property: &Json) -> Option<&'a Json> {
+    schema.pointer(property["$ref"].as_str()?.trim_start_matches('#'))
 }
 
 /// Reads a file with tables of programs.
@@ -109,9 +156,7 @@ fn right(schema: &Json, key: &str, message: &str) -> String {
         let keys = schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         return format!("no such key, there are {}", keys.collect::<Vec<_>>().join(", "));
     };
-    if let Some(definition) = property["$ref"].as_str().and_then(|path| schema.pointer(path.trim_start_matches('#'))) {
-        property = definition;
-    }
+    property = definition(schema, property).unwrap_or(property);
     let one_of = property["oneOf"].as_array().into_iter().flatten();
     let plain = one_of.clone().chain([property]).filter_map(|choice| choice["enum"].as_array()).flatten();
     let choices = one_of.map(|choice| &choice["const"]).chain(plain).filter_map(Json::as_str);
@@ -122,9 +167,18 @@ fn right(schema: &Json, key: &str, message: &str) -> String {
     if let Some(example) = property["examples"][0].as_str() {
         return format!("{message}; written like {example}");
     }
-    match (property["minimum"].as_u64(), property["maximum"].as_u64()) {
-        (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
-        _ => "a whole number".into(),
+    let types = types(schema, key);
+    let what = match types.iter().find(|kind| **kind != "null") {
+        Some(&"integer") | None => "a whole number",
+        Some(&"number") => "a number",
+        Some(&"boolean") => return "true or false".into(),
+        Some(&"string") => return "text".into(),
+        Some(&"array") => return format!("{message}; written like [1, 2]"),
+        Some(_) => return message.into(),
+    };
+    match (property["minimum"].as_f64(), property["maximum"].as_f64()) {
+        (Some(min), Some(max)) => format!("{what} from {min} to {max}"),
+        _ => what.into(),
     }
 }
 
@@ -200,6 +254,32 @@ mod tests {
         assert!(refused("chamelemon:hl=4000").ends_with("hl = 4000: a whole number from 0 to 3072"));
         assert!(refused("hashpipe:slots").contains("not of the form key=value"));
         assert!(refused("hashpipe:slots=1,slots=2").ends_with("slots is given twice"));
+    }
+
+    /// What TOML takes for a key, the command line takes as well.
+    #[test]
+    fn values_have_the_types_of_their_keys() {
+        let schema = serde_json::json!({
+            "properties": {
+                "flag": { "type": "boolean" },
+                "limit": { "type": ["string", "null"] },
+                "share": { "type": "number" },
+                "either": { "anyOf": [{ "$ref": "#/$defs/name" }, { "type": "integer" }] },
+                "list": { "type": "array" },
+            },
+            "$defs": { "name": { "type": "string" } },
+        });
+        let read = |key: &str, value: &str| typed(value, &types(&schema, key)).to_string();
+        assert_eq!([read("flag", "true"), read("flag", "yes")], ["true", "\"yes\""]);
+        assert_eq!(
+            [read("limit", "100"), read("limit", "true"), read("limit", "\"a\"")],
+            ["\"100\"", "\"true\"", "\"a\""]
+        );
+        assert_eq!([read("share", "0.5"), read("either", "7"), read("either", "x")], ["0.5", "7", "\"x\""]);
+        assert_eq!([read("list", "[1, 2]"), read("unknown", "7")], ["[1, 2]", "7"]);
+        assert_eq!(split("list=[1,2],flag=true,"), ["list=[1,2]", "flag=true", ""]);
+        assert_eq!(right(&schema, "flag", ""), "true or false");
+        assert_eq!(right(&schema, "share", ""), "a number");
     }
 
     #[test]

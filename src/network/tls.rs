@@ -5,6 +5,8 @@
 //! `weir:operator` for those who command switches, `weir:switch:NAME` for a switch that reports to
 //! a controller. A certificate without the role is refused in the handshake.
 
+pub mod dates;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,6 +139,7 @@ impl ClientCertVerifier for RoleVerifier {
 /// valid now.
 pub fn server(files: &PemFiles<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, key) = identity(files)?;
+    dates::check(files.certificate)?;
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(files)?.into(), provider());
     let ca = verifier.build().map_err(|e| bad(files.ca, e))?;
     let verifier = Arc::new(RoleVerifier { clients, ca });
@@ -169,6 +172,7 @@ pub fn switch(files: &PemFiles<'_>, name: &str) -> Result<Arc<ClientConfig>, Tls
 /// The server would refuse a certificate without the role, in fewer words.
 fn entitled(files: &PemFiles<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError> {
     let config = client(files)?;
+    dates::check(files.certificate)?;
     let found = match certificates(files.certificate)?.first() {
         Some(own) => uris(own).map_err(|e| bad(files.certificate, e))?,
         None => Vec::new(),
@@ -213,11 +217,12 @@ fn pem_error(error: &pem::Error, what: &str) -> String {
 }
 
 /// An error with what caused it: TLS's own words come last.
-pub fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+pub fn whole(error: &(dyn std::error::Error + 'static)) -> String {
+    let said = |error: &(dyn std::error::Error + 'static)| dates::text(error).unwrap_or_else(|| error.to_string());
+    let mut text = said(error);
     let mut cause = error.source();
     while let Some(error) = cause {
-        let more = error.to_string();
+        let more = said(error);
         if !text.contains(&more) {
             text = format!("{text}: {more}");
         }

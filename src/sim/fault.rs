@@ -5,9 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::loss::{LINK, LinkName, LossError, Named, RATE, percent, share};
+use super::loss::{LINK, LinkName, LossError, Named, RATE, percent};
 use crate::config::Length;
 use crate::telemetry::epoch::Nanos;
+use crate::text;
 
 /// One `--fault` of the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +58,7 @@ impl FromStr for Fault {
                     let (sign, value) = value.trim().strip_prefix('-').map_or((1, value), |value| (-1, value));
                     by = Some(sign * time(value)? as i64);
                 }
-                "rate" => rate = Some(share(value.trim()).ok_or_else(|| wrong(RATE))?),
+                "rate" => rate = Some(text::rate(value.trim()).ok_or_else(|| wrong(RATE))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
         }
@@ -175,7 +176,7 @@ mod tests {
             ("pause=s1", EXAMPLES),
             ("pause=s1,for=2h", "a time is written like 100ms, at most 1h"),
             ("double=x,rate=1%", "a link is a number, or all"),
-            ("double=1,rate=2", "a rate is 0% to 100%"),
+            ("double=1,rate=2", RATE),
             ("delay=1,rate=1%,by=-1s", EXAMPLES),
             ("clock=s1,by=1s,rate=1%", EXAMPLES),
         ] {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::text::{self, share};
+
 /// One `--loss` of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loss {
@@ -87,7 +89,7 @@ impl LossError {
     }
 }
 
-pub(super) const RATE: &str = "a rate is 0% to 100%";
+pub(super) const RATE: &str = "a rate is 0% to 100%, as 1% or 0.01; write 100% for all";
 pub(super) const LINK: &str = "a link is a number, or all";
 
 const EXAMPLES: &str = "write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%";
@@ -111,7 +113,7 @@ impl FromStr for Loss {
                         Some(Flows::Number(number.map_err(|_| wrong("flows are a number, or a share such as 10%"))?));
                 }
                 "link" => link = Some(value.parse().map_err(|_| wrong(LINK))?),
-                "rate" => rate = Some(share(value).ok_or_else(|| wrong(RATE))?),
+                "rate" => rate = Some(text::rate(value).ok_or_else(|| wrong(RATE))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
         }
@@ -121,15 +123,6 @@ impl FromStr for Loss {
             _ => Err(wrong(EXAMPLES)),
         }
     }
-}
-
-/// 1% or 0.01 as 0.01.
-pub(super) fn share(text: &str) -> Option<f64> {
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
-        None => text.parse().ok()?,
-    };
-    (0.0..=1.0).contains(&share).then_some(share)
 }
 
 /// 0.01 as 1%.
@@ -166,15 +159,24 @@ mod tests {
 
     #[test]
     fn errors_say_what_would_be_right() {
-        let wrong =
-            ["", "flows=3", "flows=x,rate=1%", "flows=101%,rate=1%", "flows=1,rate=2", "link=a,rate=1%", "loss=1%"];
+        let wrong = [
+            "",
+            "flows=3",
+            "flows=x,rate=1%",
+            "flows=101%,rate=1%",
+            "flows=1,rate=2",
+            "link=all,rate=1",
+            "link=a,rate=1%",
+            "loss=1%",
+        ];
         let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @r#"
         "": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
         "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
         "flows=x,rate=1%": flows are a number, or a share such as 10%
         "flows=101%,rate=1%": flows are 0% to 100%
-        "flows=1,rate=2": a rate is 0% to 100%
+        "flows=1,rate=2": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
+        "link=all,rate=1": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
         "link=a,rate=1%": a link is a number, or all
         "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
         "#);

@@ -39,7 +39,7 @@ pub const WRONG: [(&str, usize, &str); 40] = [
         5,
         "a pcap port serves one worker, and switch.cores = [0, 1] are 2",
     ),
-    ("[[port]]\nname = \"a\"\ndev = \"null\"\nfault = \"rx:drop=2\"\n", 4, "drop=2: a part from 0 to 1"),
+    ("[[port]]\nname = \"a\"\ndev = \"null\"\nfault = \"rx:drop=2\"\n", 4, "drop=2: write 0.01 or 1%"),
     ("[switch]\npairs = [[\"a\", \"b\"]]\n", 2, "switch.pairs[0] = a: a port's name"),
     ("[[program]]\nname = \"hashpip\"\n", 2, "program[0].name = \"hashpip\": one of hashpipe"),
     (

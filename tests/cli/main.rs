@@ -5,6 +5,8 @@ mod broken;
 mod captures;
 mod config;
 mod demo;
+#[path = "../common/help.rs"]
+mod help;
 mod json;
 mod log;
 mod manual;

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Ended, Files, binary, weir};
+use clap::CommandFactory;
+
+use crate::{Ended, Files, binary, help, weir};
 
 /// The answer to a shell that completes the last of these words.
 fn completed(shell: &str, words: &[impl AsRef<OsStr>]) -> Ended {
@@ -93,6 +95,36 @@ fn without_a_switch_no_names_are_completed() {
     }
 }
 
+/// Every command has examples, each of which the command line takes, and help of 80 columns.
+#[test]
+fn help_has_examples_that_can_be_typed() {
+    let wrong = help::wrong(weir::cli::Cli::command());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A user sees them with `--help` and `-h`, and what programs and targets there are.
+#[test]
+fn help_names_programs_and_targets() {
+    for command in ["budget --help", "budget -h"] {
+        let help = weir(command).stdout;
+        for word in ["Measurement:", "Output:", "EXAMPLES", "Programs: hashpipe", "tofino2"] {
+            assert!(help.contains(word), "{command}: {word}: {help}");
+        }
+    }
+    for (words, there) in [
+        (&["weir", "replay", "--program", "ha"][..], "hashpipe"),
+        (&["weir", "budget", "--target", ""], "tofino2"),
+        (&["weir", "show", "heavy", "--program", ""], "hashpipe"),
+    ] {
+        for shell in SHELLS {
+            let completed = completed(shell, words);
+            assert!(completed.stdout.contains(there), "{shell} {words:?}: {}", completed.stdout);
+        }
+    }
+    let keys = completed("fish", &["weir", "replay", "--program", "hashpipe:sl"]).stdout;
+    assert!(keys.contains("hashpipe:slots="), "{keys}");
+}
+
 #[test]
 fn pages_one_by_one_and_all_at_once() {
     let run = weir("man run").stdout;
@@ -105,6 +137,10 @@ fn pages_one_by_one_and_all_at_once() {
     let files = Files::new();
     assert_eq!(files.weir("man --dir man1").code, 0);
     assert_eq!(std::fs::read_to_string(files.path("man1/weir-run.1")).unwrap(), run);
-    let count = std::fs::read_dir(files.path("man1")).unwrap().count();
-    assert!(count > 15, "{count}");
+    let pages: Vec<_> = std::fs::read_dir(files.path("man1")).unwrap().map(|page| page.unwrap().path()).collect();
+    assert!(pages.len() > 15, "{pages:?}");
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.contains(".SH EXAMPLES\n.nf\n"), "{}", page.display());
+    }
 }

@@ -26,7 +26,7 @@ const ROUNDS: usize = 6;
 /// The first switch loses one ping in five of its host's, and two TCP packets in a hundred; the
 /// second all packets whose ECN field is 1.
 const NEAR: &str = "tx:drop=20%,seed=7,proto=icmp,src=10.0.0.1;tx:drop=2%,seed=3,proto=tcp,src=10.0.0.1";
-const FAR: &str = "tx:drop=1,ecn=1";
+const FAR: &str = "tx:drop=100%,ecn=1";
 
 struct Network {
     lab: Lab,

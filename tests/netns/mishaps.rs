@@ -60,7 +60,7 @@ fn faults_are_set_and_cleared_while_it_runs() {
         let error = String::from_utf8_lossy(&refused.stderr);
         assert!(refused.status.code() == Some(2) && error.contains(why), "{words}: {error}");
     }
-    assert_eq!(port("fault"), "rx:drop=1,src=10.0.0.1,proto=1");
+    assert_eq!(port("fault"), "rx:drop=100%,src=10.0.0.1,proto=1");
 
     // What is held back when the fault ends leaves in its time.
     weir.ask("port fault port1 rx:delay=1s,proto=icmp,src=10.0.0.1");
@@ -90,7 +90,7 @@ fn faults_are_set_and_cleared_while_it_runs() {
 #[test]
 fn a_duplicate_is_seen_and_counted() {
     let Some(lab) = Lab::new("a_duplicate_is_seen_and_counted") else { return };
-    let (weir, hosts) = lab.start(Link::Tap, 2, "--fault port2=tx:duplicate=100%,proto=icmp;tx:drop=1,ecn=1");
+    let (weir, hosts) = lab.start(Link::Tap, 2, "--fault port2=tx:duplicate=100%,proto=icmp;tx:drop=100%,ecn=1");
     let [a, b] = &hosts[..] else { unreachable!("two hosts") };
     reaches6(a, b);
     let output = a.space.try_run(&format!("ping -n -q -W 1 -c 10 -i 0.05 {}", b.address()));

@@ -20,155 +20,167 @@ use weir::wire::Mac;
 use super::metrics;
 use crate::Failure;
 
+/// Groups of options.
+const DEVICES: &str = "Devices and cores";
+const TRAFFIC: &str = "What is sent";
+const PACE: &str = "How fast and how long";
+const TRUTH: &str = "Truth, scores and thresholds";
+const OUTPUT: &str = "Output";
+
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 RATE is one of
   max                    as fast as the core and the device can
   1Mpps                  packets per second
   1Gbps-l2               bits per second of frames with FCS
-  1Gbps-l1               the same with preamble and gap: what a wire is busy with
+  1Gbps-l1               the same with preamble and gap, as on the wire
   50%of10Gbps            a part of a line rate (L1)
-SIZE counts the FCS: 64 to 9216, imix (64:7,594:4,1518:1), or lengths and weights of one's own. A frame
-that is too short for its headers and the signature of 18 bytes is as long as they need.
-WORKLOAD is as for `pktgen trace`; its rate= is of files, and --rate holds here.
+SIZE counts the FCS: 64 to 9216, imix (64:7,594:4,1518:1), or lengths and
+weights of one's own. A frame that is too short for its headers and the
+signature of 18 bytes is as long as they need.
+WORKLOAD is as for `pktgen trace`; its rate= is of files, and --rate holds
+here.
 
 EXAMPLES
   pktgen run --tx ring:a --rx ring:a --flows 1000 --rate 100kpps --duration 2s
-  pktgen run --tx veth:eth1 --rx veth:eth2 --workload isp/burst,flows=50k,packets=2M --size imix --rate 500Mbps-l2
-  pktgen run --tx pci:0000:03:00.0 --rx pci:0000:03:00.1 --core 2 --core 3 --rate 100%of10Gbps --max-loss 0.1%")]
+  pktgen run --tx veth:eth1 --rx veth:eth2 --size imix --rate 500Mbps-l2 \\
+      --workload isp/burst,flows=50k,packets=2M
+  pktgen run --tx pci:0000:03:00.0 --rx pci:0000:03:00.1 --core 2 --core 3 \\
+      --rate 100%of10Gbps --max-loss 0.1%
+  pktgen run --tx veth:h1 --rx veth:h2 --flows 200 --score weir")]
 pub struct Arguments {
     /// The device to send by: tap:NAME, veth:IFACE, xdp:IFACE, pci:ADDR, memif:ID, vhost:PATH,
     /// virtio-user:PATH, pcap:,OUT, ring:NAME, null
-    #[arg(long, value_name = "DEV")]
+    #[arg(long, value_name = "DEV", help_heading = DEVICES)]
     pub tx: Dev,
     /// The device to receive by; the one to send by if it is the same
-    #[arg(long, value_name = "DEV")]
+    #[arg(long, value_name = "DEV", help_heading = DEVICES)]
     pub rx: Option<Dev>,
     /// A core that sends and receives; may be given several times [one that the kernel chooses]
-    #[arg(long = "core", value_name = "N")]
+    #[arg(long = "core", value_name = "N", help_heading = DEVICES)]
     cores: Vec<usize>,
     /// As many flows, one packet of each in turn
-    #[arg(long, value_name = "N", value_parser = words::count, default_value = "1", conflicts_with_all = ["workload", "pcap"])]
+    #[arg(long, value_name = "N", value_parser = words::count, default_value = "1", conflicts_with_all = ["workload", "pcap"], help_heading = TRAFFIC)]
     flows: u64,
     /// Flow sizes and order of a workload: SIZES[/ORDER][,KEY=VALUE]…
-    #[arg(long, value_name = "WORKLOAD", conflicts_with = "pcap")]
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "pcap", help_heading = TRAFFIC)]
     workload: Option<Workload>,
     /// The frames of a capture, as they are
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = TRAFFIC)]
     pcap: Option<PathBuf>,
     /// With --pcap and without --rate: its own timing, as many times as fast
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "pcap")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "pcap", help_heading = PACE)]
     speed: f64,
     /// With --pcap: how often it is sent; 0: until the run ends
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "pcap")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pcap", help_heading = TRAFFIC)]
     loops: u64,
     /// Incast: SENDERS answer one receiver at the same time, each with BYTES of payload, again every
     /// INTERVAL; --rate is that within a burst
-    #[arg(long, value_name = "SENDERS,BYTES,INTERVAL", conflicts_with_all = ["flows", "workload", "pcap", "keys", "arrivals", "malformed"])]
+    #[arg(long, value_name = "SENDERS,BYTES,INTERVAL", conflicts_with_all = ["flows", "workload", "pcap", "keys", "arrivals", "malformed"], help_heading = TRAFFIC)]
     incast: Option<Incast>,
     /// Protocol of the flows: udp, tcp, or mixed as workloads have them [udp; with --workload mixed]
-    #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap")]
+    #[arg(long, value_name = "PROTOCOL", conflicts_with = "pcap", help_heading = TRAFFIC)]
     protocol: Option<Protocol>,
     /// With --flows: five-tuples, random, scan, range or clients
-    #[arg(long, value_name = "MODEL", value_parser = keys, default_value = "random", conflicts_with_all = ["workload", "pcap"])]
+    #[arg(long, value_name = "MODEL", value_parser = keys, default_value = "random", conflicts_with_all = ["workload", "pcap"], help_heading = TRAFFIC)]
     keys: Keys,
     /// With --flows: share of the flows that are IPv6
-    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with_all = ["workload", "pcap"])]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with_all = ["workload", "pcap"], help_heading = TRAFFIC)]
     ipv6: f64,
     /// With --flows: the same seed gives the same frames
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = TRAFFIC)]
     pub seed: u64,
     /// Frame sizes [64; with --workload those of its len=; with --incast 1518]
-    #[arg(long, value_name = "SIZE", conflicts_with = "pcap")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "pcap", help_heading = TRAFFIC)]
     size: Option<Sizes>,
     /// How much is sent [max; with --pcap its own timing]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help_heading = PACE)]
     rate: Option<Rate>,
     /// How gaps vary around their mean: constant, poisson, or on-off:ON,OFF such as on-off:10ms,90ms
-    #[arg(long, value_name = "ARRIVALS", default_value = "constant", requires = "rate")]
+    #[arg(long, value_name = "ARRIVALS", default_value = "constant", requires = "rate", help_heading = PACE)]
     arrivals: Arrivals,
     /// Length of the run [10s; with --packets or --pcap until all are sent]
-    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time, help_heading = PACE)]
     pub duration: Option<Duration>,
     /// Number of packets
-    #[arg(long, value_name = "N", value_parser = words::count, conflicts_with = "pcap")]
+    #[arg(long, value_name = "N", value_parser = words::count, conflicts_with = "pcap", help_heading = PACE)]
     packets: Option<u64>,
     /// Most frames that are sent at once
-    #[arg(long, value_name = "N", default_value_t = MAX_BURST, value_parser = burst)]
+    #[arg(long, value_name = "N", default_value_t = MAX_BURST, value_parser = burst, help_heading = PACE)]
     pub burst: usize,
     /// A VLAN tag on all frames
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..4095), conflicts_with = "pcap")]
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..4095), conflicts_with = "pcap", help_heading = TRAFFIC)]
     vlan: Option<u16>,
     /// The DSCP of all packets
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), conflicts_with = "pcap")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), conflicts_with = "pcap", help_heading = TRAFFIC)]
     dscp: u8,
     /// TCP flags of all packets: fin, syn, rst, psh, ack, urg, ece, cwr, with + between them
-    #[arg(long, value_name = "FLAGS", value_parser = tcp_flags, default_value = "ack", conflicts_with = "pcap")]
+    #[arg(long, value_name = "FLAGS", value_parser = tcp_flags, default_value = "ack", conflicts_with = "pcap", help_heading = TRAFFIC)]
     tcp_flags: u8,
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01", conflicts_with = "pcap")]
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01", conflicts_with = "pcap", help_heading = TRAFFIC)]
     src_mac: Mac,
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", conflicts_with = "pcap")]
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", conflicts_with = "pcap", help_heading = TRAFFIC)]
     dst_mac: Mac,
     /// Share of frames with a wrong IP header; they come from 198.51.100.1
-    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with = "pcap")]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0", conflicts_with = "pcap", help_heading = TRAFFIC)]
     malformed: f64,
     /// Silence after which all that is to come back has come, at most 1h
-    #[arg(long, value_name = "LENGTH", value_parser = drain, default_value = "200ms")]
+    #[arg(long, value_name = "LENGTH", value_parser = drain, default_value = "200ms", help_heading = PACE)]
     pub drain: Duration,
     /// Faults of the own ports, as with `weir run`: tx:drop=1%;rx:delay=5ms
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, value_name = "SPEC", help_heading = DEVICES)]
     fault: Option<FaultSpec>,
     /// Writes what was sent and received of each flow in each epoch, as lines of JSON, or as Parquet
     /// when the name ends in .parquet
-    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap", help_heading = TRUTH)]
     pub truth: Option<PathBuf>,
     /// Asks the switch or controller of this name while it sends, and shows recall, error and whether
     /// losses are exact
-    #[arg(long, value_name = "NAME", group = "switch", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "NAME", group = "switch", requires = "rx", conflicts_with = "pcap", help_heading = TRUTH)]
     score: Option<String>,
     /// The control socket of the switch that is asked, when it is not at the usual place
-    #[arg(long, value_name = "PATH", group = "switch", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "PATH", group = "switch", requires = "rx", conflicts_with = "pcap", help_heading = TRUTH)]
     score_socket: Option<PathBuf>,
     /// With --score: how many of the heaviest flows are scored
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = TRUTH)]
     score_top: usize,
     /// With --score: ends with exit code 3 if the mean relative error of heavy flows, or that of all
     /// lost packets, is larger
-    #[arg(long, value_name = "SHARE", value_parser = words::share, requires_all = ["switch", "rx"])]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, requires_all = ["switch", "rx"], help_heading = TRUTH)]
     pub max_error: Option<f64>,
     /// With --truth or --score: length of an epoch [that of the switch, else 67108864ns]
-    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time, help_heading = TRUTH)]
     epoch: Option<Duration>,
     /// With --truth or --score: nothing is sent for so long before an epoch ends [0; with --score 2ms]
-    #[arg(long, value_name = "LENGTH", value_parser = words::time)]
+    #[arg(long, value_name = "LENGTH", value_parser = words::time, help_heading = TRUTH)]
     epoch_pause: Option<Duration>,
     /// Writes the latencies' percentiles for HdrHistogram's plotter
-    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap", help_heading = OUTPUT)]
     pub hgrm: Option<PathBuf>,
     /// Writes the latencies as an HdrHistogram log
-    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "FILE", requires = "rx", conflicts_with = "pcap", help_heading = OUTPUT)]
     pub hlog: Option<PathBuf>,
     /// Ends with exit code 3 if a larger share of the frames is lost
-    #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx", conflicts_with = "pcap")]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, requires = "rx", conflicts_with = "pcap", help_heading = TRUTH)]
     pub max_loss: Option<f64>,
     /// Serves the run's numbers for Prometheus at /metrics while it goes on: a port of 127.0.0.1, or a
     /// loopback address and a port
-    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address, help_heading = OUTPUT)]
     pub metrics: Option<SocketAddr>,
     /// A full screen that follows the run, where stdout is a terminal; q ends the run
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long, conflicts_with = "quiet", help_heading = OUTPUT)]
     pub live: bool,
     /// One JSON document in place of text
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
     /// No line that follows the run
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
     /// Do without huge pages even if there are any
-    #[arg(long)]
+    #[arg(long, help_heading = DEVICES)]
     no_huge_pages: bool,
     /// Packet buffers
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = DEVICES)]
     buffers: Option<u32>,
     /// Arguments for DPDK's EAL, passed on as they are
     #[arg(last = true, value_name = "EAL")]
@@ -275,7 +287,7 @@ impl Arguments {
     fn incast(&self, incast: Incast, shape: Shape) -> Result<Traffic, Failure> {
         let protocol = self.protocol.unwrap_or(Protocol::Udp);
         if protocol == Protocol::Mixed || self.ipv6 != 0.0 && self.ipv6 != 1.0 {
-            let wrong = "--incast: all senders are of one --protocol, and IPv4, or IPv6 with --ipv6 1";
+            let wrong = "--incast: all senders are of one --protocol, and IPv4, or IPv6 with --ipv6 100%";
             return Err(Failure::Usage(wrong.into()));
         }
         let workload = Workload { seed: self.seed, ipv6: self.ipv6, ..Workload::default() };

@@ -15,9 +15,13 @@ use crate::run;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
-Bursts come in at --rate, which should be the highest of the link. The buffer's time is corrected for
-what the device forwards while a burst comes in (RFC 9004, section 5.4). That takes the throughput of
-RFC 2544: --throughput gives it, else it is searched first, by trials of --duration [10s].")]
+Bursts come in at --rate, which should be the highest of the link. The
+buffer's time is corrected for what the device forwards while a burst comes in
+(RFC 9004, section 5.4). That takes the throughput of RFC 2544: --throughput
+gives it, else it is searched first, by trials of --duration [10s].
+
+EXAMPLES
+  pktgen back-to-back --tx veth:h1 --rx veth:h2 --size 64 --repeat 3")]
 pub struct BackToBack {
     #[command(flatten)]
     run: run::Arguments,

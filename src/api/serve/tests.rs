@@ -172,6 +172,15 @@ fn wrong_certificates_are_refused() {
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
     let early = lab.ca.signs(dir, "early", future);
     lab.refused(&lab.client(&early, &lab.ca, "localhost"), "received fatal alert");
+    // What checks a switch's or an operator's own files sees it at once, and says the day.
+    for (identity, date) in [(&expired, "expired on 2020-01-01 00:00:00 UTC"), (&early, "not valid before 4000-01-01")]
+    {
+        let files = files(identity, &lab.ca.certificate);
+        for said in [tls::server(&files, Clients::Operators).err(), tls::operator(&files).err()] {
+            let said = said.expect("refused").to_string();
+            assert!(said.contains(date) && said.starts_with("certificate = "), "{said}");
+        }
+    }
     // The switch must show its own certificate too: of the CA that the client trusts, and for the
     // name that it asked for.
     let me = lab.ca.signs(dir, "me", |_| ());

@@ -15,7 +15,7 @@ use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::show::Where;
-use super::{Failure, output, screen, signals};
+use super::{Failure, help, output, screen, signals};
 use crate::api::client::{Client, ClientError};
 use crate::api::view::{Attention, ControllerLink};
 use crate::config::Length;
@@ -32,6 +32,11 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Keys: q end, tab or 1 to 4 views, p pause, s sort, ? help.
 #[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir top",
+    "weir top --name net --interval 500ms",
+    "weir top --once --json",
+]))]
 pub struct Top {
     /// The time between two looks at the switch
     #[arg(long, default_value = "1s", value_name = "LENGTH")]

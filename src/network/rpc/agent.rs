@@ -159,6 +159,6 @@ fn said(status: &Status) -> String {
 }
 
 /// What is behind an error of which the first words say nothing.
-fn caused(error: &dyn std::error::Error) -> String {
+fn caused(error: &(dyn std::error::Error + 'static)) -> String {
     tls::whole(error.source().unwrap_or(error))
 }

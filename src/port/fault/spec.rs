@@ -8,7 +8,7 @@ use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 
 use super::filter::Filter;
-use crate::text::serde_as_text;
+use crate::text::{self, serde_as_text};
 
 /// Maximum rules of a port.
 const MAX_RULES: usize = 16;
@@ -157,9 +157,8 @@ fn rule(text: &str) -> Result<Rule, String> {
 
 /// `0.01` or `1%`.
 fn rate(key: &str, value: &str) -> Result<Rate, String> {
-    let (text, whole) = value.strip_suffix('%').map_or((value, 1.0), |text| (text, 100.0));
-    let part = text.parse::<f64>().ok().map(|number| number / whole).filter(|part| (0.0..=1.0).contains(part));
-    let part = part.ok_or_else(|| format!("{key}={value}: a part from 0 to 1, as 0.01 or 1%"))?;
+    let part =
+        text::rate(value).ok_or_else(|| format!("{key}={value}: write 0.01 or 1%, and 100% for every packet"))?;
     Ok(Rate::of(part))
 }
 
@@ -173,9 +172,12 @@ fn time(key: &str, value: &str) -> Result<Duration, String> {
     length.ok_or_else(|| format!("{key}={value}: a length of time up to 60s, as 5ms"))
 }
 
-/// The shortest decimal fraction that is read as this rate.
+/// The shortest decimal fraction that is read as this rate, or `100%`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::of(1.0) {
+            return f.write_str("100%");
+        }
         let exact = self.0 as f64 / Self::WHOLE;
         let mut shorter = (0..10).map(|digits| format!("{exact:.digits$}"));
         let same = |text: &String| text.parse().is_ok_and(|value: f64| Self::of(value) == *self);
@@ -237,8 +239,8 @@ mod tests {
         for text in [
             "rx:drop=0.5",
             "tx:every=100,burst=3,ecn=1",
-            "rx:corrupt=0.25,duplicate=1,reorder=0.125,gap=2ms",
-            "rx:drop=1,src=10.0.0.0/8,dst=fd00::1,proto=6,sport=80,dport=443;tx:delay=5ms,jitter=1ms,seed=7",
+            "rx:corrupt=0.25,duplicate=100%,reorder=0.125,gap=2ms",
+            "rx:drop=100%,src=10.0.0.0/8,dst=fd00::1,proto=6,sport=80,dport=443;tx:delay=5ms,jitter=1ms,seed=7",
             "tx:delay=1s500ms",
             "rx:drop=0.001",
             "rx:drop=0.000000001",
@@ -261,15 +263,17 @@ mod tests {
             ("rx:proto=tcp", "a rule needs one of"),
             ("rx:drop", "key=value"),
             ("rx:drop=2", "0.01 or 1%"),
+            ("rx:drop=1", "100% for every packet"),
+            ("tx:delay=5ms,duplicate=1", "100% for every packet"),
             ("rx:drop=NaN", "0.01 or 1%"),
             ("rx:every=0", "whole number from 1"),
             ("rx:every=3,burst=3", "every=100,burst=3"),
             ("rx:delay=5", "5ms"),
             ("rx:delay=2h", "up to 60s"),
-            ("rx:drop=1,ecn=4", "0 to 3"),
-            ("rx:drop=1,src=10.0.0.0/33", "10.0.0.0/8"),
-            ("rx:drop=1,proto=tpc", "tcp"),
-            ("rx:drop=1,sport=x", "0 to 65535"),
+            ("rx:drop=100%,ecn=4", "0 to 3"),
+            ("rx:drop=100%,src=10.0.0.0/33", "10.0.0.0/8"),
+            ("rx:drop=100%,proto=tpc", "tcp"),
+            ("rx:drop=100%,sport=x", "0 to 65535"),
             ("rx:lose=1", "no such setting"),
         ] {
             let error = text.parse::<FaultSpec>().unwrap_err().to_string();

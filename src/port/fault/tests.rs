@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn no_frame_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), seed: u64) {
-        let spec = format!("rx:corrupt=1,duplicate=1,delay=1ns,seed={seed};rx:drop=50%,dport=9,ecn=1,dst=fd00::/8");
+        let spec = format!("rx:corrupt=100%,duplicate=100%,delay=1ns,seed={seed};rx:drop=50%,dport=9,ecn=1,dst=fd00::/8");
         run(&mut engine(&spec), vec![HeapFrame::new(&bytes); 3], 2);
     }
 }
@@ -141,14 +141,14 @@ fn every_nth_and_bursts() {
 #[test]
 fn drops_by_the_ecn_field() {
     let frames: Vec<_> = (0..40).map(|i| frame(1, i, (i % 4) as u8)).collect();
-    let (out, counts) = run(&mut engine("tx:drop=1,ecn=1"), frames, 64);
+    let (out, counts) = run(&mut engine("tx:drop=100%,ecn=1"), frames, 64);
     assert_eq!((out.len(), counts.dropped), (30, 10));
     assert!(out.iter().all(|frame| frame.bytes()[15] & 3 != 1));
 }
 
 #[test]
 fn a_corrupt_frame_differs_in_one_bit() {
-    let (out, counts) = run(&mut engine("rx:corrupt=1"), numbered(200), 64);
+    let (out, counts) = run(&mut engine("rx:corrupt=100%"), numbered(200), 64);
     for (frame, right) in out.iter().zip(numbered(200)) {
         let bits: u32 = frame.bytes().iter().zip(right.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum();
         assert_eq!(bits, 1);
@@ -165,7 +165,7 @@ fn delayed_packets_leave_in_order_when_their_time_has_come() {
     engine.pass(4999, &mut burst, 0);
     assert!(burst.is_empty());
     // Other faults take the packets over; these end as well, and what is held back still waits.
-    let mut earlier = std::mem::replace(&mut engine, self::engine("tx:drop=1"));
+    let mut earlier = std::mem::replace(&mut engine, self::engine("tx:drop=100%"));
     engine.take_over(&mut earlier);
     assert!(earlier.held() == 0 && engine.held() == 10);
     engine.disarm();

@@ -26,9 +26,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::loss::{LossError, percent, share};
+use super::loss::{LossError, percent};
 use crate::config::Length;
 use crate::telemetry::epoch::Nanos;
+use crate::text::share;
 
 pub use hosts::{BESIDE, Hosts, Outgoing};
 pub use report::{Completion, TransportReport};
