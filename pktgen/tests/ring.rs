@@ -161,6 +161,76 @@ fn truth_is_by_flow_and_epoch() {
     assert!(epochs.len() >= 3, "{epochs:?}");
 }
 
+/// Frames that come when their epoch's bank has long been closed are with their flow all the same.
+#[test]
+fn late_frames_are_in_the_truth() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("truth");
+    let traffic = "--flows 5 --packets 10k --rate 20kpps --fault rx:delay=300ms --epoch 20ms --drain 2s";
+    let report = through_ring(&format!("{traffic} --truth {}", file.display()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut sums = [0; 3];
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let of = ["sent", "received", "late"].map(|what| count(&line, &format!("/{what}_packets")));
+        assert!(of[2] <= of[1] && of[1] <= of[0], "{line}");
+        sums.iter_mut().zip(of).for_each(|(sum, n)| *sum += n);
+    }
+    assert_eq!(sums[..2], [10_000, 10_000], "{report:#}");
+    assert_eq!(sums[2], count(&report, "/received/late_packets"), "{report:#}");
+    assert!(sums[2] > 9000 && count(&report, "/received/unplaced_packets") == 0, "{report:#}");
+}
+
+/// A capture of these frames at these times.
+fn capture(path: &Path, frames: &[(u64, &[u8])]) {
+    let mut to = weir::trace::CaptureWriter::new(std::fs::File::create(path).unwrap()).unwrap();
+    frames.iter().for_each(|(at_ns, frame)| to.write(*at_ns, frame).unwrap());
+    to.finish().unwrap();
+}
+
+/// The report's time is what passed, and a jump of the capture's clock is not waited for.
+#[test]
+fn a_jump_of_the_captures_time_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("jump.pcap");
+    capture(&file, &[(0, &[0; 60]), (1_600_000_000_000_000_000, &[0; 60]), (1_600_000_000_050_000_000, &[0; 60])]);
+    let run = |more: &str| {
+        let output = pktgen(&format!("run --tx null --pcap {} --json --no-huge-pages {more}", file.display()));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(count(&report, "/capture/time_jumps"), 1, "{report:#}");
+        (count(&report, "/sent/packets"), report["seconds"].as_f64().unwrap(), error)
+    };
+    let (packets, seconds, error) = run("--duration 300ms");
+    assert!(packets == 1 && (seconds - 0.3).abs() < 1e-6, "{packets} in {seconds}");
+    assert!(error.contains("jumps 1 times by more than 60s"), "{error}");
+    // The gap behind the last frame is the mean one.
+    let (packets, seconds, _) = run("--max-gap 100ms");
+    assert!(packets == 3 && (0.15..100.0).contains(&seconds), "{packets} in {seconds}");
+    let (packets, _, error) = run("--rate 1kpps");
+    assert!(packets == 3 && !error.contains("jumps"), "its own timing does not matter: {error}");
+}
+
+/// Frames of which the capture has a part are sent as they are, with a word.
+#[test]
+fn cut_frames_are_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("cut.pcap");
+    let frame = |says: u16| {
+        let mut frame = [0; 80];
+        (frame[12], frame[14], frame[23]) = (8, 0x45, 17);
+        frame[16..18].copy_from_slice(&says.to_be_bytes());
+        frame
+    };
+    capture(&file, &[(0, &frame(66)), (1, &frame(67)), (2, &frame(1400))]);
+    let output = pktgen(&format!("run --tx ring:a --rx ring:a --pcap {} --json --no-huge-pages", file.display()));
+    let error = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((count(&report, "/capture/cut_packets"), count(&report, "/received/bytes")), (2, 240), "{report:#}");
+    assert!(error.contains("2 frames are shorter than their headers or the capture say"), "{error}");
+}
+
 /// A name that ends in `.parquet` gives a table that other programs read.
 #[test]
 fn truth_is_parquet_as_well() {

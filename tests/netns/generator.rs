@@ -111,6 +111,23 @@ fn a_delay_of_the_switch_is_measured() {
     assert!((20_000_000..60_000_000).contains(&count(&report, "/latency/min_ns")), "{report:#}");
 }
 
+/// Packets that a rate limit of the switch refused are named as such beside the loss.
+#[test]
+fn limits_are_told_from_losses() {
+    let Some(bench) = Bench::new("generator::limits_are_told_from_losses") else { return };
+    let weir = bench.start(Link::Veth, "--program hashpipe --epoch 200ms");
+    // Less than is sent, in bursts of ten frames at most.
+    weir.ask("table set limits port=port1 direction=rx limit=1Mbps,burst=10KB");
+    let score = format!("--score-socket {}", bench.lab.path("switch.sock").display());
+    let report = bench.run(&format!("--packets 2000 --rate 2kpps --size 1000 {score}"));
+    let totals = weir.stop();
+    let drops = &report["switch_drops"];
+    assert_eq!(count(drops, "/rx_limit"), totals.dropped("rx_limit"), "{report:#}");
+    assert!(count(drops, "/rx_limit") > 1000, "{report:#}");
+    assert!(count(&report, "/received/lost_packets") >= count(drops, "/rx_limit"), "{report:#}");
+    assert!(count(&report, "/sent/largest_burst_packets") >= 1, "{report:#}");
+}
+
 /// The switch's answers are held against what was sent while it is sent: it tells every packet that
 /// is too long for its port, and of which flow.
 #[test]

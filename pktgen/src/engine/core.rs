@@ -80,10 +80,14 @@ pub struct Core<'a, S: Source> {
     latest: u64,
     sending: bool,
     exhausted: Option<u64>,
+    /// Cycles after the start at which the run is over, whatever is due later.
+    over: u64,
     last: u64,
     /// Cycles that the frame that was picked last takes on the schedule.
     last_gap: u64,
     sent: Sent,
+    /// Most frames that the device took at once.
+    largest_burst: u64,
     unsent: u64,
     send_rounds: u64,
     full_rounds: u64,
@@ -98,6 +102,7 @@ impl<'a, S: Source> Core<'a, S> {
         let grace = if job.schedule.is_unpaced() { 0 } else { job.end / GRACE };
         Self {
             latest: job.end.saturating_add(grace),
+            over: job.end,
             job,
             picks: ArrayVec::new(),
             frames: Burst::new(),
@@ -110,6 +115,7 @@ impl<'a, S: Source> Core<'a, S> {
             last: 0,
             last_gap: 0,
             sent: Sent::default(),
+            largest_burst: 0,
             unsent: 0,
             send_rounds: 0,
             full_rounds: 0,
@@ -153,7 +159,7 @@ impl<'a, S: Source> Core<'a, S> {
     #[inline(always)]
     fn send(&mut self, now: u64) {
         if self.exhausted.is_none() && (now >= self.latest || self.job.control.stop_sending.load(Relaxed)) {
-            self.exhausted = Some(now);
+            (self.exhausted, self.over) = (Some(now), now);
         }
         self.attempt(now);
         if let Some(since) = self.exhausted
@@ -220,7 +226,8 @@ impl<'a, S: Source> Core<'a, S> {
                 self.picks.push(pick);
             }
         }
-        if over || schedule.due() >= *end {
+        // Until the end frames may come back, also where nothing more is due before it.
+        if over || schedule.due() >= *end && now >= *end {
             self.exhausted = Some(now);
         }
         if !self.picks.is_empty() && !self.job.schedule.is_unpaced() {
@@ -272,6 +279,7 @@ impl<'a, S: Source> Core<'a, S> {
             }
         }
         self.sent.packets += gone as u64;
+        self.largest_burst = self.largest_burst.max(gone as u64);
         if self.frames.is_empty() {
             self.picks.clear();
         } else {
@@ -361,8 +369,12 @@ impl<'a, S: Source> Core<'a, S> {
             send_rounds: self.send_rounds,
             full_rounds: self.full_rounds,
             starved_rounds: self.starved_rounds,
-            // The gap behind the last frame is its own.
-            cycles: self.last + self.last_gap,
+            // The gap behind the last frame is its own. A capture's may be longer than the run.
+            cycles: match self.job.schedule.is_the_sources() {
+                true => self.last.saturating_add(self.last_gap).min(self.over).max(self.last),
+                false => self.last + self.last_gap,
+            },
+            largest_burst: self.largest_burst,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct CoreResult<S> {
     /// With the packets that were sent of each flow.
     pub source: S,
     pub sent: Sent,
+    /// Most frames that the device took at once.
+    pub largest_burst: u64,
     /// Frames that were made and that the device did not take.
     pub unsent: u64,
     pub tally: Tally,
@@ -71,6 +73,10 @@ impl<S> RunResult<S> {
         let mut sent = Sent::default();
         self.cores.iter().for_each(|core| sent.add(&core.sent));
         sent
+    }
+
+    pub fn largest_burst(&self) -> u64 {
+        self.cores.iter().map(|core| core.largest_burst).max().unwrap_or_default()
     }
 
     pub fn unsent(&self) -> u64 {

@@ -114,6 +114,11 @@ impl Schedule {
         matches!(self.kind, Kind::Max)
     }
 
+    /// Whether it follows the source's own times.
+    pub fn is_the_sources(&self) -> bool {
+        matches!(self.kind, Kind::Own(_))
+    }
+
     /// The cycle from which the next packet may leave.
     #[inline(always)]
     pub fn due(&self) -> u64 {

@@ -7,17 +7,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use pktgen::truth::{Closed, Collector, EpochTruth, ScoreSummary, Scorer, TruthFile};
+use pktgen::truth::{Closed, Collector, EpochTruth, Held, ScoreSummary, Scorer, TruthFile};
 use weir::wire::Flow;
 
 /// How long the last epochs' answers are waited for.
 const ANSWERS: Duration = Duration::from_secs(5);
 
+/// How long the truth of an epoch waits for frames that are missing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same with a score, which follows the run.
+const SCORED_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What the thread found.
 #[derive(Debug)]
 pub struct Kept {
-    /// Frames that came too late to be counted with their epoch.
+    /// Frames that came more than three epochs after theirs.
     pub late_packets: u64,
+    /// Of these, frames that are in no epoch's truth.
+    pub unplaced_packets: u64,
     /// Epochs whose counts the cores made faster than they were taken.
     pub unknown_epochs: u64,
     pub score: Option<ScoreSummary>,
@@ -36,15 +43,25 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread; it ends when all cores are done.
+    /// Starts the thread; it ends when all cores are done. `epoch` is their length.
     pub fn start(
         cores: u32,
+        epoch: Duration,
         flows: Vec<Flow>,
         file: Option<&Path>,
         scorer: Option<Scorer>,
     ) -> Result<(Self, SyncSender<Closed>)> {
         let create = |path: &Path| TruthFile::create(path).with_context(|| path.display().to_string());
-        let work = Work { file: file.map(create).transpose()?, scorer, score: Arc::default(), error: None };
+        let patience = if scorer.is_some() { SCORED_PATIENCE } else { PATIENCE };
+        let held = Held::new(patience.as_nanos().div_ceil(epoch.as_nanos().max(1)) as u64);
+        let work = Work {
+            held,
+            missed: Vec::new(),
+            file: file.map(create).transpose()?,
+            scorer,
+            score: Arc::default(),
+            error: None,
+        };
         let score = work.score.clone();
         let bank = flows.len().max(1) * size_of::<u64>();
         let (to, from) = sync_channel(cores as usize * (QUEUED / bank).clamp(QUEUE[0], QUEUE[1]));
@@ -59,6 +76,9 @@ impl Keeper {
 }
 
 struct Work {
+    held: Held,
+    /// Epochs whose truth is not known.
+    missed: Vec<u64>,
     file: Option<TruthFile>,
     scorer: Option<Scorer>,
     score: Arc<Mutex<ScoreSummary>>,
@@ -70,17 +90,20 @@ impl Work {
         while !collector.is_done() {
             let Ok(closed) = from.recv() else { break };
             let truth = collector.take(closed);
-            for epoch in collector.missed() {
-                self.scorer.iter_mut().for_each(|scorer| scorer.miss(epoch));
-            }
-            if let Some(truth) = truth {
+            self.hold(truth, &mut collector);
+            self.miss();
+            while let Some(truth) = self.held.next() {
                 self.keep(&truth);
+                self.miss();
             }
         }
+        let rest = collector.rest();
+        self.hold(rest, &mut collector);
         let mut newest = None;
-        for truth in collector.rest() {
+        while let Some(truth) = self.held.pop() {
             newest = Some(truth.epoch);
             self.keep(&truth);
+            self.miss();
         }
         if let Some(file) = self.file.take() {
             let finished = file.finish().context("the truth's file");
@@ -92,10 +115,24 @@ impl Work {
         }
         Kept {
             late_packets: collector.late_packets,
+            unplaced_packets: collector.nameless_packets + self.held.unplaced(),
             unknown_epochs: collector.unknown_epochs(),
             score: self.scorer.as_ref().map(Scorer::summary),
             error: self.error,
         }
+    }
+
+    fn hold(&mut self, truths: impl IntoIterator<Item = EpochTruth>, collector: &mut Collector) {
+        truths.into_iter().for_each(|truth| self.held.insert(truth));
+        collector.late().into_iter().for_each(|(epoch, flow)| self.held.late(epoch, flow));
+        self.missed.extend(collector.missed());
+    }
+
+    /// Tells the score of epochs that are unknown, in their order among those that are held.
+    fn miss(&mut self) {
+        let oldest = self.held.oldest();
+        let missed = self.missed.extract_if(.., |epoch| oldest.is_none_or(|oldest| *epoch < oldest));
+        missed.for_each(|epoch| self.scorer.iter_mut().for_each(|scorer| scorer.miss(epoch)));
     }
 
     fn wait_for_answers(&mut self, newest: Option<u64>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `pktgen run`: sends at a rate, receives, and says what became of each frame.
 
+mod drops;
 mod follow;
 mod keeper;
 mod metrics;
@@ -25,6 +26,7 @@ use weir::cli::{screen, signals};
 use weir::wire::Flow;
 
 use crate::Failure;
+use drops::SwitchDrops;
 use follow::{Followed, Follower};
 use keeper::Keeper;
 pub use options::Arguments;
@@ -36,6 +38,15 @@ pub const LINK: Duration = Duration::from_secs(5);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let traffic = arguments.traffic()?;
+    let recorded = traffic.recorded();
+    for line in recorded.iter().flat_map(|recorded| recorded.text(arguments.longest_gap())) {
+        crate::say(format_args!("pktgen: {line}"));
+    }
+    let drops = || -> Result<_, Failure> {
+        let drops = arguments.switch()?.as_ref().map(SwitchDrops::read).transpose().context("--score")?;
+        Ok(drops.flatten())
+    };
+    let before = drops()?;
     let stop = signals::stop(if follow::is_live(arguments) { screen::give_back } else { signals::clear_line })
         .context("signals")?;
     let mut rig = Rig::open(&arguments.setup(traffic.longest()))?;
@@ -60,7 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             one(arguments, &mut rig, load, || recording.flows().to_vec(), &stop)?
         }
     };
-    let mut report = Report { own, traffic: traffic.describe(), ..report };
+    // A switch that has gone since is named by the score.
+    let after = drops().ok().flatten();
+    let switch_drops = after.zip(before).map(|(after, before)| after.since(&before));
+    let mut report = Report { own, traffic: traffic.describe(), switch_drops, capture: recorded, ..report };
     print(arguments.json, &report, || report.text())?;
     match report.error.take() {
         Some(error) => Err(error.into()),
@@ -111,7 +125,7 @@ fn one<S: Source>(
     let keeper = match epochs {
         None => None,
         Some((time, scorer)) => {
-            let (keeper, to) = Keeper::start(rig.cores(), names(), arguments.truth.as_deref(), scorer)?;
+            let (keeper, to) = Keeper::start(rig.cores(), time.length, names(), arguments.truth.as_deref(), scorer)?;
             plan.pace = made_up(plan.pace, time);
             plan.truth = Some((time, to));
             Some(keeper)
@@ -140,7 +154,7 @@ fn one<S: Source>(
     let kept = keeper.map(Keeper::finish).transpose();
     let (result, mut kept) = (result?, kept?);
     files(arguments, &result.latency(), began, result.seconds())?;
-    let late = kept.as_ref().map(|kept| kept.late_packets);
+    let late = kept.as_ref().map(|kept| (kept.late_packets, kept.unplaced_packets));
     let report = Report::new(pace, arguments.rx.is_some(), rig, &result, late);
     let unknown_epochs = kept.as_ref().map(|kept| kept.unknown_epochs).filter(|epochs| *epochs > 0);
     let error = kept.as_mut().and_then(|kept| kept.error.take());

@@ -18,6 +18,7 @@ use weir::trace::{Keys, Lengths, MAX_FLOWS, Workload};
 use weir::wire::Mac;
 
 use super::metrics;
+use super::report::Recorded;
 use crate::Failure;
 
 /// Groups of options.
@@ -71,6 +72,10 @@ pub struct Arguments {
     /// With --pcap and without --rate: its own timing, as many times as fast
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "pcap", help_heading = PACE)]
     speed: f64,
+    /// With --pcap in its own timing: a gap of the capture that is longer, as where its clock was set,
+    /// is sent as one of this length
+    #[arg(long, value_name = "LENGTH", value_parser = words::time, default_value = "1m", requires = "pcap", conflicts_with = "rate")]
+    max_gap: Duration,
     /// With --pcap: how often it is sent; 0: until the run ends
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pcap", help_heading = TRAFFIC)]
     loops: u64,
@@ -214,6 +219,16 @@ impl Traffic {
             }
         }
     }
+
+    /// What is sent of a capture otherwise than it was captured.
+    pub fn recorded(&self) -> Option<Recorded> {
+        match self {
+            Self::Flows(..) => None,
+            Self::Capture(recording, _) => {
+                Some(Recorded { cut_packets: recording.cut(), time_jumps: recording.jumps() })
+            }
+        }
+    }
 }
 
 /// weir's default.
@@ -230,7 +245,7 @@ impl Arguments {
             if !(self.speed.is_finite() && self.speed > 0.0) {
                 return Err(Failure::Usage(format!("--speed {}: a number above 0", self.speed)));
             }
-            let recording = Recording::open(path).with_context(|| path.display().to_string())?;
+            let recording = Recording::open(path, self.max_gap).with_context(|| path.display().to_string())?;
             let loops = if self.loops == 0 { u64::MAX } else { self.loops };
             return Ok(Traffic::Capture(Arc::new(recording), loops));
         }
@@ -325,6 +340,11 @@ impl Arguments {
         self.duration.or((!ends).then_some(DURATION))
     }
 
+    /// The longest gap of a capture that is waited for, where its own timing is.
+    pub fn longest_gap(&self) -> Option<Duration> {
+        self.rate.is_none().then_some(self.max_gap)
+    }
+
     /// Whether anything about truth is asked for.
     pub fn has_truth(&self) -> bool {
         let kept = self.truth.is_some() || self.score.is_some() || self.score_socket.is_some();
@@ -355,12 +375,17 @@ impl Arguments {
     }
 
     fn scorer(&self) -> Result<Option<Scorer>, Failure> {
+        Ok(self.switch()?.map(|client| Scorer::new(client, self.score_top)))
+    }
+
+    /// The switch or controller that is asked, if one is.
+    pub fn switch(&self) -> Result<Option<Client>, Failure> {
         let path = match (&self.score_socket, &self.score) {
             (Some(path), _) => path.clone(),
             (None, Some(name)) => socket::path(name).with_context(|| format!("--score {name}"))?,
             (None, None) => return Ok(None),
         };
-        Ok(Some(Scorer::new(Client::connect(path).context("--score")?, self.score_top)))
+        Ok(Some(Client::connect(path).context("--score")?))
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use pktgen::engine::{Limit, Rig, RunResult};
 use pktgen::latency::Latency;
 use pktgen::pace::Pace;
 use pktgen::traffic::{FCS, Source, WIRE_OVERHEAD};
-use pktgen::truth::ScoreSummary;
+use pktgen::truth::{OPEN, ScoreSummary};
 use serde::Serialize;
 use weir::port::PortStats;
 
+use super::drops::limited;
 use super::options::Arguments;
 use crate::Failure;
 
@@ -31,6 +33,12 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<Latency>,
     pub ports: BTreeMap<&'static str, Counters>,
+    /// With --score of a switch: what it dropped during the run, by reason, whoever sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_drops: Option<BTreeMap<String, u64>>,
+    /// Of a capture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Recorded>,
     /// A switch's answers beside what was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<ScoreSummary>,
@@ -42,12 +50,42 @@ pub struct Report {
     pub error: Option<anyhow::Error>,
 }
 
+/// What is sent of a capture otherwise than it was captured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Recorded {
+    /// Frames that are shorter than they were on the wire, or than their IP headers say.
+    pub cut_packets: u64,
+    /// Jumps of the capture's time by more than --max-gap, which are not waited for.
+    pub time_jumps: u64,
+}
+
+impl Recorded {
+    /// A line for each that is not 0; jumps where they matter, with the longest gap.
+    pub fn text(&self, longest_gap: Option<Duration>) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.cut_packets > 0 {
+            let n = self.cut_packets;
+            lines.push(format!(
+                "{n} frames are shorter than their headers or the capture say; they are sent as they are"
+            ));
+        }
+        if let (Some(longest), n @ 1..) = (longest_gap, self.time_jumps) {
+            lines.push(format!(
+                "the capture's time jumps {n} times by more than {longest:?}: ahead it is a gap of that, back none"
+            ));
+        }
+        lines
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub struct Sent {
     pub packets: u64,
     /// Without FCS.
     pub bytes: u64,
     pub malformed_packets: u64,
+    /// Most packets that left at once.
+    pub largest_burst_packets: u64,
     /// Made, and not taken by the device before the end.
     pub unsent_packets: u64,
     pub packets_per_second: f64,
@@ -86,6 +124,9 @@ pub struct Received {
     /// With --truth: frames that came more than three epochs after theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_packets: Option<u64>,
+    /// Of these, frames that are in no row of the truth: they came when it had been written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unplaced_packets: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,7 +161,13 @@ impl From<&PortStats> for Counters {
 
 impl Report {
     /// `late`: frames that truth could not count with their epochs.
-    pub fn new<S: Source>(pace: Pace, receives: bool, rig: &Rig, result: &RunResult<S>, late: Option<u64>) -> Self {
+    pub fn new<S: Source>(
+        pace: Pace,
+        receives: bool,
+        rig: &Rig,
+        result: &RunResult<S>,
+        late: Option<(u64, u64)>,
+    ) -> Self {
         let received = receives.then(|| received(result, late));
         Self {
             traffic: String::new(),
@@ -129,6 +176,8 @@ impl Report {
             received,
             latency: Latency::of(&result.latency()),
             own: None,
+            switch_drops: None,
+            capture: None,
             score: None,
             unknown_epochs: None,
             error: None,
@@ -212,12 +261,38 @@ impl Report {
         Ok(())
     }
 
+    /// What the generator can say of why packets were lost.
+    fn loss_text(&self, text: &mut String, lost: u64) -> std::fmt::Result {
+        if lost == 0 {
+            return Ok(());
+        }
+        let drops = self.switch_drops.as_ref();
+        if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
+            let words: Vec<_> = drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+            writeln!(text, "           the switch dropped: {}", words.join(", "))?;
+        }
+        let limited = drops.map(limited);
+        if let Some(limited @ 1..) = limited {
+            let packets = limited.min(lost);
+            writeln!(text, "           up to {packets} of them by its rate limits: refused, and not lost on a way")?;
+        }
+        let burst = self.sent.largest_burst_packets;
+        if burst > 1 && limited != Some(0) {
+            writeln!(
+                text,
+                "           up to {burst} frames left at once: a rate limit or queue with room for fewer drops the rest (--burst 1)"
+            )?;
+        }
+        Ok(())
+    }
+
     fn received_text(&self, text: &mut String) -> std::fmt::Result {
         let Some(received) = &self.received else { return Ok(()) };
         writeln!(text, "received   {} packets", received.packets)?;
         if let Some(Losses { lost_packets, lost_share, lossy_flows }) = &received.losses {
             let share = 100.0 * lost_share;
             writeln!(text, "lost       {lost_packets} packets ({share:.4} %) of {lossy_flows} flows")?;
+            self.loss_text(text, *lost_packets)?;
         }
         let others = [
             ("reordered", received.reordered_packets),
@@ -227,6 +302,12 @@ impl Report {
         ];
         for (name, n) in others.into_iter().filter(|(_, n)| *n > 0) {
             writeln!(text, "{name:10} {n} packets")?;
+        }
+        if let Some(late @ 1..) = received.late_packets {
+            writeln!(text, "late back  {late} packets came more than {} epochs after theirs", OPEN - 1)?;
+        }
+        if let Some(unplaced @ 1..) = received.unplaced_packets {
+            writeln!(text, "           {unplaced} of these are in no row of the truth, and count as lost there")?;
         }
         if let Some(latency) = &self.latency {
             writeln!(text, "latency    {}", micros(latency))?;
@@ -277,6 +358,7 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
         packets: sent.packets,
         bytes: sent.bytes,
         malformed_packets: sent.malformed,
+        largest_burst_packets: result.largest_burst(),
         unsent_packets: result.unsent(),
         packets_per_second,
         l1_bits_per_second: 8.0 * per_second(frames + u64::from(WIRE_OVERHEAD) * sent.packets),
@@ -290,7 +372,7 @@ fn sent<S: Source>(pace: Pace, result: &RunResult<S>) -> Sent {
     }
 }
 
-fn received<S: Source>(result: &RunResult<S>, late_packets: Option<u64>) -> Received {
+fn received<S: Source>(result: &RunResult<S>, late: Option<(u64, u64)>) -> Received {
     let counts = result.counts();
     Received {
         packets: counts.received,
@@ -300,7 +382,8 @@ fn received<S: Source>(result: &RunResult<S>, late_packets: Option<u64>) -> Rece
         duplicate_packets: counts.duplicates,
         uncertain_packets: counts.uncertain,
         foreign_packets: counts.foreign,
-        late_packets,
+        late_packets: late.map(|(all, _)| all),
+        unplaced_packets: late.map(|(_, unplaced)| unplaced),
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir::trace::{CaptureError, CaptureReader};
-use weir::wire::{Flow, Headers, parse};
+use weir::wire::{Flow, Headers, Net, parse};
 
 use super::{FCS, Source, Stamp};
 
@@ -44,15 +45,24 @@ pub struct Recording {
     flows: Vec<Flow>,
     /// From the first frame of a round to that of the next.
     round_ns: u64,
+    /// Frames of which the capture has less than their own headers or the capturer say.
+    cut: u64,
+    /// Jumps of the capture's time that are not followed.
+    jumps: u64,
 }
 
 impl Recording {
-    pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        Self::read(&mut CaptureReader::open(path)?)
+    /// `longest_gap`: where the capture's time jumps ahead or back by more, that is not waited for.
+    ///
+    /// # Errors
+    /// If the capture cannot be read or sent.
+    pub fn open(path: &Path, longest_gap: Duration) -> Result<Self, RecordingError> {
+        Self::read(&mut CaptureReader::open(path)?, longest_gap)
     }
 
-    fn read<R: Read>(capture: &mut CaptureReader<R>) -> Result<Self, RecordingError> {
-        let (mut recording, mut numbers, mut first) = (Self::default(), HashMap::new(), None);
+    fn read<R: Read>(capture: &mut CaptureReader<R>, longest_gap: Duration) -> Result<Self, RecordingError> {
+        let longest_ns = u64::try_from(longest_gap.as_nanos()).unwrap_or(u64::MAX);
+        let (mut recording, mut numbers, mut time) = (Self::default(), HashMap::new(), Time::new(longest_ns));
         while let Some(packet) = capture.next() {
             let packet = packet?;
             let length = packet.bytes.len();
@@ -63,19 +73,20 @@ impl Recording {
                 return Err(RecordingError::TooLarge);
             }
             let mut headers = Headers::default();
-            let flow = parse(packet.bytes, &mut headers).ok().and_then(|()| headers.flow()).unwrap_or_default();
+            let is_parsed = parse(packet.bytes, &mut headers).is_ok();
+            recording.cut += u64::from(is_cut(packet.bytes, packet.wire_len, is_parsed.then_some(&headers)));
+            let flow = is_parsed.then(|| headers.flow()).flatten().unwrap_or_default();
             let number = *numbers.entry(flow).or_insert_with(|| {
                 recording.flows.push(flow);
                 recording.flows.len() as u32 - 1
             });
-            // A clock that was set back makes packets of the same time.
-            let since = packet.at_ns.saturating_sub(*first.get_or_insert(packet.at_ns));
-            let at_ns = recording.frames.last().map_or(0, |last| last.at_ns.max(since));
+            let at_ns = time.of(packet.at_ns);
             let start = recording.bytes.len();
             recording.bytes.extend_from_slice(packet.bytes);
             recording.frames.push(Recorded { at_ns, start, length: length as u16, flow: number });
         }
         let last = recording.frames.last().ok_or(RecordingError::Empty)?.at_ns;
+        recording.jumps = time.jumps;
         // The first of a round comes a mean gap after the last of the one before.
         recording.round_ns = last + last / (recording.frames.len() as u64 - 1).max(1);
         Ok(recording)
@@ -87,6 +98,16 @@ impl Recording {
 
     pub fn packets(&self) -> u64 {
         self.frames.len() as u64
+    }
+
+    /// Frames of which the capture has a part alone. They are sent as they are in it.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    /// Times at which the capture's clock jumped by more than the longest gap.
+    pub fn jumps(&self) -> u64 {
+        self.jumps
     }
 
     pub fn bytes(&self) -> u64 {
@@ -101,6 +122,54 @@ impl Recording {
     /// Time from the first frame to the last, in nanoseconds.
     pub fn length_ns(&self) -> u64 {
         self.frames.last().map_or(0, |frame| frame.at_ns)
+    }
+}
+
+/// Whether a frame is shorter than it was on the wire, or than its IP header says.
+fn is_cut(bytes: &[u8], wire_len: u32, headers: Option<&Headers>) -> bool {
+    if (bytes.len() as u64) < u64::from(wire_len) {
+        return true;
+    }
+    let Some(headers) = headers else { return false };
+    let packet = bytes.get(usize::from(headers.l3)..).unwrap_or_default();
+    let word = |at: usize| packet.get(at..at + 2).map_or(0, |word| usize::from(word[0]) << 8 | usize::from(word[1]));
+    match headers.net {
+        Net::Ipv4 => packet.len() < word(2),
+        Net::Ipv6 => packet.len() < 40 + word(4),
+        _ => false,
+    }
+}
+
+/// The time since a capture's first frame.
+struct Time {
+    longest_ns: u64,
+    /// Since the frame before.
+    at_ns: u64,
+    /// The capture's time at which `base_ns` had passed.
+    zero: Option<u64>,
+    base_ns: u64,
+    jumps: u64,
+}
+
+impl Time {
+    fn new(longest_ns: u64) -> Self {
+        Self { longest_ns, at_ns: 0, zero: None, base_ns: 0, jumps: 0 }
+    }
+
+    /// Times never go back: a frame that is before others by a little has the time of these. After a
+    /// jump ahead the next frame comes the longest gap later, after one back it comes at once.
+    fn of(&mut self, capture_ns: u64) -> u64 {
+        let since = i128::from(capture_ns) - i128::from(*self.zero.get_or_insert(capture_ns));
+        let gap = i128::from(self.base_ns) + since - i128::from(self.at_ns);
+        let longest = i128::from(self.longest_ns);
+        if gap.abs() > longest {
+            self.jumps += 1;
+            self.at_ns = self.at_ns.saturating_add(if gap > 0 { self.longest_ns } else { 0 });
+            (self.zero, self.base_ns) = (Some(capture_ns), self.at_ns);
+        } else if gap > 0 {
+            self.at_ns = self.at_ns.saturating_add(gap as u64);
+        }
+        self.at_ns
     }
 }
 
@@ -228,6 +297,8 @@ mod tests {
     use super::*;
     use weir::trace::Workload;
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
     fn recording(text: &str) -> (Vec<(u64, Vec<u8>)>, Arc<Recording>) {
         let trace = text.parse::<Workload>().unwrap().generate();
         let mut expected = Vec::new();
@@ -239,7 +310,7 @@ mod tests {
             .unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         trace.write_pcap(&mut file).unwrap();
-        (expected, Arc::new(Recording::open(file.path()).unwrap()))
+        (expected, Arc::new(Recording::open(file.path(), HOUR).unwrap()))
     }
 
     fn sent(replay: &mut Replay) -> Vec<(u64, Vec<u8>)> {
@@ -276,6 +347,46 @@ mod tests {
     fn an_empty_capture_is_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         weir::trace::CaptureWriter::new(&mut file).unwrap().finish().unwrap();
-        assert!(matches!(Recording::open(file.path()), Err(RecordingError::Empty)));
+        assert!(matches!(Recording::open(file.path(), HOUR), Err(RecordingError::Empty)));
+    }
+
+    fn read(frames: &[(u64, &[u8])], longest_gap: Duration) -> Recording {
+        let mut capture = weir::trace::CaptureWriter::new(Vec::new()).unwrap();
+        frames.iter().for_each(|(at_ns, frame)| capture.write(*at_ns, frame).unwrap());
+        let bytes = capture.finish().unwrap();
+        Recording::read(&mut CaptureReader::new(&bytes[..]).unwrap(), longest_gap).unwrap()
+    }
+
+    /// A jump is a gap of the longest length, or none; what follows keeps its gaps.
+    #[test]
+    fn jumps_of_the_captures_time_are_not_waited_for() {
+        const SECOND: u64 = 1_000_000_000;
+        let times = |seconds: &[u64]| {
+            let frames: Vec<_> = seconds.iter().map(|at| (at * SECOND, &[0; 60][..])).collect();
+            let recording = read(&frames, Duration::from_secs(10));
+            let at = recording.frames.iter().map(|frame| frame.at_ns / SECOND).collect::<Vec<_>>();
+            (at, recording.jumps())
+        };
+        assert_eq!(times(&[0, 1_700_000_000, 1_700_000_003]), (vec![0, 10, 13], 1), "a first time of 0");
+        assert_eq!(times(&[50, 52, 4_000_000_000, 54, 57]), (vec![0, 2, 12, 12, 15], 2), "one time in 2096");
+        assert_eq!(times(&[100, 110, 120, 131]), (vec![0, 10, 20, 30], 1), "ten seconds are no jump");
+        assert_eq!(times(&[100, 103, 101, 105]), (vec![0, 3, 3, 5], 0), "out of order by a little");
+    }
+
+    #[test]
+    fn frames_that_the_capture_cut_are_counted() {
+        let udp = |length: usize, says: u16| {
+            let mut frame = vec![0; length];
+            (frame[12], frame[14], frame[23]) = (8, 0x45, 17);
+            frame[16..18].copy_from_slice(&says.to_be_bytes());
+            frame
+        };
+        let mut six = vec![0; 60];
+        (six[12], six[13], six[14], six[19]) = (0x86, 0xdd, 0x60, 7);
+        let (padded, whole, short) = (udp(60, 28), udp(60, 46), udp(60, 47));
+        let frames = [&padded, &whole, &short, &short, &six].map(|frame| (0, &frame[..]));
+        assert_eq!(read(&frames, HOUR).cut(), 3);
+        // Of these the capture's record says so itself.
+        assert!(is_cut(&[0; 60], 61, None) && !is_cut(&[0; 60], 60, None));
     }
 }

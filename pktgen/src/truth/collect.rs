@@ -9,8 +9,11 @@ use weir::wire::Flow;
 use super::{Closed, SentCount};
 
 /// A flow's frames of one epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowTruth {
+    /// The flow's number in the run.
+    #[serde(skip)]
+    pub number: u32,
     pub epoch: u64,
     pub flow: Flow,
     pub sent_packets: u64,
@@ -18,9 +21,11 @@ pub struct FlowTruth {
     pub sent_bytes: u64,
     /// Of these, frames that came back.
     pub received_packets: u64,
+    /// Of those that came back, frames that came more than three epochs later.
+    pub late_packets: u64,
 }
 
-/// All flows of one epoch that sent something.
+/// All flows of one epoch that sent something, by their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EpochTruth {
     pub epoch: u64,
@@ -52,8 +57,12 @@ pub struct Collector {
     /// Unknown epochs that were not asked for.
     missed: Vec<u64>,
     done: u32,
-    /// Frames that came too late to be counted with their epoch.
+    /// Frames that came when their epoch's bank was closed, and those whose epoch and flow are not
+    /// known for want of room.
     pub late_packets: u64,
+    pub nameless_packets: u64,
+    /// Late frames that were not asked for.
+    late: Vec<(u64, u32)>,
 }
 
 impl Collector {
@@ -67,6 +76,8 @@ impl Collector {
             missed: Vec::new(),
             done: 0,
             late_packets: 0,
+            nameless_packets: 0,
+            late: Vec::new(),
         }
     }
 
@@ -82,7 +93,9 @@ impl Collector {
                 epoch
             }
             Closed::Received { epoch, counts, late, .. } => {
-                self.late_packets += late;
+                self.late_packets += late.packets();
+                self.nameless_packets += late.more;
+                self.late.extend(late.frames);
                 if self.unknown.contains(&epoch) {
                     return None;
                 }
@@ -126,6 +139,11 @@ impl Collector {
         std::mem::take(&mut self.missed)
     }
 
+    /// Late frames since this was asked last: epoch and flow's number of each.
+    pub fn late(&mut self) -> Vec<(u64, u32)> {
+        std::mem::take(&mut self.late)
+    }
+
     pub fn is_done(&self) -> bool {
         self.done == self.cores
     }
@@ -145,19 +163,36 @@ impl Collector {
                 let number = (place * self.cores + core) as usize;
                 let received = open.received.iter().map(|counts| u64::from(counts.get(number).copied().unwrap_or(0)));
                 flows.push(FlowTruth {
+                    number: number as u32,
                     epoch,
                     flow: self.flows.get(number).copied().unwrap_or_default(),
                     sent_packets: count.packets,
                     sent_bytes: count.bytes,
                     received_packets: received.sum(),
+                    late_packets: 0,
                 });
             }
         }
+        flows.sort_unstable_by_key(|flow| flow.number);
         EpochTruth { epoch, flows }
     }
 }
 
 impl EpochTruth {
+    /// Whether all frames of all flows came back.
+    pub fn is_whole(&self) -> bool {
+        self.flows.iter().all(|flow| flow.received_packets >= flow.sent_packets)
+    }
+
+    /// Adds late frames to the flow of this number; false if it sent nothing.
+    pub fn add_late(&mut self, number: u32, packets: u64) -> bool {
+        let Ok(place) = self.flows.binary_search_by_key(&number, |flow| flow.number) else { return false };
+        let flow = &mut self.flows[place];
+        flow.received_packets += packets;
+        flow.late_packets += packets;
+        true
+    }
+
     /// One line of JSON for each flow.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         for flow in &self.flows {
@@ -171,6 +206,7 @@ impl EpochTruth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::truth::Late;
 
     fn flow(n: u16) -> Flow {
         Flow { sport: Some(n), ..Flow::default() }
@@ -184,7 +220,9 @@ mod tests {
     #[test]
     fn an_epoch_is_whole_with_its_last_core() {
         let mut collector = Collector::new(2, (0..4).map(flow).collect());
-        let received = |core, counts: [u32; 4]| Closed::Received { core, epoch: 5, counts: counts.into(), late: 1 };
+        let late = || Late { frames: vec![(3, 1)], more: 2 };
+        let received =
+            |core, counts: [u32; 4]| Closed::Received { core, epoch: 5, counts: counts.into(), late: late() };
         assert!(collector.take(Closed::Sent { core: 0, epoch: 5, counts: sent(&[10, 0]), unknown: vec![] }).is_none());
         assert!(collector.take(received(1, [4, 0, 0, 2])).is_none());
         assert!(collector.take(Closed::Sent { core: 1, epoch: 5, counts: sent(&[20, 30]), unknown: vec![] }).is_none());
@@ -193,7 +231,8 @@ mod tests {
             truth.flows.iter().map(|f| (f.flow.sport.unwrap(), f.sent_packets, f.received_packets)).collect();
         counts.sort();
         assert_eq!(counts, [(0, 10, 10), (1, 20, 19), (3, 30, 2)]);
-        assert_eq!(collector.late_packets, 2);
+        assert_eq!((collector.late_packets, collector.nameless_packets), (6, 4));
+        assert_eq!((collector.late(), collector.late()), (vec![(3, 1); 2], vec![]));
         assert!(collector.take(Closed::Done { core: 0 }).is_none() && !collector.is_done());
         collector.take(Closed::Done { core: 1 });
         assert!(collector.is_done() && collector.rest().is_empty());
@@ -206,7 +245,7 @@ mod tests {
         let closed = |epoch, unknown| Closed::Sent { core: 0, epoch, counts: sent(&[10]), unknown };
         assert!(collector.take(closed(5, vec![])).is_none());
         assert!(collector.take(closed(6, vec![5])).is_none());
-        let late = Closed::Received { core: 0, epoch: 5, counts: [3].into(), late: 0 };
+        let late = Closed::Received { core: 0, epoch: 5, counts: [3].into(), late: Late::default() };
         assert!(collector.take(late).is_none());
         assert_eq!((collector.unknown_epochs(), collector.missed()), (1, vec![5]));
         assert!(collector.missed().is_empty());
@@ -217,7 +256,14 @@ mod tests {
     fn a_line_is_read_back() {
         let truth = EpochTruth {
             epoch: 7,
-            flows: vec![FlowTruth { epoch: 7, flow: flow(9), sent_packets: 3, sent_bytes: 180, received_packets: 2 }],
+            flows: vec![FlowTruth {
+                epoch: 7,
+                flow: flow(9),
+                sent_packets: 3,
+                sent_bytes: 180,
+                received_packets: 2,
+                ..FlowTruth::default()
+            }],
         };
         let mut text = Vec::new();
         truth.write(&mut text).unwrap();

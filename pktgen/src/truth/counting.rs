@@ -6,7 +6,7 @@ use weir::dpdk::cycles_per_second;
 use weir::worker::Clock;
 
 use super::pauses::Pauses;
-use super::{Closed, EpochTime, OPEN, ReceivedEpochs, SentCount};
+use super::{Closed, EpochTime, Late, OPEN, ReceivedEpochs, SentCount, epoch_of};
 use crate::signature::Signature;
 
 /// One core's counts of a run.
@@ -21,9 +21,10 @@ pub struct CoreTruth {
     epoch: u64,
     sent: Box<[SentCount]>,
     received: ReceivedEpochs,
-    /// Epochs whose counts found no place in the queue, and late frames told with them.
+    /// Epochs whose counts found no place in the queue.
     unknown: Vec<u64>,
-    late: u64,
+    /// Frames whose epoch was closed before they came.
+    late: Late,
     to: SyncSender<Closed>,
 }
 
@@ -54,7 +55,7 @@ impl CoreTruth {
             sent: vec![SentCount::default(); own].into(),
             received: ReceivedEpochs::new(epoch, flows),
             unknown: Vec::new(),
-            late: 0,
+            late: Late::default(),
             to,
         }
     }
@@ -106,14 +107,21 @@ impl CoreTruth {
     pub fn received(&mut self, signature: &Signature, age_ns: u64) {
         // Low bits are of many epochs.
         if age_ns > (OPEN + 1) * self.length_ns {
-            self.received.take_late();
+            self.late(signature, age_ns);
             return;
         }
         // At most one epoch: the clock of another core may be ahead by a little.
         if self.received.is_ahead(signature.epoch) && self.received.newest() <= self.epoch {
             self.rotate_received();
         }
-        self.received.take(signature.flow, signature.epoch);
+        if !self.received.take(signature.flow, signature.epoch) {
+            self.late(signature, age_ns);
+        }
+    }
+
+    #[cold]
+    fn late(&mut self, signature: &Signature, age_ns: u64) {
+        self.late.push(epoch_of(self.now, age_ns, self.length_ns, signature.epoch), signature.flow);
     }
 
     #[cold]
@@ -138,12 +146,11 @@ impl CoreTruth {
     #[cold]
     fn rotate_received(&mut self) {
         let Self { core, to, unknown, late, .. } = self;
-        self.received.advance(|epoch, counts, new| {
+        self.received.advance(|epoch, counts| {
             let flows = counts.len();
-            let told = std::mem::take(late) + new;
-            match to.try_send(Closed::Received { core: *core, epoch, counts, late: told }) {
-                Err(TrySendError::Full(Closed::Received { mut counts, .. })) => {
-                    *late = told;
+            match to.try_send(Closed::Received { core: *core, epoch, counts, late: std::mem::take(late) }) {
+                Err(TrySendError::Full(Closed::Received { mut counts, late: waits, .. })) => {
+                    *late = waits;
                     note(unknown, epoch);
                     counts.fill(0);
                     counts
@@ -157,9 +164,8 @@ impl CoreTruth {
     pub fn finish(self) {
         let Self { core, epoch, to, unknown, mut late, .. } = self;
         let _ = to.send(Closed::Sent { core, epoch, counts: self.sent, unknown });
-        self.received.finish(|epoch, counts, new| {
-            let late = std::mem::take(&mut late) + new;
-            let _ = to.send(Closed::Received { core, epoch, counts, late });
+        self.received.finish(|epoch, counts| {
+            let _ = to.send(Closed::Received { core, epoch, counts, late: std::mem::take(&mut late) });
         });
         let _ = to.send(Closed::Done { core });
     }

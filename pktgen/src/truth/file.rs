@@ -25,6 +25,7 @@ const SCHEMA: &str = "message truth {
     REQUIRED INT64 sent_packets (INTEGER(64, false));
     REQUIRED INT64 sent_bytes (INTEGER(64, false));
     REQUIRED INT64 received_packets (INTEGER(64, false));
+    REQUIRED INT64 late_packets (INTEGER(64, false));
 }";
 /// Rows of a group but the last, some 10 MB in memory.
 const ROWS: usize = 1 << 17;
@@ -106,6 +107,7 @@ fn write_group(writer: &mut SerializedFileWriter<File>, rows: &[FlowTruth]) -> R
     write_column::<Int64Type>(&mut group, rows, |row| Some(row.sent_packets as i64))?;
     write_column::<Int64Type>(&mut group, rows, |row| Some(row.sent_bytes as i64))?;
     write_column::<Int64Type>(&mut group, rows, |row| Some(row.received_packets as i64))?;
+    write_column::<Int64Type>(&mut group, rows, |row| Some(row.late_packets as i64))?;
     group.close()?;
     Ok(())
 }
@@ -148,6 +150,8 @@ mod tests {
             sent_packets: u64::from(n) + epoch,
             sent_bytes: u64::MAX,
             received_packets: u64::from(n),
+            late_packets: u64::from(n / 2),
+            number: 0,
         };
         EpochTruth { epoch, flows: (0..flows).map(row).collect() }
     }
@@ -178,7 +182,7 @@ mod tests {
         };
         let flow = Flow { src, dst, sport, dport, proto };
         let (sent_packets, sent_bytes, received_packets) = (count(next()), count(next()), count(next()));
-        FlowTruth { epoch, flow, sent_packets, sent_bytes, received_packets }
+        FlowTruth { number: 0, epoch, flow, sent_packets, sent_bytes, received_packets, late_packets: count(next()) }
     }
 
     /// What is read back is what was written, over several row groups.
