@@ -141,9 +141,9 @@ fn dropped(weir: &Weir) -> i64 {
 #[derive(Default)]
 struct Given {
     /// By epoch, each document of one epoch that was published, in order.
-    followed: BTreeMap<u64, Vec<Losses>>,
+    followed: BTreeMap<u64, Vec<Claimed<Losses>>>,
     /// Documents over the last second.
-    polled: Vec<Losses>,
+    polled: Vec<Claimed<Losses>>,
     /// Time from the end of an epoch to its final answer, in milliseconds.
     waited: Vec<f64>,
 }
@@ -152,7 +152,7 @@ struct Given {
 /// 1s` do.
 fn follow(client: Client, stop: Arc<AtomicBool>) -> JoinHandle<Given> {
     thread::spawn(move || {
-        let ask = |query: &str| -> Losses {
+        let ask = |query: &str| -> Claimed<Losses> {
             client.get(&format!("/v1/losses?top=100&threshold=1&{query}")).expect("the controller answers")
         };
         let mut given = Given::default();
@@ -227,7 +227,7 @@ fn epochs(client: &Client) -> Vec<Claimed<Losses>> {
     let mut epochs: Vec<Claimed<Losses>> = Vec::new();
     loop {
         let after = epochs.last().and_then(|epoch| epoch.claim.last_epoch).unwrap_or(0);
-        let next: Losses =
+        let next: Claimed<Losses> =
             client.get(&format!("/v1/losses?top=100&threshold=1&after={after}")).expect("the controller");
         if next.claim.last_epoch.is_none() {
             return epochs;
@@ -272,7 +272,8 @@ fn stop_and_go(name: &str, stops: &Stops) {
     let all: Vec<_> = epochs(&client).into_iter().filter(|epoch| epoch.claim.last_epoch > Some(first)).collect();
     let (complete, incomplete): (Vec<_>, Vec<_>) = all.iter().partition(|epoch| epoch.claim.complete);
     let told: u64 = complete.iter().map(|epoch| epoch.lost_packets.saturating_sub(epoch.late_packets)).sum();
-    let wrong = |epoch: &&&Losses| epoch.gained_packets > 0 || (lost == 0 && epoch.lost_packets > epoch.late_packets);
+    let wrong =
+        |epoch: &&&Claimed<Losses>| epoch.gained_packets > 0 || (lost == 0 && epoch.lost_packets > epoch.late_packets);
     let wrong: Vec<_> = complete.iter().filter(wrong).collect();
     eprintln!(
         "{name}, {} pauses of {:?} ms: {} epochs complete, {} not, {} wrong; {lost} packets dropped",
