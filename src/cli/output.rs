@@ -96,7 +96,6 @@ pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
 
 /// Times of day from the start of the first epoch to the end of the last:
 /// "21:40:01.123 to 21:40:11.123 UTC".
-#[cfg(any(feature = "control", test))]
 pub fn span((first, last): (u64, u64), epoch_ns: u64) -> String {
     format!("{} to {} UTC", epoch_start(first, epoch_ns), epoch_start(last.saturating_add(1), epoch_ns))
 }

@@ -73,7 +73,8 @@ fn the_documented_example() {
     let program = &document["programs"]["hashpipe"];
     assert_eq!(keys(program), ["claims", "heavy", "unit"]);
     let claim = &program["claims"]["heavy"];
-    assert_eq!((&claim["complete"], &claim["incomplete"]), (&false.into(), &serde_json::json!(["evicted"])));
+    let reasons = claim["incomplete"].as_array().unwrap();
+    assert!(claim["complete"] == false && reasons.iter().any(|why| why == "evicted"), "{claim}");
     assert_eq!(program["heavy"].as_array().unwrap().len(), 300);
     let first = &program["heavy"][0];
     assert_eq!(keys(first), ["flow", "packets"]);
