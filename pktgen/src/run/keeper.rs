@@ -92,7 +92,7 @@ impl Work {
             let truth = collector.take(closed);
             self.hold(truth, &mut collector);
             self.miss();
-            while let Some(truth) = self.held.next() {
+            while let Some(truth) = self.held.take_over() {
                 self.keep(&truth);
                 self.miss();
             }

@@ -58,7 +58,7 @@ impl Held {
     }
 
     /// The oldest epoch, if it has to wait no more.
-    pub fn next(&mut self) -> Option<EpochTruth> {
+    pub fn take_over(&mut self) -> Option<EpochTruth> {
         let (oldest, newest) = (self.epochs.front()?, self.epochs.back()?);
         let is_over = newest.epoch - oldest.epoch > self.patience || self.rows > self.most;
         if is_over || oldest.is_whole() { self.pop() } else { None }
@@ -114,8 +114,8 @@ mod tests {
         (0..3).for_each(|_| held.late(5, 1));
         held.late(5, 2);
         held.late(7, 2);
-        assert_eq!(counts(&held.next().unwrap()), [(10, 0), (10, 3), (10, 1)], "epoch 5 is whole");
-        assert_eq!(held.next(), None, "three frames of epoch 6 may still come");
+        assert_eq!(counts(&held.take_over().unwrap()), [(10, 0), (10, 3), (10, 1)], "epoch 5 is whole");
+        assert_eq!(held.take_over(), None, "three frames of epoch 6 may still come");
         held.late(5, 0);
         assert_eq!(held.unplaced(), 1, "epoch 5 has gone");
         held.late(6, 9);
@@ -130,7 +130,7 @@ mod tests {
     fn an_epoch_waits_no_longer_than_its_patience_and_the_room() {
         let lossy = |held: &mut Held, epochs: std::ops::Range<u64>| {
             epochs.for_each(|epoch| held.insert(truth(epoch, [9, 9, 9])));
-            std::iter::from_fn(|| held.next()).map(|truth| truth.epoch).collect::<Vec<_>>()
+            std::iter::from_fn(|| held.take_over()).map(|truth| truth.epoch).collect::<Vec<_>>()
         };
         let mut held = Held::new(3);
         assert_eq!(lossy(&mut held, 0..4), [0; 0]);

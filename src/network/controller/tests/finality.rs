@@ -173,7 +173,7 @@ fn a_mark_lasts_until_later_records_say_more() {
         network.controller.answer();
         network.epoch += 1;
         let mark = SwitchGap { switch: "b".into(), gap: Gap::StoodStill { nanos: 20_000_000 } };
-        assert_eq!(finality(&network, 8).waiting, [mark.clone()]);
+        assert_eq!(finality(&network, 8).waiting, std::slice::from_ref(&mark));
         let shown = Losses::new(&network.controller.store().last(0.0, true), 9, 1).claim;
         assert_eq!((shown.complete, shown.gaps.len()), (false, 1));
         assert_eq!(shown.gaps[0].gap, mark.gap.to_string());
