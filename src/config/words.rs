@@ -239,7 +239,7 @@ mod tests {
         );
         assert!(refused("hashpipe:slotz=3").contains("no such key, there are "));
         assert!(refused("hashpipe:key=flow").ends_with("key = \"flow\": one of 5tuple, pair, src, dst"));
-        assert!(refused("hashpipe:count=3").ends_with("count = 3: one of packets, bytes"));
+        assert!(refused("hashpipe:count=3").ends_with("count = \"3\": one of packets, bytes"));
         assert!(refused("hashpipe:estimate=last").ends_with("one of first, sum"));
         assert!(refused("hashpipe:stages=17").ends_with("stages = 17: a whole number from 1 to 16"));
         assert!(refused("hashpipe:slots=-1").ends_with("slots = -1: a whole number from 1 to 16777216"));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Kernel drivers that let DPDK have their cards' packets while they stay bound.
+#[cfg(any(feature = "dpdk", test))]
 const SHARING: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
 
 /// A network device on the PCI bus.
