@@ -79,7 +79,6 @@ fn a_broken_file_is_refused_and_traffic_goes_on() {
         ),
         ("[switch]\ntarget = \"tofino\"\n[[program]]\nname = \"hashpipe\"", "tofino"),
         ("[[port]]\nname = \"port9\"\ndev = \"veth:nonesuch\"", "port port9 (veth:nonesuch)"),
-        ("[[port]]\nname = \"other\"\ndev = \"veth:p1\"", "port other: port port1 has veth:p1"),
     ] {
         write(&lab, &[1, 2], text);
         if text.starts_with("[[port") {
