@@ -197,7 +197,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert!(refused(new_port("a", "null")).starts_with("port a: there is one of this name; the ports are "));
     assert!(refused(new_port("no way", "null")).contains("port[2].name"));
     let missing = refused(new_port("v", "veth:nonesuch0"));
-    assert!(missing.starts_with("port v (veth:nonesuch0): ") && missing.contains("if_nametoindex"), "{missing}");
+    assert!(
+        missing.starts_with("port v (veth:nonesuch0): ") && missing.contains("there is no interface nonesuch0 here"),
+        "{missing}"
+    );
     let large = refused(NewPort { mtu_bytes: 9000, ..new_port("j", "memory") });
     assert!(large.starts_with("port j: its MTU of 9000 bytes does not fit the packet buffers"), "{large}");
     let pair = refused(NewPort { pair: Some("a".into()), ..new_port("p", "null") });

@@ -63,7 +63,7 @@ pub struct Controller {
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH", help_heading = NETWORK)]
     record_timeout: Option<Length>,
-    /// Epochs after the transit time within which a late packet is not lost [2]
+    /// Epochs after the transit time within which a late packet is not lost, by default 2
     #[arg(long, value_name = "EPOCHS")]
     horizon: Option<u64>,
     /// Leave the parameters as they are, whatever the state of the network
