@@ -448,17 +448,20 @@ impl Port {
     /// its queues have been dropped; else nothing happens. What the port has counted can still be
     /// asked.
     pub fn close(&self) {
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return;
+        let first = !self.closed.swap(true, Ordering::Relaxed);
+        if first {
+            self.look_at_kernel();
+            self.stats();
+            self.claim.hold().take();
         }
-        self.look_at_kernel();
-        self.stats();
-        self.claim.hold().take();
         let Device::Eth(device) = &self.device else { return };
-        self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
-        let lent = self.under.as_ref().map(|_| self.sockets.lent(device));
-        self.sockets.close();
-        if device.close() {
+        let mut lent = None;
+        if first {
+            self.unsent.fetch_add(self.sockets.unsent(device), Ordering::Relaxed);
+            lent = self.under.as_ref().map(|_| self.sockets.lent(device));
+            self.sockets.close();
+        }
+        if device.close() && first {
             self.sockets.reclaim();
             lent.into_iter().for_each(LentBuffers::give_back);
             if self.under.is_some() {
