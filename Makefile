@@ -37,9 +37,9 @@ demo: setup-demo ## two switches with a lossy link between them, and what weir m
 	@target/demo/weir demo
 	@echo "Here weir is target/demo/weir."
 
-build: setup-build ## the release binary, target/release/weir
+build: setup-build ## the release binaries, target/release/weir and pktgen
 	@[ -x target/release/weir ] || echo "Building weir: some minutes the first time." >&2
-	@$(CARGO) build $(LOCKED) --release --bin weir
+	@$(CARGO) build $(LOCKED) --release --package weir --package pktgen --bins
 
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
 test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces

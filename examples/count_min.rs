@@ -63,9 +63,9 @@ impl Default for Config {
 }
 
 /// The slot of a flow in each row, and behind the last row in the table.
-type Slots = IndexSlots<{ MAX_ROWS + 1 }>;
+pub type Slots = IndexSlots<{ MAX_ROWS + 1 }>;
 
-fn slots(config: &Config, family: &HashFamily) -> Slots {
+pub fn slots(config: &Config, family: &HashFamily) -> Slots {
     let rows = (0..config.rows).map(|row| ("count_min/row", row, config.columns));
     let arrays: Vec<_> = rows.chain([("count_min/flows", 0, config.flows)]).collect();
     Slots::new(family, "count_min/shared", &arrays)
@@ -80,9 +80,15 @@ pub struct Packet {
     wins: bool,
 }
 
+impl Packet {
+    pub fn new(tuple: FiveTuple, slots: [u32; MAX_ROWS + 1]) -> Self {
+        Self { tuple, slots, estimate: u32::MAX, wins: false }
+    }
+}
+
 /// A row of counters. The least count that the packet meets is its flow's estimate.
 #[derive(Clone, Copy)]
-pub struct Row(usize);
+pub struct Row(pub usize);
 
 impl Salu for Row {
     type Phv = Packet;
@@ -104,7 +110,7 @@ impl Salu for Row {
 
 /// The estimates of the table: a flow whose estimate exceeds the stored one takes the cell.
 #[derive(Clone, Copy)]
-pub struct Largest(usize);
+pub struct Largest(pub usize);
 
 impl Salu for Largest {
     type Phv = Packet;
@@ -127,7 +133,7 @@ impl Salu for Largest {
 
 /// The five-tuples of the table, an array for each word.
 #[derive(Clone, Copy)]
-pub struct Words(usize);
+pub struct Words(pub usize);
 
 impl GroupSalu<5> for Words {
     type Phv = Packet;
@@ -146,7 +152,7 @@ impl GroupSalu<5> for Words {
     }
 }
 
-type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
+pub type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
 
 /// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the
 /// table.
@@ -159,12 +165,12 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    fn new(config: &Config, family: &HashFamily) -> Self {
+    pub fn new(config: &Config, family: &HashFamily) -> Self {
         let counters = vec![0; config.rows as usize * config.columns as usize];
         Self { config: config.clone(), family: family.clone(), counters, flows: BTreeSet::new() }
     }
 
-    fn read_out(&self, (rows, (_, words)): &Memory) -> Self {
+    pub fn read_out(&self, (rows, (_, words)): &Memory) -> Self {
         let counters = rows.iter().flat_map(|row| row.cells()).map(|&count| count.into()).collect();
         let flows = words.cells().iter().map(|&words| FiveTuple(words)).filter(|flow| *flow != FiveTuple::default());
         Self { counters, flows: flows.collect(), ..Self::new(&self.config, &self.family) }
@@ -182,7 +188,7 @@ impl Sketch {
         FlowAnswers { lack, ..FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(estimate).collect(), max) }
     }
 
-    fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         from.version(1)?;
         for counter in &mut self.counters {
@@ -251,7 +257,7 @@ impl Program for CountMin {
         let (hashing, blank) = (slots.usage(), Sketch::new(config, family));
         let enter = move |phv: &Phv| {
             let tuple = FiveTuple::of(&phv.headers)?;
-            Some(Packet { tuple, slots: slots.slots(tuple.bytes()), estimate: u32::MAX, wins: false })
+            Some(Packet::new(tuple, slots.slots(tuple.bytes())))
         };
         Ok(Box::new(Staged::new(Self::NAME, hashing, stages, enter, move |memory| blank.read_out(memory))))
     }

@@ -24,6 +24,8 @@ mod room;
 
 /// Zeroed banks by which each program of a replica can be ahead of the collector.
 const SPARES: usize = 2;
+/// Banks of each program of a replica: the one in use, and the spares.
+pub const BANKS: usize = 1 + SPARES;
 /// Names the MAC table to the [`HashFamily`].
 const MAC_TABLE_LABEL: &str = "forward/stations";
 /// Names to the [`HashFamily`] the table of neighbours, and the two CRCs of the index hash that chooses

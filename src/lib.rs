@@ -1,5 +1,11 @@
 //! weir: a software switch that measures what it forwards.
 //!
+//! Two ways to use it as a library:
+//! - [`cli::run`] is weir's command line with telemetry programs of one's own beside its own
+//!   ([`program::Program`]; docs/program.md, examples/count_min.rs).
+//! - [`replay::Replayer`] is one switch in memory: packets go in with their times, counters and
+//!   answers come out (examples/replayer.rs).
+//!
 //! Modules stand in the order in which a packet meets them; ARCHITECTURE.md is the map.
 
 #[cfg(feature = "dpdk")]

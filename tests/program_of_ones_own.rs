@@ -121,12 +121,13 @@ fn a_default_sketch_fits_tofino() {
     assert_eq!((placement.target.name, placement.salus_used()), ("tofino", 4 + 1 + 5));
 }
 
-/// docs/program.md shows parts of this program and of the fourth; `…` stands for what is left out.
+/// docs/program.md shows parts of the examples and of the fourth program; `…` stands for what is left out.
 #[test]
 fn the_page_shows_what_there_is() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
-    let programs = read("examples/count_min.rs") + &read("tests/fourth_program/program.rs");
+    let examples = read("examples/count_min.rs") + &read("examples/egress.rs");
+    let programs = examples + &read("tests/fourth_program/program.rs");
     let page = read("docs/program.md");
     let shown =
         page.split("```rust\n").skip(1).flat_map(|part| part.lines().take_while(|line| !line.starts_with("```")));

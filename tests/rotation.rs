@@ -152,7 +152,7 @@ impl Bench {
 /// One program gets no banks back. It runs on alone; the other's records stay one epoch each.
 #[test]
 fn programs_rotate_by_themselves() {
-    let whole: (Needs, Cut) = (Needs::EGRESS, |_| 1);
+    let whole: (Needs, Cut) = (Needs::TRANSIT, |_| 1);
     let mut bench = Bench::new(&[whole, whole]);
     let mut rotated = [Vec::new(), Vec::new()];
     for round in 0..10 * 8 {
@@ -178,7 +178,7 @@ fn programs_rotate_by_themselves() {
 /// how long it was late. A bank that was closed in time has no mark.
 #[test]
 fn a_late_rotation_marks_its_own_bank() {
-    let mut bench = Bench::new(&[(Needs::EGRESS, |_| 1), (Needs::NONE, |_| 1)]);
+    let mut bench = Bench::new(&[(Needs::TRANSIT, |_| 1), (Needs::NONE, |_| 1)]);
     let late = TRANSIT / 2;
     let skips = 6 * EPOCH + TRANSIT / 4;
     let mut marks = [Vec::new(), Vec::new()];
@@ -206,8 +206,9 @@ fn a_late_rotation_marks_its_own_bank() {
 /// epochs, whose egress stages rotate with its ingress stages.
 #[test]
 fn egress_stages_rotate_a_transit_time_later_or_together() {
-    let mut bench =
-        Bench::new(&[(Needs::EGRESS, |_| 1), (Needs::EGRESS | Needs::SUB_EPOCHS, |_| 1), (Needs::NONE, |_| 1)]);
+    let sorts_sub_epochs = Needs::TRANSIT | Needs::SUB_EPOCHS;
+    let programs = [Needs::TRANSIT, sorts_sub_epochs, Needs::NONE, Needs::EGRESS];
+    let mut bench = Bench::new(&programs.map(|needs| (needs, (|_| 1) as Cut)));
     for now in [EPOCH, 2 * EPOCH - 1, 2 * EPOCH, 2 * EPOCH + TRANSIT - 1] {
         bench.packet(now);
     }
@@ -215,6 +216,7 @@ fn egress_stages_rotate_a_transit_time_later_or_together() {
     let entered = |rotated: Vec<Rotated>| rotated.into_iter().map(|(.., c)| [c.entered, c.left]).collect::<Vec<_>>();
     assert_eq!(entered(bench.rotated(1, true)), [[2, 2]]);
     assert_eq!(entered(bench.rotated(2, true)), [[2, 0]], "without egress stages there is nothing to wait for");
+    assert_eq!(entered(bench.rotated(3, true)), [[2, 2]], "a packet is counted when it leaves");
     bench.switch.tick(2 * EPOCH + TRANSIT);
     assert_eq!(entered(bench.rotated(0, true)), [[2, 4]]);
 }
@@ -275,8 +277,9 @@ proptest! {
     /// program follow each other, and a record has no more banks than an epoch has sub-epochs.
     #[test]
     fn every_packet_is_in_one_bank(steps in prop::collection::vec((0..EPOCH / 3, any::<u8>()), 1..300)) {
-        let cut = |epoch: u64| [1, 2, 16, 64][epoch as usize % 4];
-        let all = [(Needs::EGRESS, cut as Cut), (Needs::SUB_EPOCHS, cut), (Needs::EGRESS | Needs::SUB_EPOCHS, cut)];
+        let cut: Cut = |epoch| [1, 2, 16, 64][epoch as usize % 4];
+        let all = [Needs::TRANSIT, Needs::EGRESS, Needs::SUB_EPOCHS, Needs::EGRESS | Needs::SUB_EPOCHS];
+        let all = all.map(|needs| (needs, cut));
         let mut bench = Bench::new(&all);
         let (mut now, mut rotated) = (0, vec![Vec::new(); all.len()]);
         for (step, (wait, serves)) in steps.iter().enumerate() {

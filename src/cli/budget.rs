@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, Programs, help, output, placed};
+use crate::assemble::BANKS;
 use crate::config::{Config, ForwardMode};
 use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
 
@@ -35,9 +36,27 @@ struct Document {
     sram_share: f64,
     tcam_blocks_used: u32,
     tcam_share: f64,
+    memory: Memory,
     stages: Vec<PhysicalStage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reports: Vec<ProgramReports>,
+}
+
+/// The registers of all programs, as the software keeps them.
+#[derive(Serialize)]
+pub struct Memory {
+    /// One set of them, hardware bits over 8: what a chip has.
+    register_bytes: u64,
+    /// Sets that each core has: the one in use, and spares that are read or wait.
+    banks_per_core: usize,
+    bytes_per_core: u64,
+}
+
+impl Memory {
+    pub fn of(placement: &Placement) -> Self {
+        let register_bytes = placement.register_bits_used() / 8;
+        Self { register_bytes, banks_per_core: BANKS, bytes_per_core: register_bytes * BANKS as u64 }
+    }
 }
 
 #[derive(Serialize)]
@@ -67,6 +86,7 @@ impl Budget {
 
 fn document(placement: Placement) -> Document {
     let target = placement.target;
+    let memory = Memory::of(&placement);
     let (salus, hashes) = (placement.salus_used(), placement.hash_units_used());
     let (sram, tcam) = (placement.sram_bits_used(), placement.tcam_blocks_used());
     Document {
@@ -80,6 +100,7 @@ fn document(placement: Placement) -> Document {
         sram_share: sram as f64 / (u64::from(target.stages) * target.sram_bits) as f64,
         tcam_blocks_used: tcam,
         tcam_share: f64::from(tcam) / f64::from(target.stages * target.tcam_blocks),
+        memory,
         stages: placement.stages,
         reports: placement.reports.into_iter().map(|(program, usage)| ProgramReports { program, usage }).collect(),
     }
@@ -164,7 +185,13 @@ fn text(placement: &Placement) -> String {
         )
     });
     let stages = format!("stages on the left are those of {}; behind a name stands the program's own", target.name);
-    format!("{table}\n\n{stages}\n\n{totals}{}", reports.collect::<String>())
+    let Memory { register_bytes, banks_per_core, bytes_per_core } = Memory::of(placement);
+    let memory = format!(
+        "registers take {} bytes; each core of this machine has {banks_per_core} banks of them, {} bytes",
+        output::grouped(register_bytes),
+        output::grouped(bytes_per_core)
+    );
+    format!("{table}\n\n{stages}\n\n{totals}\n\n{memory}{}", reports.collect::<String>())
 }
 
 /// Stands before what is there several times.

@@ -113,6 +113,9 @@ enum Command {
     /// verdict
     Trace(trace::Trace),
     /// Show what the pipeline takes of its hardware target, stage by stage
+    ///
+    /// What it takes is one set of registers. In this software each core has several, its banks:
+    /// the last line says how much memory that is
     Budget(budget::Budget),
     /// Check a configuration file, or print its JSON Schema
     Config(config::ConfigCommand),

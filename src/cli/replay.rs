@@ -9,8 +9,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::budget::Memory;
 use super::measured::Measured;
-use super::{Failure, Programs, captures, help, in_memory, output, signals};
+use super::{Failure, Programs, captures, help, in_memory, output, placed, signals};
 use crate::api::view::Packets;
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::program::{Exact, ProgramConfig};
@@ -57,8 +58,22 @@ pub struct Replay {
     reproducible: Option<u64>,
 }
 
+/// How the run was configured: with the seed it gives the same answers again.
+#[derive(Serialize)]
+struct Configuration {
+    /// Null: all of the capture is one epoch.
+    epoch_ns: Option<u64>,
+    order: BatchOrderConfig,
+    programs: Vec<ProgramConfig>,
+}
+
 #[derive(Serialize)]
 struct Document {
+    version: &'static str,
+    /// Of hash polynomials; null where they were secret.
+    seed: Option<u64>,
+    configuration: Configuration,
+    memory: Memory,
     packets: u64,
     /// On the wire.
     bytes: u64,
@@ -110,6 +125,7 @@ impl Replay {
             config.switch.epoch = epoch;
         }
         config.validate()?;
+        let memory = Memory::of(&placed(&config, None)?);
         let mut replayer =
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
@@ -133,7 +149,7 @@ impl Replay {
         };
         replayer.finish();
         let seconds = started.elapsed().as_secs_f64();
-        self.report(json, &programs, &replayer, exact, totals, seconds)
+        self.report(json, &programs, &replayer, exact, totals, (seconds, memory))
     }
 
     /// Takes one capture in, up to the first record that cannot be read. The error says which that
@@ -184,7 +200,7 @@ impl Replay {
         replayer: &Replayer,
         exact: Vec<Box<dyn Exact>>,
         totals: Totals,
-        seconds: f64,
+        (seconds, memory): (f64, Memory),
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
@@ -197,7 +213,12 @@ impl Replay {
             }
             documents.insert(name, measured);
         }
+        let epoch_ns = self.epoch.map(Length::nanos);
         let document = Document {
+            version: env!("CARGO_PKG_VERSION"),
+            seed: self.reproducible,
+            configuration: Configuration { epoch_ns, order: self.order, programs: programs.to_vec() },
+            memory,
             packets: totals.packets,
             bytes: totals.bytes,
             seconds,

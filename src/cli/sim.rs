@@ -272,7 +272,7 @@ fn text(document: &Document) -> String {
     );
     text += &document.transport.as_ref().map_or_else(String::new, transport::text);
     text += &tables(&document.epochs);
-    text += &document.audit.as_ref().map_or_else(String::new, audit_text);
+    text += &document.audit.as_ref().filter(|audit| audit.epochs > 0).map_or_else(String::new, audit_text);
     text.trim_end().to_string()
 }
 

@@ -241,9 +241,9 @@ pub trait Dataplane: Send {
     /// Swaps the registers of the ingress stages with those of `spare`, which came from a replica
     /// of the same configuration; a bank of another kind is left alone.
     fn exchange(&mut self, spare: &mut dyn Bank);
-    /// Swaps the registers of the egress stages: a transit time after those of the ingress stages,
-    /// or with [`Needs::SUB_EPOCHS`] right after them. Packets of the epoch before the running one
-    /// leave unmeasured from now on.
+    /// Swaps the registers of the egress stages: right after those of the ingress stages, or with
+    /// [`Needs::TRANSIT`] and without [`Needs::SUB_EPOCHS`] a transit time later. With it, packets of
+    /// the epoch before the running one leave unmeasured from now on.
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
     /// What the program takes of the hardware.
     fn usage(&self) -> ProgramUse;

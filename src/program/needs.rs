@@ -42,6 +42,11 @@ impl Needs {
     /// [`Phv::held_ns`](crate::pisa::Phv::held_ns) in egress stages.
     pub const HELD: Self = Self(1 << 9 | Self::EGRESS.0);
 
+    /// The egress stages sort packets by the epoch that each carries, so their registers rotate a
+    /// transit time after those of the ingress stages. Without it both rotate together, and a packet
+    /// is counted in the epoch in which it leaves.
+    pub const TRANSIT: Self = Self(1 << 10 | Self::EGRESS.0);
+
     /// Whether all of `other` is needed.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {

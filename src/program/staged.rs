@@ -1,4 +1,4 @@
-//! A program that is one chain of ingress stages: its dataplane and its bank follow from the chain.
+//! A program that is one chain of ingress or egress stages: its dataplane and its bank follow from the chain.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -6,19 +6,21 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::{AnyRecord, Bank, Dataplane, Record};
+use super::{AnyRecord, Bank, Dataplane, Needs, Record};
 use crate::pisa::{BATCH, Banked, BatchOrder, Phv, Pipeline, Probe, ProgramUse, StageUse};
 
 /// Makes a record of all registers.
 type ReadOut<M> = dyn Fn(&M) -> AnyRecord + Send + Sync;
 
-/// A replica of a program that is one chain of ingress stages over packets `V`.
+/// A replica of a program that is one chain of stages over packets `V`: ingress stages, unless
+/// [`Self::at_egress`] says otherwise.
 pub struct Staged<V, P: Banked, E> {
     program: &'static str,
     hashing: Vec<StageUse>,
     stages: P,
     enter: E,
     read_out: Arc<ReadOut<P::Bank>>,
+    needs: Needs,
     packets: PhantomData<fn(V)>,
 }
 
@@ -34,7 +36,14 @@ impl<V, P: Pipeline<V> + Banked, E: Fn(&Phv) -> Option<V>> Staged<V, P, E> {
         read_out: impl Fn(&P::Bank) -> R + Send + Sync + 'static,
     ) -> Self {
         let read_out = Arc::new(move |bank: &P::Bank| Box::new(read_out(bank)) as AnyRecord);
-        Self { program, hashing, stages, enter, read_out, packets: PhantomData }
+        Self { program, hashing, stages, enter, read_out, needs: Needs::NONE, packets: PhantomData }
+    }
+
+    /// Makes them egress stages, which see each packet that leaves by a port, with what else they
+    /// need of the switch.
+    #[must_use]
+    pub fn at_egress(self, needs: Needs) -> Self {
+        Self { needs: needs | Needs::EGRESS, ..self }
     }
 }
 
@@ -45,6 +54,9 @@ where
 {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        if self.is_at_egress() {
+            return;
+        }
         for phvs in phvs.chunks(BATCH) {
             let mut packets: ArrayVec<V, BATCH> = phvs.iter().filter_map(|phv| (self.enter)(phv)).collect();
             self.stages.run(&mut packets, order);
@@ -52,8 +64,30 @@ where
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        if let Some(mut packet) = (self.enter)(phv) {
-            self.stages.trace(&mut packet, probe);
+        if !self.is_at_egress() {
+            self.trace_through(phv, probe);
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    #[inline(always)]
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        if !self.is_at_egress() {
+            return;
+        }
+        for phvs in phvs.chunks(BATCH) {
+            let seen = phvs.iter().filter(|phv| self.sees(phv));
+            let mut packets: ArrayVec<V, BATCH> = seen.filter_map(|phv| (self.enter)(phv)).collect();
+            self.stages.run(&mut packets, order);
+        }
+    }
+
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        if self.is_at_egress() && self.sees(phv) {
+            self.trace_through(phv, probe);
         }
     }
 
@@ -62,8 +96,14 @@ where
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<StagedBank<P>>() {
-            self.stages.exchange(&mut spare.registers);
+        if !self.is_at_egress() {
+            self.exchange_all(spare);
+        }
+    }
+
+    fn exchange_egress(&mut self, spare: &mut dyn Bank) {
+        if self.is_at_egress() {
+            self.exchange_all(spare);
         }
     }
 
@@ -71,6 +111,35 @@ where
         let mut stages = self.hashing.clone();
         self.stages.usage(&mut stages);
         ProgramUse { program: self.program, chains: vec![stages], reports: Vec::new() }
+    }
+}
+
+impl<V: 'static, P, E> Staged<V, P, E>
+where
+    P: Pipeline<V> + Banked + Send + 'static,
+    E: Fn(&Phv) -> Option<V> + Send,
+{
+    #[inline(always)]
+    fn is_at_egress(&self) -> bool {
+        self.needs.contains(Needs::EGRESS)
+    }
+
+    /// Other programs of the switch may be shown packets that end in it.
+    #[inline(always)]
+    fn sees(&self, phv: &Phv) -> bool {
+        phv.disposition.leaves() || self.needs.contains(Needs::ENDS)
+    }
+
+    fn trace_through(&mut self, phv: &Phv, probe: &mut dyn Probe) {
+        if let Some(mut packet) = (self.enter)(phv) {
+            self.stages.trace(&mut packet, probe);
+        }
+    }
+
+    fn exchange_all(&mut self, spare: &mut dyn Bank) {
+        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<StagedBank<P>>() {
+            self.stages.exchange(&mut spare.registers);
+        }
     }
 }
 

@@ -123,17 +123,19 @@ impl Telemetry {
                 continue;
             };
             let needs = program.needs();
-            let together = needs.contains(Needs::SUB_EPOCHS) || !follows;
+            let sorts = needs.contains(Needs::TRANSIT);
+            let leaving = needs.contains(Needs::EGRESS) && !sorts;
+            let together = leaving || needs.contains(Needs::SUB_EPOCHS) || !follows;
             program.exchange(bank.as_mut());
             if together {
                 program.exchange_egress(bank.as_mut());
             }
             let mut full = rotation.end(bank, last, epoch, End::Epoch);
-            if together && needs.contains(Needs::EGRESS) && !needs.contains(Needs::SUB_EPOCHS) {
+            if together && sorts && !needs.contains(Needs::SUB_EPOCHS) {
                 full.late = self.clock.overdue(last, time);
             }
             enter(program.as_mut(), rotation, &self.clock, epoch, time);
-            if !together && needs.contains(Needs::EGRESS) {
+            if !together && sorts {
                 if self.clock.transit() > 0 {
                     rotation.hold(full);
                     continue;

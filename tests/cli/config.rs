@@ -285,3 +285,26 @@ fn defaults_are_filled_in() {
     assert_eq!(document["switch"]["epoch"], "67ms 108us 864ns");
     assert_eq!((&document["port"], &document["program"]), (&serde_json::json!([]), &serde_json::json!([])));
 }
+
+/// Its date is said. A file that is not here is another machine's, and left unchecked.
+#[test]
+#[cfg(feature = "control")]
+fn a_certificate_that_has_expired_is_refused() {
+    let files = Files::new();
+    let mut params = rcgen::CertificateParams::new(vec!["switch1".into()]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let pem = |params: &rcgen::CertificateParams| params.self_signed(&key).unwrap().pem();
+    files.write("good.pem", pem(&params));
+    params.not_after = rcgen::date_time_ymd(2021, 5, 4);
+    files.write("old.pem", pem(&params));
+    let check = |name: &str| {
+        let lines = format!("listen = '0.0.0.0:9470'\ncertificate = '{name}.pem'\nkey = 'k.pem'\nclient_ca = 'c.pem'");
+        files.write("weir.toml", format!("[api]\n{lines}\n"));
+        files.weir("config check weir.toml")
+    };
+    let old = check("old");
+    assert!(old.refused(2).contains("the certificate expired on 2021-05-04 00:00:00 UTC"), "{}", old.stderr);
+    assert_eq!((check("good").code, check("good").stderr.as_str()), (0, ""));
+    let absent = check("absent");
+    assert!(absent.code == 0 && absent.stderr.contains("not checked"), "{}", absent.stderr);
+}

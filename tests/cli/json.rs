@@ -16,7 +16,8 @@ fn collect(value: &Value, found: &mut Vec<String>) {
                 if !key.starts_with("hashpipe") {
                     found.push(key.clone());
                 }
-                if key != "flow" {
+                // A flow has the keys of its definition, and a configuration those of its programs.
+                if !["flow", "configuration"].contains(&key.as_str()) {
                     collect(below, found);
                 }
             }

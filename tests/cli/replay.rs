@@ -59,14 +59,18 @@ fn the_documented_example() {
         [
             "bytes",
             "captured_seconds",
+            "configuration",
             "cut_packets",
             "drops",
             "interrupted",
+            "memory",
             "packets",
             "programs",
             "reframed_packets",
             "seconds",
-            "unmeasured_packets"
+            "seed",
+            "unmeasured_packets",
+            "version"
         ]
     );
     assert_eq!(keys(&document["programs"]), ["hashpipe"]);
@@ -391,4 +395,26 @@ fn a_truncated_capture_gives_what_was_read() {
     // Where nothing could be read there is nothing to report.
     files.write("none.pcap", &bytes[..30]);
     assert!(files.weir("replay none.pcap").refused(1).contains("the file ends inside packet 1"));
+}
+
+/// With the seed of its document a replay can be run again, and its memory is stated.
+#[test]
+fn the_document_says_how_it_was_made() {
+    let files = Files::new();
+    files.capture("t.pcap", SMALL);
+    let run = || files.weir("replay t.pcap --program hashpipe:slots=64 --reproducible 5 --epoch 10ms --json").json();
+    let mut documents = [run(), run()];
+    for document in &mut documents {
+        document.as_object_mut().unwrap().remove("seconds");
+    }
+    assert_eq!(documents[0], documents[1]);
+    let [document, _] = documents;
+    assert_eq!((&document["seed"], &document["version"]), (&5.into(), &env!("CARGO_PKG_VERSION").into()));
+    let configuration = &document["configuration"];
+    assert_eq!((&configuration["epoch_ns"], &configuration["programs"][0]["slots"]), (&10_000_000.into(), &64.into()));
+    let memory = |key: &str| document["memory"][key].as_u64().unwrap();
+    assert!(memory("register_bytes") > 0 && memory("banks_per_core") > 1);
+    assert_eq!(memory("bytes_per_core"), memory("register_bytes") * memory("banks_per_core"));
+    let secret = files.weir("replay t.pcap --json").json();
+    assert!(secret["seed"].is_null() && secret["configuration"]["epoch_ns"].is_null());
 }

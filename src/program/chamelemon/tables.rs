@@ -307,7 +307,7 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn needs(&self) -> Needs {
-        Needs::ENDS
+        Needs::ENDS | Needs::TRANSIT
     }
 
     #[inline(always)]

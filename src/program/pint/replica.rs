@@ -236,7 +236,7 @@ impl Dataplane for Replica {
 
     /// Latencies, queues and times of arrival only as long as a plan in force asks for them.
     fn needs(&self) -> Needs {
-        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM;
+        let needs = Needs::DIGEST | Needs::IDENTITY | Needs::TIME | Needs::SHIM | Needs::TRANSIT;
         let asked = self.plans.iter().flat_map(|plan| plan.prepared.coding.scheme.values());
         asked.fold(needs, |needs, code| match code.query.value {
             Value::Queue | Value::Congestion => needs | Needs::QUEUE_DEPTH,
