@@ -54,12 +54,8 @@ where
 {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        if self.is_at_egress() {
-            return;
-        }
-        for phvs in phvs.chunks(BATCH) {
-            let mut packets: ArrayVec<V, BATCH> = phvs.iter().filter_map(|phv| (self.enter)(phv)).collect();
-            self.stages.run(&mut packets, order);
+        if !self.is_at_egress() {
+            self.run(phvs, order, |_| true);
         }
     }
 
@@ -75,18 +71,14 @@ where
 
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        if !self.is_at_egress() {
-            return;
-        }
-        for phvs in phvs.chunks(BATCH) {
-            let seen = phvs.iter().filter(|phv| self.sees(phv));
-            let mut packets: ArrayVec<V, BATCH> = seen.filter_map(|phv| (self.enter)(phv)).collect();
-            self.stages.run(&mut packets, order);
+        if self.is_at_egress() {
+            let needs = self.needs;
+            self.run(phvs, order, |phv| sees(needs, phv));
         }
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        if self.is_at_egress() && self.sees(phv) {
+        if self.is_at_egress() && sees(self.needs, phv) {
             self.trace_through(phv, probe);
         }
     }
@@ -124,10 +116,13 @@ where
         self.needs.contains(Needs::EGRESS)
     }
 
-    /// Other programs of the switch may be shown packets that end in it.
     #[inline(always)]
-    fn sees(&self, phv: &Phv) -> bool {
-        phv.disposition.leaves() || self.needs.contains(Needs::ENDS)
+    fn run(&mut self, phvs: &[Phv], order: BatchOrder, sees: impl Fn(&Phv) -> bool) {
+        for phvs in phvs.chunks(BATCH) {
+            let seen = phvs.iter().filter(|phv| sees(phv));
+            let mut packets: ArrayVec<V, BATCH> = seen.filter_map(|phv| (self.enter)(phv)).collect();
+            self.stages.run(&mut packets, order);
+        }
     }
 
     fn trace_through(&mut self, phv: &Phv, probe: &mut dyn Probe) {
@@ -141,6 +136,13 @@ where
             self.stages.exchange(&mut spare.registers);
         }
     }
+}
+
+/// Whether egress stages with these needs see a packet: other programs of the switch may be shown
+/// packets that end in it.
+#[inline(always)]
+fn sees(needs: Needs, phv: &Phv) -> bool {
+    phv.disposition.leaves() || needs.contains(Needs::ENDS)
 }
 
 /// The registers of a replica over one epoch.
