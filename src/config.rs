@@ -123,6 +123,7 @@ impl Config {
         self.check_ports()?;
         self.check_policy()?;
         words::check_programs(&self.programs)?;
+        words::check_names("switch.name", &[self.known_as()], &self.programs)?;
         self.plan(|name| self.port(name))?;
         self.pairs().map(drop)
     }

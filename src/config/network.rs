@@ -125,6 +125,8 @@ impl NetworkConfig {
             }
         }
         super::words::check_programs(&self.programs)?;
+        let switches: Vec<_> = self.switches.iter().map(String::as_str).collect();
+        super::words::check_names("switches", &switches, &self.programs)?;
         check_length("epoch", self.epoch, Duration::from_millis(1), Duration::from_secs(3600))?;
         check_length("transit", self.transit, Duration::ZERO, self.epoch.0 / 2)?;
         if let Some(timeout) = self.record_timeout {
@@ -196,6 +198,12 @@ mod tests {
         refused(&networked.repeat(2), "controller.toml:5: program[1].name = hashpipe: each program once");
         refused(&networked.repeat(9), "program = hashpipe, hashpipe, ");
         refused("[[program]]\nname = 'chamelemon'\narrays = 9", "controller.toml:3: program[0].arrays = 9");
+        let alike = "switches = ['porto-spine5-37', 'b', 'tokyo-edge20-20']\n[[program]]\nname = 'pint'";
+        refused(alike, "controller.toml:1: switches = porto-spine5-37, tokyo-edge20-20: pint cannot tell switches");
+        refused(
+            "[[program]]\nname = 'pint'\nneighbours = { porto-spine5-37 = ['tokyo-edge20-20'] }",
+            "controller.toml:3: program[0].neighbours = porto-spine5-37, tokyo-edge20-20: pint cannot tell switches",
+        );
         refused("[program]\nname = 'chamelemon'", "program = [program]: [[program]], once for each program");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
         refused("epoch = '10ms'\ntransit = '1ms'\nrecord_timeout = '641ms'", "record_timeout = 641ms: 0s to 640ms");

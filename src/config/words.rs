@@ -118,6 +118,14 @@ pub(super) fn check_programs(programs: &[ProgramConfig]) -> Result<(), ConfigErr
     programs.try_for_each(|(i, program)| check(program).map_err(|wrong| wrong.below(&format!("program[{i}]"))))
 }
 
+/// Checks that the programs can tell switches of these names apart, which this key names.
+pub(super) fn check_names(key: &str, names: &[&str], programs: &[ProgramConfig]) -> Result<(), ConfigError> {
+    match programs.iter().find_map(|program| program.clash(names)) {
+        Some(clash) => wrong(key, format!("{}, {}", clash.one, clash.other), clash.to_string()),
+        None => Ok(()),
+    }
+}
+
 /// Checks the ranges of a program's parameters.
 fn check(program: &ProgramConfig) -> Result<(), ConfigError> {
     program.validate().or_else(|error| match error {

@@ -133,6 +133,11 @@ pub trait Program: Sized + Send + Sync + 'static {
         (config != other).then(differ)
     }
 
+    /// Two switches that it cannot tell apart, out of these names and those in the configuration.
+    fn clash(_config: &Self::Config, _names: &[&str]) -> Option<Clash> {
+        None
+    }
+
     /// What a controller makes of the records of switches with this configuration. `salt` makes the
     /// sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
@@ -176,6 +181,15 @@ impl<R, F: Fn(&[u8]) -> Result<R, DecodeError> + Send + Sync + 'static> ReadReco
 pub struct Difference {
     pub key: &'static str,
     pub value: String,
+    pub other: String,
+}
+
+/// Two switches whose names look the same to a program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{program} cannot tell switches {one} and {other} apart: their names have one identifier; rename one of them")]
+pub struct Clash {
+    pub program: &'static str,
+    pub one: String,
     pub other: String,
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::answers::Task;
 use super::schedule::own;
 use super::{
-    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Dataplane, DecodeError, Difference, Exact,
+    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Clash, Dataplane, DecodeError, Difference, Exact,
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, UtilisationReader, chamelemon, hashpipe, pint,
 };
 use crate::pisa::Excess;
@@ -125,6 +125,8 @@ pub trait Configured: Any + Send + Sync {
     fn adapts(&self) -> bool;
     /// Why switches with these two configurations cannot stand in one network.
     fn difference(&self, other: &ProgramConfig) -> Option<Difference>;
+    /// [`Program::clash`].
+    fn clash(&self, names: &[&str]) -> Option<Clash>;
     /// [`Program::analysis`].
     fn analysis(&self, salt: u64) -> AnyAnalysis;
     /// [`Program::run`]; `None` for a record of another program.
@@ -221,6 +223,10 @@ impl<P: Program> Configured for Of<P> {
             Some(other) => P::difference(&self.0, other),
             None => Some(Difference { key: "program", value: P::NAME.into(), other: other.name().into() }),
         }
+    }
+
+    fn clash(&self, names: &[&str]) -> Option<Clash> {
+        P::clash(&self.0, names)
     }
 
     fn analysis(&self, salt: u64) -> AnyAnalysis {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::finality::Pending;
 use super::{Controller, Member, ParameterUpdate};
-use crate::program::{AnyParameters, Difference, ProgramConfig};
+use crate::program::{AnyParameters, Clash, Difference, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
@@ -52,6 +52,8 @@ pub enum JoinError {
     Full { name: String, max: usize },
     #[error("switch {name}: {why}")]
     Parameters { name: String, why: String },
+    #[error("switch {name}: {clash}")]
+    Clash { name: String, clash: Clash },
 }
 
 /// Why a switch is not evicted.
@@ -160,6 +162,10 @@ impl Controller {
             }
             None if full => return Err(JoinError::Full { name: name.clone(), max }),
             None => {
+                let names: Vec<_> = self.members.keys().map(|name| &**name).chain([name.as_str()]).collect();
+                if let Some(clash) = profile.program.clash(&names) {
+                    return Err(JoinError::Clash { name: name.clone(), clash });
+                }
                 self.members.insert(name.as_str().into(), Member::new(true, running, *first_epoch));
                 self.revision += 1;
             }

@@ -217,6 +217,10 @@ impl Controller {
             join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
             controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
         }
+        let names: Vec<_> = saved.switches.iter().map(String::as_str).collect();
+        if let Some(clash) = profile.program.clash(&names) {
+            return Err(wrong("switches", clash.to_string()));
+        }
         Ok(controller)
     }
 

@@ -97,7 +97,16 @@ impl Config {
                 right,
             });
         }
+        if let Some(clash) = Pint::clash(self, &[]) {
+            let (value, right) = (format!("{}, {}", clash.one, clash.other), clash.to_string());
+            return Err(ProgramError::Value { program: Pint::NAME, key: "neighbours", value, right });
+        }
         self.parameters().validate()
+    }
+
+    /// The switches that `neighbours` names, some more than once.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others)).map(String::as_str)
     }
 
     /// What a network with this configuration begins with.

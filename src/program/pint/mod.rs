@@ -73,6 +73,9 @@ pub use parameters::{PlanId, PlanParameters};
 pub use record::Digests;
 pub use scheme::CarriedValue;
 
+use std::collections::HashMap;
+
+use encoding::switch_id;
 use parameters::Coding;
 use query::{Queries, Query, Value};
 use record::Room;
@@ -82,7 +85,7 @@ use values::dataplane::Codes;
 
 use super::answers::{EpochAnswers, Limits};
 use super::{
-    Analysis, Before, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
+    Analysis, Before, Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
     UtilisationReader,
 };
 use crate::pisa::Excess;
@@ -155,6 +158,16 @@ impl Program for Pint {
         let mut pairs = numbers(config).into_iter().zip(numbers(other));
         let ((key, value), (_, other)) = pairs.find(|((_, value), (_, other))| value != other)?;
         Some(Difference { key, value: value.to_string(), other: other.to_string() })
+    }
+
+    /// All that packets carry of a switch follows from its identifier.
+    fn clash(config: &Config, names: &[&str]) -> Option<Clash> {
+        let mut known = HashMap::<_, &str>::new();
+        let mut names = config.names().chain(names.iter().copied());
+        names.find_map(|name| {
+            let one = *known.entry(switch_id(name)).or_insert(name);
+            (one != name).then(|| Clash { program: Self::NAME, one: one.into(), other: name.into() })
+        })
     }
 
     fn analysis(config: &Config, _: u64) -> PintAnalysis {

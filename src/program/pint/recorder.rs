@@ -94,8 +94,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn new(config: &Config) -> Self {
-        let ends = config.neighbours.iter().flat_map(|(name, others)| std::iter::once(name).chain(others));
-        let names = ends.map(|name| name.as_str().into()).collect();
+        let names = config.names().map(Into::into).collect();
         let flows = Kept::new(config.flows as usize, |known: &Known| known.last_epoch, 0);
         let (flow, checksum) = (FlowDefinition::default(), 0);
         Self { config: config.clone(), plan: None, flow, checksum, names, switches: None, flows }

@@ -38,6 +38,20 @@ fn neighbours(setup: &Setup) -> BTreeMap<String, Vec<String>> {
     switches.map(|switch| (format!("s{switch}"), names(switch))).collect()
 }
 
+/// No two names of simulated switches look alike, and a neighbour whose name has the CRC-32 of one of
+/// them is refused.
+#[test]
+fn names_of_a_topology_are_told_apart() {
+    let names: Vec<_> = (0..4096).map(|switch| format!("s{switch}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    assert_eq!(ProgramConfig::new::<Pint>(Config::default()).clash(&names), None);
+    let alike = "aaabaabababaabbbbaababbbaaaababaaa";
+    let neighbours = [("s0".to_owned(), vec![alike.to_owned()])].into();
+    let setup = setup("line:3", "isp/uniform,flows=10,packets=1k", Config { neighbours, ..Config::default() });
+    let why = Simulation::new(&setup).err().unwrap().to_string();
+    assert!(why.contains(&format!("{alike} and s1 apart")) && why.contains("rename"), "{why}");
+}
+
 fn place(name: &str) -> u32 {
     name[1..].parse().unwrap()
 }

@@ -57,6 +57,43 @@ fn switches_that_differ_may_not_join() {
     network.join("b");
 }
 
+/// Two names with one CRC-32 stand for one number on PINT's packets: the second is refused, whether it
+/// joins, is expected, or is one of the neighbours that are configured. Both names are in the message.
+#[test]
+fn switches_that_look_alike_may_not_join() {
+    const ALIKE: [&str; 2] = ["porto-spine5-37", "tokyo-edge20-20"];
+    let of = |config: pint::Config| NetworkProfile { program: ProgramConfig::new::<Pint>(config), ..profile() };
+    let plain = of(pint::Config::default());
+    let join = |controller: &mut Controller, profile: &NetworkProfile, name: &str| {
+        let parameters = profile.program.start();
+        let request = JoinRequest { name: name.into(), profile: profile.clone(), parameters, first_epoch: 7 };
+        controller.join(&request, 6 * LENGTH).map_err(|error| error.to_string())
+    };
+    let refused = |why: String| {
+        assert!(ALIKE.iter().all(|name| why.contains(name)) && why.contains("pint") && why.contains("rename"), "{why}");
+    };
+    let mut controller = Controller::new(settings());
+    for name in [ALIKE[0], "s2", ALIKE[0]] {
+        join(&mut controller, &plain, name).unwrap();
+    }
+    refused(join(&mut controller, &plain, ALIKE[1]).unwrap_err());
+    // The first one may come back, and gone it is in nobody's way.
+    controller.leave(ALIKE[0]);
+    refused(join(&mut controller, &plain, ALIKE[1]).unwrap_err());
+    controller.evict(ALIKE[0]).unwrap();
+    join(&mut controller, &plain, ALIKE[1]).unwrap();
+    // Names that are stored.
+    let switches = ALIKE.map(String::from).to_vec();
+    refused(Controller::restore(settings(), &Saved { switches, ..controller.save() }).err().unwrap().to_string());
+    // Neighbours.
+    let neighbours = |name: &str| [("s2".to_owned(), vec![name.to_owned()])].into();
+    let linked = of(pint::Config { neighbours: neighbours(ALIKE[0]), ..pint::Config::default() });
+    refused(join(&mut Controller::new(settings()), &linked, ALIKE[1]).unwrap_err());
+    // A program that writes no names onto packets takes both.
+    let mut network = Network::new(&[ALIKE[0]], 6);
+    network.join(ALIKE[1]);
+}
+
 #[test]
 fn a_network_has_room_for_so_many_switches() {
     let settings = ControllerSettings { switches: 2, ..ControllerSettings::new(LENGTH, 1) };
