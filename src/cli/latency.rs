@@ -1,13 +1,15 @@
 //! Latencies of hops as people read them.
 
-use super::output;
+use super::{output, values};
 use crate::api::view::{FlowLatency, HopLatency};
 
 /// A row for each hop of each flow. `?` stands for a switch that is not decided.
 pub fn latency_table(flows: &[FlowLatency]) -> String {
     let rows = flows.iter().flat_map(|flow| {
         flow.hops.iter().map(move |hop| {
-            let HopLatency { hop: number, switch, samples, p50_ns, p99_ns, rank_error } = hop;
+            let HopLatency { hop: number, switch, samples, p50_ns, p99_ns, .. } = hop;
+            let [p50_between, p99_between] = [[hop.p50_low_ns, hop.p50_high_ns], [hop.p99_low_ns, hop.p99_high_ns]]
+                .map(|ends| values::between_text(ends, time));
             let name = if *number == 1 { flow.name.to_string() } else { String::new() };
             [
                 name,
@@ -15,12 +17,13 @@ pub fn latency_table(flows: &[FlowLatency]) -> String {
                 switch.as_deref().unwrap_or("?").to_owned(),
                 output::grouped(*samples),
                 p50_ns.map_or_else(|| "-".into(), time),
+                p50_between,
                 p99_ns.map_or_else(|| "-".into(), time),
-                output::percent(*rank_error),
+                p99_between,
             ]
         })
     });
-    output::table(["flow", ">hop", "switch", ">samples", ">p50", ">p99", ">± rank"], rows)
+    output::table(["flow", ">hop", "switch", ">samples", ">p50", ">between", ">p99", ">between"], rows)
 }
 
 /// A time, rounded to three digits from 1 µs to 1000 s.

@@ -249,10 +249,18 @@ pub fn attention_text(attention: &Claimed<view::Attention>) -> String {
     format!("{table}\n\n{claimed}")
 }
 
+/// An answer without any number, because nothing asks packets for these.
+fn not_asked(what: &str, claimed: &str) -> String {
+    format!("not asked for: no query for {what} ran in these epochs\n\n{claimed}")
+}
+
 pub fn paths_text(found: &Claimed<view::Paths>) -> String {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Paths));
     if found.claim.last_epoch.is_none() {
         return claimed;
+    }
+    if !found.asked {
+        return not_asked("paths", &claimed);
     }
     if found.paths.is_empty() {
         return format!("no flow left the network\n\n{claimed}");
@@ -266,6 +274,9 @@ pub fn latency_text(found: &Claimed<view::Latency>) -> String {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Latency));
     if found.claim.last_epoch.is_none() {
         return claimed;
+    }
+    if found.query.is_none() {
+        return not_asked("latencies", &claimed);
     }
     if found.latencies.is_empty() {
         return format!("no flow left the network\n\n{claimed}");
@@ -287,6 +298,9 @@ pub fn loops_text(found: &Claimed<view::Loops>) -> String {
     if found.claim.last_epoch.is_none() {
         return claimed;
     }
+    if !found.asked {
+        return not_asked("loops", &claimed);
+    }
     if found.loops.is_empty() {
         return format!("no packet came back to a switch\n\n{claimed}");
     }
@@ -305,6 +319,9 @@ pub fn utilisation_text(found: &Claimed<view::Utilisation>) -> String {
     if found.claim.last_epoch.is_none() {
         return claimed;
     }
+    if found.query.is_none() {
+        return not_asked("utilisations", &claimed);
+    }
     if found.utilisations.is_empty() {
         return format!("no packet told of a utilisation\n\n{claimed}");
     }
@@ -321,7 +338,7 @@ pub fn values_text(found: &Claimed<view::Values>) -> String {
         return claimed;
     }
     if found.values.is_empty() {
-        return format!("no value is asked for but those of other tasks\n\n{claimed}");
+        return not_asked("other values", &claimed);
     }
     let sum = |of: fn(&view::Value) -> u64| found.values.iter().map(of).sum();
     let evicted = evicted_text(sum(|value| value.evicted_flows));
@@ -336,3 +353,6 @@ fn evicted_text(evicted: u64) -> String {
         flows => format!("\n{} made place for others", output::count(flows, "flow")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,12 @@ pub const EPOCH_START: &str = "from (UTC)";
 
 /// Time of day at which an epoch of this length starts, in UTC: "21:40:01.123".
 pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
-    let since_1970 = Duration::from_nanos(epoch.saturating_mul(epoch_ns));
+    time_of_day(epoch.saturating_mul(epoch_ns))
+}
+
+/// Time of day, in UTC: "21:40:01.123".
+pub fn time_of_day(at_ns: u64) -> String {
+    let since_1970 = Duration::from_nanos(at_ns);
     let text = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
     text.split_once('T').map_or(text.as_str(), |(_, time)| time.trim_end_matches('Z')).to_owned()
 }

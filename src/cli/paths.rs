@@ -8,7 +8,9 @@ use crate::program::answers::Certainty;
 /// decided.
 pub fn paths_table(paths: &[Path]) -> String {
     let row = |path: &Path| {
+        let is_alike = path.repeated_packets > path.packets;
         let certainty = match path.certainty {
+            Certainty::Undecided if is_alike => "undecided, packets alike",
             Certainty::Undecided => "undecided",
             Certainty::Decided => "decided",
             Certainty::Sure => "sure",
@@ -18,10 +20,14 @@ pub fn paths_table(paths: &[Path]) -> String {
             switches_text(&path.switches),
             certainty.into(),
             output::grouped(path.packets),
+            path.sure_packets.map(output::grouped).unwrap_or_default(),
+            path.sure_since_ns.map(output::time_of_day).unwrap_or_default(),
+            path.sure_until_ns.map(output::time_of_day).unwrap_or_default(),
             output::grouped(path.contradictions),
         ]
     };
-    output::table(["flow", "path", "", ">packets", ">contradictions"], paths.iter().map(row))
+    let headings = ["flow", "path", "", ">packets", ">sure of", "since (UTC)", "until", ">contradictions"];
+    output::table(headings, paths.iter().map(row))
 }
 
 /// The switches of a path in their order.
@@ -59,6 +65,46 @@ pub fn table_by_path<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A path that is sure says of which packets, and one that is undecided whether packets are alike.
+    #[test]
+    fn a_table_says_what_is_sure() {
+        use crate::api::flows::NamedFlow;
+        use crate::program::answers::FlowName;
+        let name: NamedFlow = FlowName::Flow(crate::wire::Flow::default()).into();
+        let undecided = Path {
+            name,
+            checksum: None,
+            switches: vec![None],
+            certainty: Certainty::Undecided,
+            packets: 1,
+            sure_packets: None,
+            sure_since_ns: None,
+            sure_until_ns: None,
+            repeated_packets: 0,
+            least_digests: 0,
+            contradictions: 0,
+        };
+        let alike = Path { repeated_packets: 9, ..undecided.clone() };
+        let sure = Path {
+            switches: vec![Some("a".into())],
+            certainty: Certainty::Sure,
+            packets: 90,
+            sure_packets: Some(70),
+            sure_since_ns: Some(1_000_000_000),
+            sure_until_ns: Some(61_250_000_000),
+            ..undecided.clone()
+        };
+        let table = paths_table(&[sure, undecided, alike]);
+        let lines: Vec<_> = table.lines().collect();
+        assert!(lines[0].contains("packets  sure of  since (UTC)   until"), "{table}");
+        assert!(
+            lines[1].contains("a     sure                           90       70  00:00:01.000  00:01:01.250"),
+            "{table}"
+        );
+        assert!(lines[2].contains("?     undecided                       1") && !lines[2].contains(':'), "{table}");
+        assert!(lines[3].contains("?     undecided, packets alike        1"), "{table}");
+    }
 
     /// A flow of several paths is there for each, with the switches as far as they are decided; without
     /// checksums no table has paths.

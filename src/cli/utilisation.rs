@@ -1,6 +1,6 @@
 //! Utilisations of links as people read them.
 
-use super::{output, paths};
+use super::{output, paths, values};
 use crate::api::view::FlowUtilisation;
 
 /// A row for each flow, or for each of its paths.
@@ -11,10 +11,10 @@ pub fn utilisation_table(flows: &[FlowUtilisation]) -> String {
             flow.sink.clone(),
             output::grouped(flow.packets),
             output::percent(flow.median_utilisation),
+            values::between_text([flow.median_low, flow.median_high], output::percent),
             output::percent(flow.max_utilisation),
-            output::percent(flow.rank_error),
         ];
         (paths::path_of(flow.checksum, &flow.path), cells)
     };
-    paths::table_by_path(["flow", "leaves at", ">packets", ">median", ">maximum", ">± rank"], flows.iter().map(row))
+    paths::table_by_path(["flow", "leaves at", ">packets", ">median", ">between", ">maximum"], flows.iter().map(row))
 }

@@ -58,11 +58,11 @@ fn value_table(value: &Value, title: String) -> String {
             rows.map(|row| row.of_frequent()),
         ),
         _ if value.of_hops => {
-            let headings = ["flow", ">hop", "switch", ">samples", ">p50", ">p99", ">maximum", ">± rank"];
+            let headings = ["flow", ">hop", "switch", ">samples", ">p50", ">between", ">p99", ">between", ">maximum"];
             output::table(headings, rows.map(|row| row.of_hop()))
         }
         _ => {
-            let headings = ["flow", "leaves at", ">packets", ">median", ">maximum", ">mean", ">± mean", ">± rank"];
+            let headings = ["flow", "leaves at", ">packets", ">median", ">between", ">maximum", ">mean", ">± mean"];
             paths::table_by_path(headings, rows.map(|row| row.of_way()))
         }
     };
@@ -78,6 +78,7 @@ struct Row {
     sink: String,
     samples: String,
     quantiles: [String; 3],
+    between: [String; 2],
     mean: [String; 2],
     frequent: String,
     error: String,
@@ -96,9 +97,11 @@ fn row(value: &Value, flow: &FlowValues, told: &Told) -> Row {
         sink: flow.sink.clone(),
         samples: output::grouped(told.samples),
         quantiles: [told.p50, told.p99, told.max].map(number),
+        between: [[told.p50_low, told.p50_high], [told.p99_low, told.p99_high]]
+            .map(|ends| between_text(ends, |end| number_text(&value.unit, end))),
         mean: [told.mean, told.mean_error].map(number),
         frequent: told.frequent.iter().map(frequent).collect::<Vec<_>>().join(", "),
-        error: output::percent(told.rank_error),
+        error: told.share_error.map(output::percent).unwrap_or_default(),
     }
 }
 
@@ -107,14 +110,34 @@ impl Row {
         [self.flow, self.hop, self.switch, self.samples, self.frequent, self.error]
     }
 
-    fn of_hop(self) -> [String; 8] {
-        let [p50, p99, max] = self.quantiles;
-        [self.flow, self.hop, self.switch, self.samples, p50, p99, max, self.error]
+    fn of_hop(self) -> [String; 9] {
+        let ([p50, p99, max], [p50_between, p99_between]) = (self.quantiles, self.between);
+        [self.flow, self.hop, self.switch, self.samples, p50, p50_between, p99, p99_between, max]
     }
 
     fn of_way(self) -> (Option<String>, [String; 8]) {
-        let ([p50, _, max], [mean, mean_error]) = (self.quantiles, self.mean);
-        (self.path, [self.flow, self.sink, self.samples, p50, max, mean, mean_error, self.error])
+        let ([p50, _, max], [between, _], [mean, mean_error]) = (self.quantiles, self.between, self.mean);
+        (self.path, [self.flow, self.sink, self.samples, p50, between, max, mean, mean_error])
+    }
+}
+
+/// The numbers between which a quantile lies: `1.20 to 3.50 ms`. An end that is not known is `?`.
+pub fn between_text<T>(ends: [Option<T>; 2], text: impl Fn(T) -> String) -> String {
+    match ends.map(|end| end.map(&text)) {
+        [None, None] => "?".into(),
+        [Some(low), None] => format!("{low} to ?"),
+        [None, Some(high)] => format!("? to {high}"),
+        [Some(low), Some(high)] if low == high => low,
+        [Some(low), Some(high)] => {
+            let unit = |text: &str| {
+                text.rfind(' ')
+                    .map(|at| text[at..].to_owned())
+                    .filter(|unit| !unit[1..].starts_with(|c: char| c.is_ascii_digit()))
+            };
+            let common = unit(&low).filter(|of| unit(&high).as_ref() == Some(of));
+            let low = common.and_then(|unit| low.strip_suffix(&unit).map(str::to_owned)).unwrap_or(low);
+            format!("{low} to {high}")
+        }
     }
 }
 
@@ -172,6 +195,18 @@ mod tests {
         assert_eq!(titles(&[value("a", None)]), [short]);
         let expected = [format!("{short} (a)"), format!("{short}, over the last 1.00 s"), format!("{short} (c)")];
         assert_eq!(titles(&[value("a", None), value("b", window), value("c", None)]), expected);
+    }
+
+    #[test]
+    fn intervals_have_a_unit_once() {
+        let of = |unit, ends| between_text(ends, |end| number_text(unit, end));
+        assert_eq!(of("ns", [Some(1200.0), Some(3500.0)]), "1.20 to 3.50 µs");
+        assert_eq!(of("ns", [Some(256.0), Some(3500.0)]), "256 ns to 3.50 µs");
+        assert_eq!(of("ns", [Some(256.0), Some(256.0)]), "256 ns");
+        assert_eq!(of("share", [Some(0.25), Some(0.5)]), "25.00 to 50.00 %");
+        assert_eq!(of("packets", [Some(1.0), Some(12.0)]), "1 to 12");
+        assert_eq!(of("packets", [Some(1.0), None]), "1 to ?");
+        assert_eq!((of("ns", [None, Some(256.0)]), of("ns", [None, None])), ("? to 256 ns".into(), "?".into()));
     }
 
     #[test]

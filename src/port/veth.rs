@@ -21,12 +21,14 @@ use crate::{
         Burst, Direction, Interface, JOINED_HEADERS, Mbuf, Mempool, PacketSocket, Received, Run, RxBatch, SocketError,
         TX_SEGMENTS, TxBatch, VnetHeader,
     },
-    wire::{BURST, Frame},
+    wire::{BURST, Frame, identity},
 };
 
 /// First bytes of the payload that a packet of a large frame has beside its headers, while the rest
 /// stays in the large frame: what identifies a packet is among them ([`crate::wire::identity`]).
-const KEPT_PAYLOAD: usize = 8;
+const KEPT_PAYLOAD: usize = 16;
+
+const _: () = assert!(KEPT_PAYLOAD >= identity::MAX_PAYLOAD);
 
 /// An interface of the kernel with a socket for each queue.
 #[derive(Debug)]

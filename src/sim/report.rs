@@ -146,8 +146,8 @@ pub struct ValueCounts {
     pub unit: &'static str,
     pub flows: u64,
     pub samples: u64,
-    /// The largest 99th percentile of all hops whose switch is known, or of all whole ways; and of a
-    /// hop the switch. Nothing of frequent numbers.
+    /// The largest 99th percentile of all hops whose switch is known, and that switch; where none is, of
+    /// all hops, or of all whole ways. Nothing of frequent numbers.
     pub largest_p99: Option<f64>,
     pub largest_switch: Option<String>,
 }
@@ -360,9 +360,9 @@ impl UtilisationCounts {
 impl ValueCounts {
     fn new(answers: &ValueAnswers) -> Self {
         let told = answers.flows.iter().flat_map(|flow| &flow.told);
-        let known = told.filter(|told| told.switch.is_some() || !answers.of_hops);
-        let p99 = known.filter_map(|told| Some((told.quantiles?.p99, told.switch.as_deref())));
-        let largest = p99.max_by(|a, b| a.0.total_cmp(&b.0));
+        let p99 = told.filter_map(|told| Some((told.quantiles?.p99, told.switch.as_deref())));
+        // A hop whose switch is known comes first. Without a query for paths there is none.
+        let largest = p99.max_by(|a, b| a.1.is_some().cmp(&b.1.is_some()).then(a.0.total_cmp(&b.0)));
         Self {
             query: answers.query.to_string(),
             value: answers.value,

@@ -5,13 +5,19 @@ use super::{Frame, Headers, Net, proto};
 /// Length of [`invariant`]'s result.
 pub const LEN: usize = 40;
 
-/// First bytes of the payload that are taken.
-const PAYLOAD: usize = 6;
+/// First bytes of the payload that are taken of a packet of TCP, which has numbers besides, and the
+/// further ones of any other packet.
+const PAYLOAD: usize = 7;
+const FURTHER: usize = 8;
+
+/// First bytes of the payload that are taken of any packet.
+pub const MAX_PAYLOAD: usize = PAYLOAD + FURTHER;
 
 /// The bytes of a packet that stay the same from its first to its last hop: addresses (one XOR the
 /// other, rotated), protocol, ports, the length of the IP packet, IPv4 identification, TCP sequence
-/// and acknowledgement numbers, and the first payload bytes. MACs, tags, shim,
-/// TTL, type of service and checksums are left out. Zeros for other packets than IPv4 and IPv6.
+/// and acknowledgement numbers with the first 7 bytes of payload, or the first 15 bytes behind the
+/// first eight of any other transport. MACs, tags, shim, TTL, type of service and checksums are left
+/// out. Zeros for other packets than IPv4 and IPv6.
 #[inline(always)]
 pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
     let mut bytes = [0; LEN];
@@ -35,17 +41,16 @@ pub fn invariant(headers: &Headers, frame: &impl Frame) -> [u8; LEN] {
             let header = usize::from(transport.get(12).copied().unwrap_or_default() >> 4) * 4;
             (u64::from_be_bytes(taken(transport, 4)), header)
         }
-        _ => (0, 8),
+        _ => (u64::from_be_bytes(taken::<FURTHER>(transport, 8 + PAYLOAD)), 8),
     };
-    let [a, b, c, d, e, f] = taken::<PAYLOAD>(transport, header);
-    let payload = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    let payload = u64::from_be_bytes(taken(transport, header)) >> 8;
     // Whole words: the hash reads words, and would wait for the stores of smaller fields.
     let words = [
         (addresses >> 64) as u64,
         addresses as u64,
         u64::from(headers.proto) << 56 | ports << 24 | u64::from(length >> 8),
         u64::from(length & 0xff) << 56 | numbers >> 8,
-        (numbers & 0xff) << 56 | payload << 8,
+        (numbers & 0xff) << 56 | payload,
     ];
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
         *bytes = word.to_be_bytes();
@@ -112,7 +117,23 @@ mod tests {
         let mut udp = with_payload;
         udp[23] = proto::UDP;
         // Behind eight bytes of UDP header stand what were TCP's acknowledgement number and window.
-        assert_eq!(hex(&udp), format!("{addresses}11005001bb00341234000000000000000005060708801000"));
+        assert_eq!(hex(&udp), format!("{addresses}11005001bb0034123400ccdd000001010105060708801000"));
+    }
+
+    /// Packets that differ in one bit of the payload are two, wherever it stands in the bytes that are
+    /// taken, and one bit further on they are one.
+    #[test]
+    fn a_counter_in_the_payload_counts() {
+        let udp = |payload: [u8; 32]| {
+            let mut bytes = [&PACKET[..42], &payload].concat();
+            (bytes[17], bytes[23]) = (60, proto::UDP);
+            of(&bytes)
+        };
+        for bit in 0..8 * 32 {
+            let mut payload = [7; 32];
+            payload[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(udp(payload) != udp([7; 32]), bit < 8 * MAX_PAYLOAD, "bit {bit}");
+        }
     }
 
     #[test]

@@ -57,19 +57,30 @@ pub struct HopLatency {
     /// The median and the 99th percentile; null without samples.
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
-    /// By how much the rank of a percentile is off at most, in 95 of 100 cases.
-    pub rank_error: f64,
+    /// Between these times the median and the 99th percentile of all packets lie, in 95 of 100 cases;
+    /// null where there are too few samples to say.
+    pub p50_low_ns: Option<u64>,
+    pub p50_high_ns: Option<u64>,
+    pub p99_low_ns: Option<u64>,
+    pub p99_high_ns: Option<u64>,
 }
 
 impl From<&answers::FlowValues> for FlowLatency {
     fn from(of: &answers::FlowValues) -> Self {
-        let hop = |(hop, told): (usize, &answers::Told)| HopLatency {
-            hop,
-            switch: told.switch.as_ref().map(|switch| switch.to_string()),
-            samples: told.samples,
-            p50_ns: told.quantiles.map(|quantiles| quantiles.p50 as u64),
-            p99_ns: told.quantiles.map(|quantiles| quantiles.p99 as u64),
-            rank_error: told.rank_error,
+        let hop = |(hop, told): (usize, &answers::Told)| {
+            let of =
+                |of: fn(&answers::Quantiles) -> Option<f64>| told.quantiles.as_ref().and_then(of).map(|ns| ns as u64);
+            HopLatency {
+                hop,
+                switch: told.switch.as_ref().map(|switch| switch.to_string()),
+                samples: told.samples,
+                p50_ns: of(|quantiles| Some(quantiles.p50)),
+                p99_ns: of(|quantiles| Some(quantiles.p99)),
+                p50_low_ns: of(|quantiles| quantiles.p50_between.low),
+                p50_high_ns: of(|quantiles| quantiles.p50_between.high),
+                p99_low_ns: of(|quantiles| quantiles.p99_between.low),
+                p99_high_ns: of(|quantiles| quantiles.p99_between.high),
+            }
         };
         let hops = (1..).zip(&of.told).map(hop).collect();
         Self { name: of.flow.into(), sink: of.sink.to_string(), checksum: of.checksum, hops }
@@ -82,7 +93,7 @@ impl Latency {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let of = queries::of_task(selected, Task::Latency);
         let newest = queries::newest(selected, of, (top, threshold));
-        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds } = newest;
+        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds, .. } = newest;
         claim.with(Self {
             query: of.map(|answers| answers.query.to_string()),
             flows,

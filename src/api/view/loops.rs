@@ -12,6 +12,8 @@ use crate::telemetry::Selected;
 /// switches that saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loops {
+    /// Whether a query asks for loops in any of these epochs.
+    pub asked: bool,
     /// Those with the most packets, one for each flow and switch.
     pub loops: Vec<FlowLoop>,
     /// Loops that are not named here.
@@ -61,11 +63,11 @@ impl Loops {
         }
         // A later answer counts the packets of the earlier ones too.
         let key = |found: &answers::FlowLoop| (found.flow, found.switch.clone());
-        let Newest { claim, named, omitted_flows: omitted_loops, evicted_flows: evicted_loops, .. } =
+        let Newest { claim, asked, named, omitted_flows: omitted_loops, evicted_flows: evicted_loops, .. } =
             Newest::new(selected, of, key, |found| found.packets, (top, threshold));
         let loops = named.into_iter().map(FlowLoop::from).collect();
         let missing = selected.epochs.iter().filter_map(|epoch| epoch.loops.as_ref());
         let missing_reports = missing.fold(0u64, |sum, loops| sum.saturating_add(loops.missing_reports));
-        claim.with(Self { loops, omitted_loops, evicted_loops, missing_reports })
+        claim.with(Self { asked, loops, omitted_loops, evicted_loops, missing_reports })
     }
 }

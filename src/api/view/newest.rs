@@ -49,6 +49,8 @@ impl Bounds {
 /// The newest answer of each flow.
 pub struct Newest<'a, T> {
     pub claim: Claim,
+    /// Whether any of the epochs has an answer: what is not asked for has none.
+    pub asked: bool,
     /// Flows that were found.
     pub flows: u64,
     /// The flows that are named, those of the most packets first.
@@ -73,7 +75,7 @@ impl<'a, T> Newest<'a, T> {
         (top, threshold): (usize, u64),
     ) -> Self {
         let lack = |epoch: &EpochAnswers| {
-            let Some(answers) = of(epoch) else { return [Reason::NotAnalysed].into_iter().collect() };
+            let Some(answers) = of(epoch) else { return [Reason::NotAsked].into_iter().collect() };
             let mut lack = answers.lack.clone();
             lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
             lack
@@ -81,6 +83,7 @@ impl<'a, T> Newest<'a, T> {
         let claim = Claim::new(selected, lack);
         let mut newest = BTreeMap::new();
         let (mut not_kept, mut evicted_flows, mut last) = (0, 0, Bounds::NONE);
+        let asked = selected.epochs.iter().any(|epoch| of(epoch).is_some());
         for OfEpoch { flows, found, evicted, bounds, .. } in selected.epochs.iter().filter_map(|epoch| of(epoch)) {
             newest.extend(flows.iter().map(|flow| (key(flow), (flow, bounds))));
             not_kept = not_kept.max(found.saturating_sub(flows.len()));
@@ -93,7 +96,7 @@ impl<'a, T> Newest<'a, T> {
         named.truncate(top);
         let bounds = named.iter().map(|(_, bounds)| *bounds).reduce(Bounds::and).unwrap_or(last);
         let named = named.into_iter().map(|(flow, _)| flow).collect();
-        Self { claim, flows, named, omitted_flows, evicted_flows, bounds }
+        Self { claim, asked, flows, named, omitted_flows, evicted_flows, bounds }
     }
 }
 
@@ -128,6 +131,6 @@ mod tests {
         assert!(found.claim.incomplete.contains(Reason::NotKept) && !found.claim.complete);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Utilisation::new(&Selected { epochs, ..selected }, 2, 2);
-        assert!(none.claim.incomplete.contains(Reason::NotAnalysed) && none.flows == 0);
+        assert!(none.claim.incomplete.contains(Reason::NotAsked) && none.flows == 0);
     }
 }

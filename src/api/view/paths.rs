@@ -11,6 +11,8 @@ use crate::telemetry::Selected;
 /// `weir show paths`: the switches that flows cross, as the newest of the epochs knows them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paths {
+    /// Whether a query asks for paths in any of these epochs.
+    pub asked: bool,
     /// Flows of which packets left the network.
     pub flows: u64,
     /// The flows with the most packets.
@@ -31,8 +33,16 @@ pub struct Path {
     /// The switches, from the first to the last; null where it is not decided.
     pub switches: Vec<Option<String>>,
     pub certainty: Certainty,
-    /// Packets that the answer rests on.
+    /// Packets that the answer rests on: they agree with it.
     pub packets: u64,
+    /// Of these, those of which the path is sure, and when the first and the last of them left the
+    /// network, since 1970. Null unless it is sure.
+    pub sure_packets: Option<u64>,
+    pub sure_since_ns: Option<u64>,
+    pub sure_until_ns: Option<u64>,
+    /// Packets that look like earlier ones, and say nothing new. Where they are more than `packets`, a
+    /// path that is undecided is so for that reason.
+    pub repeated_packets: u64,
     /// Digests that tell of the switch of which the fewest tell.
     pub least_digests: u32,
     /// Times that packets contradicted those before them.
@@ -41,15 +51,19 @@ pub struct Path {
 
 impl From<&FlowPath> for Path {
     fn from(path: &FlowPath) -> Self {
-        let FlowPath { flow, checksum, switches, certainty, packets, least_digests, contradictions, .. } = path;
+        let FlowPath { flow, checksum, switches, certainty, packets, sure, .. } = path;
         Self {
             name: (*flow).into(),
             checksum: *checksum,
             switches: switches.iter().map(|name| name.as_ref().map(|name| name.to_string())).collect(),
             certainty: *certainty,
             packets: *packets,
-            least_digests: *least_digests,
-            contradictions: *contradictions,
+            sure_packets: sure.map(|sure| sure.packets),
+            sure_since_ns: sure.map(|sure| sure.since_ns),
+            sure_until_ns: sure.map(|sure| sure.until_ns),
+            repeated_packets: path.repeated,
+            least_digests: path.least_digests,
+            contradictions: path.contradictions,
         }
     }
 }
@@ -62,9 +76,9 @@ impl Paths {
             (path.flow, path.sink.clone(), path.checksum.map(|checksum| (path.switches.len(), checksum)))
         };
         let newest = Newest::new(selected, of_epoch, key, |path| path.packets, (top, threshold));
-        let Newest { claim, flows, named, omitted_flows, evicted_flows, .. } = newest;
+        let Newest { claim, asked, flows, named, omitted_flows, evicted_flows, .. } = newest;
         let paths = named.into_iter().map(Path::from).collect();
-        claim.with(Self { flows, paths, omitted_flows, evicted_flows })
+        claim.with(Self { asked, flows, paths, omitted_flows, evicted_flows })
     }
 }
 

@@ -64,7 +64,7 @@ pub mod tests {
     /// samples, and what these are.
     pub fn answers(task: Task, query: &'static str, flows: &[(u16, u64, f64)]) -> ValueAnswers {
         let flow = |&(sport, samples, number): &(u16, u64, f64)| {
-            let quantiles = Some(Quantiles { p50: number, p99: number, max: number });
+            let quantiles = Some(Quantiles { p50: number, p99: number, max: number, ..Quantiles::default() });
             let mean = Some(Mean { mean: number, error: 0.5 });
             let told = vec![Told { switch: Some("a".into()), samples, quantiles, mean, ..Told::default() }];
             let flow = FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() });
@@ -126,7 +126,7 @@ pub mod tests {
                     (of.query.clone(), ports.collect::<Vec<_>>())
                 });
                 let others: Vec<_> = others.collect();
-                (query.unwrap_or_default(), ports, claim.incomplete.contains(Reason::NotAnalysed), others)
+                (query.unwrap_or_default(), ports, claim.incomplete.contains(Reason::NotAsked), others)
             };
             let of = |query: &str, ports: &[u16]| (query.to_owned(), ports.to_vec());
             let expected = |(query, ports): (String, Vec<u16>), lacks, others: &[(String, Vec<u16>)]| {

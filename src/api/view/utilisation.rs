@@ -44,15 +44,17 @@ pub struct FlowUtilisation {
     /// The median and the maximum over these packets.
     pub median_utilisation: f64,
     pub max_utilisation: f64,
-    /// By how much the rank of the median is off at most, in 95 of 100 cases.
-    pub rank_error: f64,
+    /// Between these the median of all packets of the epoch lies, in 95 of 100 cases; null where too few
+    /// told to say.
+    pub median_low: Option<f64>,
+    pub median_high: Option<f64>,
 }
 
 impl FlowUtilisation {
     /// `None` where no packet told.
     pub fn new(of: &answers::FlowValues) -> Option<Self> {
-        let answers::Told { samples, quantiles, rank_error, .. } = of.told.first()?;
-        let answers::Quantiles { p50, max, .. } = (*quantiles)?;
+        let answers::Told { samples, quantiles, .. } = of.told.first()?;
+        let answers::Quantiles { p50, p50_between, max, .. } = (*quantiles)?;
         Some(Self {
             name: of.flow.into(),
             sink: of.sink.to_string(),
@@ -61,7 +63,8 @@ impl FlowUtilisation {
             packets: *samples,
             median_utilisation: p50,
             max_utilisation: max,
-            rank_error: *rank_error,
+            median_low: p50_between.low,
+            median_high: p50_between.high,
         })
     }
 }
@@ -71,7 +74,7 @@ impl Utilisation {
     pub fn new(selected: &Selected, top: usize, threshold: u64) -> Claimed<Self> {
         let of = queries::of_task(selected, Task::Utilisation);
         let newest = queries::newest(selected, of, (top, threshold));
-        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds } = newest;
+        let Newest { claim, flows, named, omitted_flows, evicted_flows, bounds, .. } = newest;
         claim.with(Self {
             query: of.map(|answers| answers.query.to_string()),
             flows,

@@ -80,13 +80,19 @@ pub struct Told {
     pub p50: Option<f64>,
     pub p99: Option<f64>,
     pub max: Option<f64>,
+    /// Between these numbers the median and the 99th percentile of all packets lie, in 95 of 100 cases;
+    /// null where there are too few samples to say.
+    pub p50_low: Option<f64>,
+    pub p50_high: Option<f64>,
+    pub p99_low: Option<f64>,
+    pub p99_high: Option<f64>,
     /// The mean, and by how much it is off at most in 95 of 100 cases; null where it is not known.
     pub mean: Option<f64>,
     pub mean_error: Option<f64>,
     /// The most frequent numbers.
     pub frequent: Vec<Frequent>,
-    /// By how much the rank of a percentile, or a share, is off at most, in 95 of 100 cases.
-    pub rank_error: f64,
+    /// By how much their shares are off at most, in 95 of 100 cases; null where they are not asked for.
+    pub share_error: Option<f64>,
 }
 
 /// A number, and its share of the samples.
@@ -98,7 +104,7 @@ pub struct Frequent {
 
 impl Told {
     fn new(hop: Option<usize>, told: &answers::Told) -> Self {
-        let answers::Told { switch, samples, quantiles, mean, frequent, rank_error } = told;
+        let answers::Told { switch, samples, quantiles, mean, frequent, share_error } = told;
         let frequent = frequent.iter().map(|&answers::Frequent { number, share }| Frequent { number, share });
         Self {
             hop,
@@ -107,10 +113,14 @@ impl Told {
             p50: quantiles.map(|of| of.p50),
             p99: quantiles.map(|of| of.p99),
             max: quantiles.map(|of| of.max),
+            p50_low: quantiles.and_then(|of| of.p50_between.low),
+            p50_high: quantiles.and_then(|of| of.p50_between.high),
+            p99_low: quantiles.and_then(|of| of.p99_between.low),
+            p99_high: quantiles.and_then(|of| of.p99_between.high),
             mean: mean.map(|of| of.mean),
             mean_error: mean.map(|of| of.error),
             frequent: frequent.collect(),
-            rank_error: *rank_error,
+            share_error: *share_error,
         }
     }
 }
@@ -178,7 +188,7 @@ fn lack(epoch: &EpochAnswers, of: &[&ValueAnswers]) -> Reasons {
     let is_meant = |answers: &&ValueAnswers| of.iter().any(|of| of.is_of_same_query(answers));
     let mut answers = epoch.values.iter().filter(is_meant).peekable();
     let mut lack = Reasons::default();
-    lack.add_if(answers.peek().is_none(), Reason::NotAnalysed);
+    lack.add_if(answers.peek().is_none(), Reason::NotAsked);
     for answers in answers {
         lack.extend(&answers.lack);
         lack.add_if(answers.found > answers.flows.len(), Reason::NotKept);
@@ -239,7 +249,7 @@ mod tests {
         assert_eq!(Values::new(&several, 9, 0).values.iter().map(ports).collect::<Vec<_>>(), expected);
         let epochs = vec![Arc::new(EpochAnswers::default())];
         let none = Values::new(&Selected { epochs, ..selected }, 2, 2);
-        assert!(none.claim.incomplete.contains(Reason::NotAnalysed) && none.values.is_empty());
+        assert!(none.claim.incomplete.contains(Reason::NotAsked) && none.values.is_empty());
     }
 
     /// What is stated holds of all answers that are named, whatever plans they are of: not of those

@@ -21,6 +21,9 @@ named! {
         /// An epoch was not analysed, because the controller stood still or no switch reported.
         #[error("an epoch was not analysed")]
         NotAnalysed = "not_analysed",
+        /// An epoch was analysed, and nothing asked its packets for that.
+        #[error("no query asked for it in some of these epochs, or in none")]
+        NotAsked = "not_asked",
         /// Not all flows could be decoded.
         #[error("not all flows could be decoded")]
         Undecoded = "undecoded",
@@ -61,6 +64,9 @@ named! {
         /// Reports about single packets found no room.
         #[error("reports about single packets found no room")]
         Overflow = "overflow",
+        /// Packets of a flow that cannot be told from each other say no more than one.
+        #[error("packets of a flow are alike, and say no more than one of them")]
+        Alike = "alike",
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",

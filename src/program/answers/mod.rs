@@ -18,6 +18,6 @@ pub use epoch::{
 };
 pub use gap::{Gap, SwitchGap};
 pub use loops::{FlowLoop, LoopAnswers};
-pub use paths::{Certainty, FlowPath, PathAnswers};
+pub use paths::{Certainty, FlowPath, PathAnswers, SureOf};
 pub use task::Task;
-pub use values::{FlowValues, Frequent, Mean, Quantiles, Told, ValueAnswers, ValueUnit};
+pub use values::{Between, FlowValues, Frequent, Mean, Quantiles, Told, ValueAnswers, ValueUnit};

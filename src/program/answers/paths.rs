@@ -20,6 +20,15 @@ pub enum Certainty {
     Sure,
 }
 
+/// The packets of a flow of which its path is sure: those between two, and both of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SureOf {
+    pub packets: u64,
+    /// When the first and the last of them left the network, since 1970.
+    pub since_ns: u64,
+    pub until_ns: u64,
+}
+
 /// The path of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPath {
@@ -31,8 +40,13 @@ pub struct FlowPath {
     /// From the first to the last; `None` where it is not decided.
     pub switches: Vec<Option<Arc<str>>>,
     pub certainty: Certainty,
-    /// Packets that the answer rests on.
+    /// Packets that the answer rests on: they agree with it.
     pub packets: u64,
+    /// `None` unless the path is sure.
+    pub sure: Option<SureOf>,
+    /// Packets that look like earlier ones, and say nothing new: copies, or packets in which nothing
+    /// varies.
+    pub repeated: u64,
     /// Digests that tell of the switch of which the fewest tell.
     pub least_digests: u32,
     /// Times that packets contradicted those before them: another path, or a wrong digest.
@@ -49,6 +63,13 @@ pub struct PathAnswers {
     pub evicted: u64,
     /// Why paths are missing or not decided.
     pub lack: Reasons,
+}
+
+impl FlowPath {
+    /// Whether packets are too much alike to tell the path: more of them repeat others than tell of it.
+    pub fn is_alike(&self) -> bool {
+        self.certainty == Certainty::Undecided && self.repeated > self.packets
+    }
 }
 
 impl PathAnswers {

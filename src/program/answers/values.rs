@@ -19,12 +19,22 @@ named! {
     }
 }
 
-/// The least numbers that these shares of the samples do not exceed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The least numbers that these shares of the samples do not exceed, and between which numbers those
+/// of all packets lie in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quantiles {
     pub p50: f64,
+    pub p50_between: Between,
     pub p99: f64,
+    pub p99_between: Between,
     pub max: f64,
+}
+
+/// The ends of an interval; `None` where samples are too few to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Between {
+    pub low: Option<f64>,
+    pub high: Option<f64>,
 }
 
 /// The mean of samples, and by how much it is off at most in 95 of 100 cases.
@@ -54,9 +64,9 @@ pub struct Told {
     pub mean: Option<Mean>,
     /// Those with the largest shares first.
     pub frequent: Vec<Frequent>,
-    /// By how much the rank of a quantile, or the share of a frequent number, is off at most, in 95
-    /// of 100 cases.
-    pub rank_error: f64,
+    /// By how much the share of a frequent number is off at most, in 95 of 100 cases; `None` where
+    /// these are not asked for.
+    pub share_error: Option<f64>,
 }
 
 /// The numbers of a flow.

@@ -14,8 +14,8 @@ use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{
-    Adaptation, Certainty, EpochAnswers, FlowAnswers, Gap, Limits, LoopAnswers, PathAnswers, Reason, SwitchAnswers,
-    SwitchGap, Task, ValueAnswers,
+    Adaptation, Certainty, EpochAnswers, FlowAnswers, FlowPath, Gap, Limits, LoopAnswers, PathAnswers, Reason,
+    SwitchAnswers, SwitchGap, Task, ValueAnswers,
 };
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
@@ -219,6 +219,7 @@ impl Analysis for PintAnalysis {
         let flows = coding.as_ref().map_or(Vec::new(), |coding| recorder.epoch(turn, coding, &decoded));
         let values = values::answers(values, turn, coding.as_ref(), &decoded, recorder, &lacks);
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
+        lack.add_if(flows.iter().any(FlowPath::is_alike), Reason::Alike);
         let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later.or(held.then_some(id)) {

@@ -55,6 +55,7 @@ mod parameters;
 pub mod plan;
 mod prepared;
 pub mod query;
+mod ranks;
 mod reading;
 pub mod record;
 mod recorder;
@@ -85,8 +86,8 @@ use values::dataplane::Codes;
 
 use super::answers::{EpochAnswers, Limits};
 use super::{
-    Analysis, Before, Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule, Truth,
-    UtilisationReader,
+    Analysis, Before, Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule,
+    Truth, UtilisationReader,
 };
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;

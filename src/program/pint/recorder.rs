@@ -14,15 +14,24 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::Config;
-use super::dataplane::Scheme;
+use super::dataplane::{Code, Scheme};
+use super::inference::{Mark, Standing};
 use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
-use crate::program::answers::{Certainty, FlowName, FlowPath};
+use crate::program::answers::{Certainty, FlowName, FlowPath, SureOf};
 use kept::Kept;
 use switches::{Decided, Switches};
 pub use ways::Key;
 use ways::{Route, ways};
+
+/// The packets of which a path is sure.
+struct Sure {
+    first: Mark,
+    last: Mark,
+    /// `None` until a packet comes with the code that packets have now.
+    standing: Option<Standing>,
+}
 
 /// What is known of a flow's path.
 struct Known {
@@ -35,6 +44,10 @@ struct Known {
     certainty: Certainty,
     /// Digests of the hop of which the fewest tell.
     digests: u32,
+    /// There as long as the path is sure.
+    sure: Option<Sure>,
+    /// Packets that look like an earlier one of the same path.
+    repeated: u64,
     /// Times that digests contradicted those before.
     changes: u64,
     /// Times that they contradicted a path that was sure, or had another length.
@@ -53,6 +66,8 @@ impl Known {
             path: vec![None; hops.into()],
             certainty: Certainty::Undecided,
             digests: 0,
+            sure: None,
+            repeated: 0,
             changes: 0,
             reroutes: 0,
             worked_out: 0,
@@ -70,6 +85,34 @@ impl Known {
     fn forget(&mut self, packets: usize) -> impl Iterator<Item = Seen> {
         self.worked_out = self.worked_out.saturating_sub(packets);
         self.seen.drain(..packets)
+    }
+
+    /// Takes another packet that agrees with a path that is sure.
+    fn stand(&mut self, code: &Code, packet: &Seen) {
+        let Some(sure) = &mut self.sure else { return };
+        let standing = sure.standing.get_or_insert_with(|| Standing::new(code, self.hops.into()));
+        let mark = Mark { number: self.packets, time_ns: packet.time_ns };
+        standing.add(code, (packet.identity, packet.digest), mark);
+    }
+
+    /// The path is sure from now on: of the packets between two that are kept.
+    fn settle(&mut self, code: &Code, between: [u32; 2]) {
+        let mut standing = Standing::new(code, self.hops.into());
+        let mut ends = [Mark::default(); 2];
+        for (number, Seen { time_ns, identity, digest }) in (1..).zip(&self.seen) {
+            let mark = Mark { number, time_ns: *time_ns };
+            standing.add(code, (*identity, *digest), mark);
+            ends.iter_mut().zip(between).filter(|(_, of)| of == identity).for_each(|(end, _)| *end = mark);
+        }
+        let [first, last] = ends;
+        self.sure = Some(Sure { first, last, standing: Some(standing) });
+    }
+
+    /// The packets of which the path is sure.
+    fn sure_of(&self) -> Option<SureOf> {
+        let Sure { first, last, standing } = self.sure.as_ref()?;
+        let last = standing.as_ref().and_then(Standing::until).map_or(*last, |until| until.max(*last));
+        Some(SureOf { packets: last.number - first.number + 1, since_ns: first.time_ns, until_ns: last.time_ns })
     }
 
     /// Whether it is to be worked out again: enough packets have come since.
@@ -137,7 +180,10 @@ impl Recorder {
         }
         for (_, known) in self.flows.iter_mut() {
             match known.certainty {
-                Certainty::Sure => (known.seen, known.worked_out) = (Vec::new(), 0),
+                Certainty::Sure => {
+                    (known.seen, known.worked_out) = (Vec::new(), 0);
+                    known.sure.iter_mut().for_each(|sure| sure.standing = None);
+                }
                 _ => {
                     let Known { changes, reroutes, last_epoch, .. } = *known;
                     *known = Known { changes, reroutes, last_epoch, ..Known::new(known.hops) };
@@ -232,7 +278,10 @@ fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches
     for packet in seen {
         if known.certainty == Certainty::Sure {
             if switches.code.digest(&path, packet.identity) == packet.digest {
-                known.packets += u64::from(identities.insert(packet.identity));
+                if identities.insert(packet.identity) {
+                    known.packets += 1;
+                    known.stand(&switches.code, &packet);
+                }
                 continue;
             }
             known.change(known.hops);
@@ -245,6 +294,8 @@ fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches
             }
             known.seen.push(packet);
             known.packets = known.seen.len() as u64;
+        } else {
+            known.repeated += 1;
         }
     }
     let surplus = known.seen.len().saturating_sub(room);
@@ -275,10 +326,11 @@ fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
         given_up += rest.len().div_ceil(2);
     };
     let Decided { hops, evidence } = decided;
-    known.certainty = match (!hops.contains(&None), evidence.is_certain) {
-        (false, _) => Certainty::Undecided,
-        (true, false) => Certainty::Decided,
-        (true, true) => Certainty::Sure,
+    let between = evidence.between.filter(|_| !hops.contains(&None));
+    known.certainty = match (hops.contains(&None), between) {
+        (true, _) => Certainty::Undecided,
+        (false, None) => Certainty::Decided,
+        (false, Some(_)) => Certainty::Sure,
     };
     known.path = hops;
     known.digests = evidence.digests;
@@ -288,6 +340,9 @@ fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
     }
     known.packets = known.seen.len() as u64;
     known.worked_out = known.seen.len();
+    if let Some(between) = between {
+        known.settle(&switches.code, between);
+    }
 }
 
 fn answer(flow: FlowDefinition, route: &Route, known: &Known) -> FlowPath {
@@ -298,6 +353,8 @@ fn answer(flow: FlowDefinition, route: &Route, known: &Known) -> FlowPath {
         switches: known.path.clone(),
         certainty: known.certainty,
         packets: known.packets,
+        sure: known.sure_of(),
+        repeated: known.repeated,
         least_digests: known.digests,
         contradictions: known.changes,
     }

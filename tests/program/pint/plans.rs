@@ -368,7 +368,7 @@ fn parameters_have_one_byte_form() {
         "utilisation:bits=4:instances=2",
         "loops:bits=4:instances=2",
     ] {
-        let bytes = [&[3, 16, 5, text.len() as u8][..], text.as_bytes()].concat();
+        let bytes = [&[4, 16, 5, text.len() as u8][..], text.as_bytes()].concat();
         assert!(PlanParameters::decode(&bytes).is_err(), "{text}");
     }
     // As long as eight queries can be.

@@ -431,7 +431,7 @@ fn ports_are_those_of_the_links() {
             let names: Vec<_> = told.iter().map(|hop| hop.switch.as_deref().map(number)).collect();
             for (place, hop) in told.iter().enumerate().filter(|(_, hop)| hop.samples > 0) {
                 let [only] = &hop.frequent[..] else { panic!("{hop:?}") };
-                assert!(only.share == 1.0 && hop.rank_error < 0.9, "{hop:?}");
+                assert!(only.share == 1.0 && hop.share_error < Some(0.9), "{hop:?}");
                 let neighbour = if before { place.checked_sub(1) } else { Some(place + 1) };
                 let neighbour = neighbour.and_then(|place| names.get(place));
                 if let (Some(switch), None | Some(Some(_))) = (names[place], neighbour) {

@@ -32,21 +32,33 @@ const DIGESTS: u32 = 4;
 pub struct Evidence {
     /// Digests that tell of the hop of which the fewest tell, in all packets.
     pub digests: u32,
-    /// Whether each hop is borne out by earlier packets and again by later ones.
-    pub is_certain: bool,
+    /// Where each hop is borne out by earlier packets and again by later ones, the identities of the
+    /// last of the earlier and of the first of the later ones. Packets between these took the path.
+    pub between: Option<[u32; 2]>,
+}
+
+/// Digests that each hop needs.
+pub(super) fn need(code: &Code) -> u32 {
+    DIGESTS.max(BITS.div_ceil(code.bits()))
 }
 
 impl Evidence {
+    /// Whether each hop is borne out twice.
+    pub fn is_certain(&self) -> bool {
+        self.between.is_some()
+    }
+
     /// Of observations in the order in which they came.
     pub(super) fn of(code: &Code, observed: &[Observed], length: usize) -> Self {
-        let need = DIGESTS.max(BITS.div_ceil(code.bits()));
+        let need = need(code);
         let unknowns = length * code.fragments();
         let (early, least) = first_that_suffices(code, observed.iter(), unknowns, need);
         let (late, _) = first_that_suffices(code, observed.iter().rev(), unknowns, need);
         // Instances of one packet stand next to each other, so one observation of each end is
         // given up.
-        let enough = |(early, late): (usize, usize)| early + late + 2 * code.instances() <= observed.len();
-        Self { digests: least, is_certain: early.zip(late).is_some_and(enough) }
+        let enough = |(early, late): &(usize, usize)| early + late + 2 * code.instances() <= observed.len();
+        let ends = early.zip(late).filter(enough).map(|(early, late)| [early - 1, observed.len() - late]);
+        Self { digests: least, between: ends.map(|ends| ends.map(|end| observed[end].identity)) }
     }
 }
 

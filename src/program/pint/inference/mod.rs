@@ -21,6 +21,7 @@ mod links;
 #[cfg(test)]
 mod naive;
 mod set;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod universe;
@@ -38,6 +39,7 @@ pub use fragments::FragmentInference;
 pub use links::Links;
 use links::Walks;
 use set::Set;
+pub use standing::{Mark, Standing};
 pub use universe::Universe;
 
 /// What is known of one flow's path.

@@ -275,7 +275,7 @@ fn a_wrong_path_is_never_certain() {
             let Some(found) = inference.path() else { continue };
             let right = found == walk || (fault == 2 && found == other);
             wrongly_decided += u32::from(!right);
-            assert!(right || !inference.evidence().is_certain, "round {round}, {packet} packets");
+            assert!(right || !inference.evidence().is_certain(), "round {round}, {packet} packets");
         }
     }
     assert!(wrongly_decided > 0, "the faults do harm");
@@ -291,7 +291,7 @@ fn a_path_becomes_certain() {
     let mut certain = None;
     for packet in 1..200u32 {
         inference.add(packet, code.digest(coded, packet));
-        if inference.evidence().is_certain && certain.is_none() {
+        if inference.evidence().is_certain() && certain.is_none() {
             certain = Some(packet);
         }
     }
@@ -372,14 +372,14 @@ fn fragments_of_two_paths_are_never_certain() {
             let identity = draw(&mut state) as u32;
             let on_second = [packet >= change, packet % 2 == 0, false][fault as usize];
             inference.add(identity, code.digest(&coded[usize::from(on_second)], identity));
-            if packet % 50 > 0 || inference.is_contradicted() || !inference.evidence().is_certain {
+            if packet % 50 > 0 || inference.is_contradicted() || !inference.evidence().is_certain() {
                 continue;
             }
             let found: Option<Vec<_>> = inference.hops().collect();
             assert!(found.is_some_and(|found| found == first || found == second), "round {round}, {packet} packets");
             certain += u32::from(fault == 2);
         }
-        assert!(fault < 2 || (!inference.is_contradicted() && inference.evidence().is_certain), "round {round}");
+        assert!(fault < 2 || (!inference.is_contradicted() && inference.evidence().is_certain()), "round {round}");
     }
     assert!(certain > 0);
 }

@@ -4,9 +4,10 @@
 //! Each packet tells the value of one hop, drawn uniformly, or of several with instances, and a hash
 //! chooses the packets that are kept of a flow with many. A packet is one sample of a hop at most,
 //! whichever of its instances tell of it: two would not be independent. So each hop of a flow has a
-//! uniform sample of its packets of an epoch, and the quantiles of the sample, and the shares of
-//! frequent values, are those of the flow within the error that [`Told::rank_error`] states. Samples
-//! of several epochs count alike, also where these have different shares of their packets.
+//! uniform sample of its packets of an epoch: the flow's quantiles lie in the intervals of the
+//! [answer](crate::program::answers::Quantiles), and its shares of frequent values are within the
+//! error there. Samples of several epochs count alike, also where these have different shares of
+//! their packets.
 //!
 //! What an epoch lacked of a flow's packets, its samples lack as long as they are kept.
 //!

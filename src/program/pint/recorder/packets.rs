@@ -2,8 +2,8 @@
 //!
 //! Each packet that carries the query tells of its whole way: of the busiest link, or of all that
 //! it waited. Hashes choose these packets, and those that are kept of a flow with many, so they are
-//! a uniform sample of the flow's packets of the epoch. Their median is that of these within the
-//! error that [`Told::rank_error`](crate::program::answers::Told::rank_error) states.
+//! a uniform sample of the flow's packets of the epoch, whose median lies in the interval that the
+//! answer has.
 
 use std::collections::HashSet;
 use std::sync::Arc;

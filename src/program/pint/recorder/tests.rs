@@ -1,3 +1,5 @@
+mod reroutes;
+
 use super::*;
 use crate::pisa::hash::HashFamily;
 use crate::program::ReportBuffer;
@@ -67,6 +69,7 @@ fn a_path_takes_packets_of_several_epochs() {
     for epoch in 1..=30 {
         let paths = network.epoch(1, "abcde", 4);
         let [path] = &paths[..] else { panic!("{paths:?}") };
+        assert_eq!(path.sure.is_some(), path.certainty == Certainty::Sure);
         assert!(path.certainty >= before, "what is decided stays");
         assert_eq!((path.packets, path.contradictions, &*path.sink), (4 * epoch, 0, "e"));
         assert!(named(path).chars().zip("abcde".chars()).all(|(found, truth)| found == truth || found == '?'));

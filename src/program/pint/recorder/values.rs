@@ -6,7 +6,7 @@ use super::Recorder;
 use super::hops::HopRecorder;
 use super::lack::Lack;
 use super::packets::PacketRecorder;
-use crate::program::answers::{FlowValues, Frequent, Quantiles, Reasons, Task, Told, ValueAnswers, ValueUnit};
+use crate::program::answers::{Between, FlowValues, Frequent, Quantiles, Reasons, Task, Told, ValueAnswers, ValueUnit};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{FlowDefinition, Queries, Query, Value};
 use crate::program::pint::record::Digests;
@@ -32,11 +32,20 @@ impl Meaning {
 
     /// What samples tell.
     pub fn told(&self, switch: Option<Arc<str>>, samples: Option<&Samples>) -> Told {
-        let Some(samples) = samples else { return Told { switch, rank_error: 1.0, ..Told::default() } };
-        let number = |code| self.codes.number(self.query.value, code);
         let is_frequent = self.query.aggregation == Aggregation::Frequent;
+        let Some(samples) = samples else {
+            return Told { switch, share_error: is_frequent.then_some(1.0), ..Told::default() };
+        };
+        let number = |code| self.codes.number(self.query.value, code);
         let at = |rank| samples.quantile(rank).map(number);
-        let quantiles = || Some(Quantiles { p50: at(0.5)?, p99: at(0.99)?, max: at(1.0)? });
+        let between = |rank| {
+            let [low, high] = samples.between(rank).map(|code| code.map(number));
+            Between { low, high }
+        };
+        let quantiles = || {
+            let (p50, p99, max) = (at(0.5)?, at(0.99)?, at(1.0)?);
+            Some(Quantiles { p50, p50_between: between(0.5), p99, p99_between: between(0.99), max })
+        };
         // Codes in equal factors are right on average of their logarithms, and the shortest times end
         // at 0.
         let adds = matches!(self.codes, Codes::Numbers(_));
@@ -47,7 +56,7 @@ impl Meaning {
             quantiles: if is_frequent { None } else { quantiles() },
             mean: if is_frequent || !adds { None } else { samples.mean(number) },
             frequent: if is_frequent { frequent().collect() } else { Vec::new() },
-            rank_error: samples.rank_error(),
+            share_error: is_frequent.then(|| samples.share_error()),
         }
     }
 

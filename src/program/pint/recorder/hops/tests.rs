@@ -1,6 +1,6 @@
 use super::*;
 use crate::pisa::hash::HashFamily;
-use crate::program::answers::{Gap, Reason, SwitchGap};
+use crate::program::answers::{Between, Gap, Reason, SwitchGap};
 use crate::program::pint::Config;
 use crate::program::pint::dataplane::Measured;
 use crate::program::pint::encoding::switch_id;
@@ -363,10 +363,10 @@ fn large_flows_tell_of_the_whole_epoch() {
                 };
                 let told = &flows[0].told[0];
                 assert!(flows.len() == 1 && (150..1200).contains(&told.samples), "{told:?}");
-                let median = told.quantiles.unwrap().p50;
+                let Between { low, high } = told.quantiles.unwrap().p50_between;
                 // A code stands for the latencies of a step around it.
                 let rank = |latency: f64| truth.partition_point(|of| *of <= latency) as f64 / truth.len() as f64;
-                let (low, high) = (rank(median / 1.07) - told.rank_error, rank(median * 1.07) + told.rank_error);
+                let (low, high) = (rank(low.unwrap() / 1.07), rank(high.unwrap() * 1.07));
                 wrong += u32::from(!(low..=high).contains(&0.5));
             }
             assert!(wrong <= 2, "{aggregation}, {packets}: {wrong} of 20");
@@ -433,14 +433,14 @@ fn with_instances(queries: &str, hops: u8, flows: u64, packets: u32) -> (Vec<Flo
 }
 
 /// With n instances a packet is a sample of 1 - (1 - 1/k)ⁿ of the k hops on average, and of each once
-/// at most. Medians are as far off in rank as the answer says in 95 of 100 cases, however many instances
-/// there are, and closer the more there are.
+/// at most. Medians are in their intervals in 95 of 100 cases, however many instances there are, and
+/// these are narrower the more there are.
 #[test]
 fn instances_are_samples_of_several_hops() {
     const FLOWS: u64 = 200;
     const PACKETS: u32 = 300;
     for hops in [1u8, 2, 5] {
-        let mut errors = Vec::new();
+        let mut widths = Vec::new();
         for instances in [1, 2, 4] {
             // Of so few bits that errors of codes do not matter beside those of ranks.
             let bits = if instances == 4 { ":bits=4" } else { ":bits=8" };
@@ -455,26 +455,24 @@ fn instances_are_samples_of_several_hops() {
             assert!(told().all(|(told, _)| told.samples <= PACKETS.into()));
             let mut off = Vec::new();
             for (told, times) in told() {
-                let median = told.quantiles.unwrap().p50;
+                let Between { low, high } = told.quantiles.unwrap().p50_between;
+                let (low, high) = (low.unwrap(), high.unwrap());
                 // A step of codes is an interval of ranks.
                 let step = 1000.0 * if bits == ":bits=4" { 8.2 } else { 0.52 };
                 let rank = |time: f64| times.partition_point(|of| f64::from(*of) < time) as f64 / f64::from(PACKETS);
-                let (low, high) = (rank(median - step), rank(median + step));
-                off.push((low - 0.5).max(0.5 - high).max(0.0) <= told.rank_error);
-                errors.push((instances, told.rank_error));
+                off.push((rank(low - step)..=rank(high + step)).contains(&0.5));
+                widths.push((instances, high - low));
             }
             let within = off.iter().filter(|is_within| **is_within).count() as f64 / off.len() as f64;
             assert!(within >= 0.95, "{text}, {hops} hops: {within}");
         }
-        // The error goes with the root of the packets that told, not of the values that they carried.
+        // It goes with the root of the packets that told, not of the values that they carried.
         let mean = |instances: i32| {
-            let of = errors.iter().filter(|(of, _)| *of == instances).map(|(_, error)| *error);
+            let of = widths.iter().filter(|(of, _)| *of == instances).map(|(_, width)| *width);
             of.clone().sum::<f64>() / of.count() as f64
         };
         let share = |instances| 1.0 - (1.0 - 1.0 / f64::from(hops)).powi(instances);
-        for instances in [2, 4] {
-            let gain = (share(instances) / share(1)).sqrt();
-            assert!((mean(1) / mean(instances) / gain - 1.0).abs() < 0.02, "{hops} hops, {instances} instances");
-        }
+        let (gain, found) = ((share(2) / share(1)).sqrt(), mean(1) / mean(2));
+        assert!((found / gain - 1.0).abs() < 0.05, "{hops} hops: {found}, {gain}");
     }
 }
