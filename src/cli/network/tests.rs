@@ -26,7 +26,7 @@ fn answers(epoch: EpochAnswers) -> Vec<(serde_json::Value, String)> {
 fn what_is_not_asked_for_is_told() {
     let none = EpochAnswers { epoch: 7, first_epoch: 7, ..EpochAnswers::default() };
     for (document, text) in answers(none.clone()) {
-        assert_eq!(document["incomplete"], serde_json::json!(["not_asked"]), "{document}");
+        assert!(document["incomplete"].as_array().unwrap().contains(&"not_asked".into()), "{document}");
         assert!(text.starts_with("not asked for: no query for "), "{text}");
         for wrong in ["no packet", "no flow"] {
             assert!(!text.contains(wrong), "{text}");
@@ -35,7 +35,8 @@ fn what_is_not_asked_for_is_told() {
     let (paths, loops) = (Some(PathAnswers::default()), Some(LoopAnswers::default()));
     let asked = answers(EpochAnswers { paths, loops, ..none });
     for ((document, text), found) in asked.iter().zip(["no flow left the network", "no packet came back to a switch"]) {
-        assert!(document["asked"] == true && document["complete"] == true, "{document}");
+        assert!(document["asked"] == true, "{document}");
+        assert!(!document["incomplete"].as_array().unwrap().contains(&"not_asked".into()), "{document}");
         assert!(text.starts_with(found), "{text}");
     }
 }

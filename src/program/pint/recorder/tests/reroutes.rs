@@ -12,7 +12,8 @@ fn network(query: &str) -> Network {
     network
 }
 
-/// A path over this number of switches, and one that differs from it at up to three of them.
+/// A path over this number of switches, and one that differs from it at up to three of them, of a long
+/// path at one.
 fn two_paths(rng: &mut SplitMix64, hops: usize) -> [String; 2] {
     let mut names: Vec<_> = NAMES.chars().collect();
     for at in (1..names.len()).rev() {
@@ -20,7 +21,8 @@ fn two_paths(rng: &mut SplitMix64, hops: usize) -> [String; 2] {
     }
     let (old, others) = names.split_at(hops);
     let mut new = old.to_vec();
-    for other in &others[..1 + rng.below(3) as usize] {
+    let changes = if hops < 20 { 1 + rng.below(3) as usize } else { 1 };
+    for other in &others[..changes] {
         // The sink stays.
         new[rng.below(hops as u64 - 1) as usize] = *other;
     }
@@ -60,7 +62,7 @@ fn a_path_is_sure_of_no_packet_that_took_another() {
     let mut rng = SplitMix64::new(5);
     let mut unnoticed = 0;
     for (query, hops) in queries() {
-        for _ in 0..if hops == 59 { 1 } else { 4 } {
+        for _ in 0..4 {
             let (mut network, paths) = (network(&query), two_paths(&mut rng, hops));
             let [old, new] = &paths;
             let many = if query.contains("fragments") { 250 } else { 70 } * hops as u32;
@@ -84,7 +86,7 @@ fn a_path_is_sure_of_no_packet_that_took_another() {
             assert_eq!((&named(&found), found.certainty, found.contradictions), (new, Certainty::Sure, 1), "{query}");
         }
     }
-    assert!(unnoticed > 100, "the new path was noticed after {unnoticed} packets at most");
+    assert!(unnoticed > 60, "the new path was noticed after {unnoticed} packets at most");
 }
 
 /// The same where the path changes before it was sure, so that packets of both are among those that
