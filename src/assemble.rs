@@ -160,6 +160,13 @@ pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, Assemble
     Demand::new(config, hashes)?.place(config)
 }
 
+/// Of a pipeline that was to be placed on a chip and fits none: each chip, with the key that asks for
+/// too much and what would be less. Empty of any other.
+pub fn no_chip(config: &Config, placement: &Placement) -> Vec<(&'static str, String)> {
+    let refused = placement.refused.iter().filter(|_| !placement.target.chip);
+    refused.map(|error| (error.target(), room::refusal(config, error, &[]).to_string())).collect()
+}
+
 /// Resources that the programs of a configuration need.
 struct Demand {
     usage: Vec<ProgramUse>,
@@ -204,10 +211,18 @@ impl Demand {
 
     fn placed(&self, config: &Config, with_acl: bool) -> Result<Placement, BudgetError> {
         let tables = tables(config, with_acl);
-        let place = |target| Placement::with_tables(target, &self.usage, &tables);
-        let mut placed = config.targets().into_iter().map(place);
-        let first = placed.next().unwrap_or_else(|| place(Target::RMT));
-        first.or_else(|refused| placed.find_map(Result::ok).ok_or(refused))
+        let beyond_chips = self.usage.iter().any(ProgramUse::is_beyond_chips);
+        let mut refused = Vec::new();
+        for target in config.targets(beyond_chips) {
+            match Placement::with_tables(target, &self.usage, &tables) {
+                Ok(mut placement) => {
+                    placement.refused = refused;
+                    return Ok(placement);
+                }
+                Err(error) => refused.push(error),
+            }
+        }
+        Err(refused.swap_remove(0))
     }
 
     fn desired(&self, config: &Config) -> Desired {

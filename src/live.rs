@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::api::baseline::SwitchInfo;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
-use crate::assemble::{AssembleError, Assembly, assemble};
+use crate::assemble::{AssembleError, Assembly, assemble, no_chip};
 use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
@@ -136,6 +136,9 @@ impl Live {
         // Before the first thread starts, those of DPDK among them.
         keep_off(&cores);
         let mut assembly = assemble(&config, Some(config.switch.epoch.nanos()), cores.len())?;
+        for (target, why) in no_chip(&config, &assembly.placement) {
+            tracing::warn!("the pipeline does not fit {target}, and is placed on software: {why}");
+        }
         let controller = controlled::link(&config, &mut assembly)?;
         let infos = std::mem::take(&mut assembly.ports);
         let Opened { privileges, listeners, socket, eal, pool, slots } =

@@ -26,6 +26,7 @@ fn blame(config: &Config, error: &BudgetError) -> (String, String, String) {
         }
         BudgetError::Array { array, excess, .. } | BudgetError::Stages { array, excess, .. } => (array, *excess),
         BudgetError::TooLong { array, .. } => (array, Excess::Stages),
+        BudgetError::Beyond { array, .. } => (array, Excess::Computation),
     };
     let (program, array) = array.split_once('.').unwrap_or((array, ""));
     let found = config.programs.iter().enumerate().find(|(_, configured)| configured.name() == program);

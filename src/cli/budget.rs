@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, Programs, help, output, placed};
-use crate::assemble::BANKS;
+use crate::assemble::{BANKS, no_chip};
 use crate::config::{Config, ForwardMode};
 use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
 
@@ -40,6 +40,15 @@ struct Document {
     stages: Vec<PhysicalStage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reports: Vec<ProgramReports>,
+    /// Why the pipeline fits no chip, where it was to be placed on one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    no_chip: Vec<Refusal>,
+}
+
+#[derive(Serialize)]
+struct Refusal {
+    target: &'static str,
+    why: String,
 }
 
 /// The registers of all programs, as the software keeps them.
@@ -80,11 +89,16 @@ impl Budget {
             }
         };
         let placement = placed(&config, self.config.as_deref())?;
-        if json { output::json(&document(placement)) } else { output::print(&text(&placement)) }
+        if json {
+            return output::json(&document(&config, placement));
+        }
+        let no_chip = super::no_chip_text(&config, &placement).map_or_else(String::new, |text| format!("\n\n{text}"));
+        output::print(&(text(&placement) + &no_chip))
     }
 }
 
-fn document(placement: Placement) -> Document {
+fn document(config: &Config, placement: Placement) -> Document {
+    let refused = no_chip(config, &placement);
     let target = placement.target;
     let memory = Memory::of(&placement);
     let (salus, hashes) = (placement.salus_used(), placement.hash_units_used());
@@ -102,6 +116,7 @@ fn document(placement: Placement) -> Document {
         tcam_share: f64::from(tcam) / f64::from(target.stages * target.tcam_blocks),
         memory,
         stages: placement.stages,
+        no_chip: refused.into_iter().map(|(target, why)| Refusal { target, why }).collect(),
         reports: placement.reports.into_iter().map(|(program, usage)| ProgramReports { program, usage }).collect(),
     }
 }

@@ -38,7 +38,7 @@ impl ConfigCommand {
             Action::Schema => output::json(&Config::schema()),
             Action::Check { file } => {
                 let config = Config::load(&file)?;
-                placed(&config, Some(&file))?;
+                let placement = placed(&config, Some(&file))?;
                 #[cfg(feature = "control")]
                 certificates(&config)?;
                 if json {
@@ -46,7 +46,9 @@ impl ConfigCommand {
                 }
                 let count = |n: usize, what| output::count(n as u64, what);
                 let (ports, programs) = (count(config.ports.len(), "port"), count(config.programs.len(), "program"));
-                output::print(&format!("{}: right ({ports}, {programs})", file.display()))
+                let no_chip =
+                    super::no_chip_text(&config, &placement).map_or_else(String::new, |text| format!("\nit {text}"));
+                output::print(&format!("{}: right ({ports}, {programs}){no_chip}", file.display()))
             }
         }
     }

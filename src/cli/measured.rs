@@ -147,7 +147,8 @@ impl Measured {
         if !tables.is_empty() {
             return tables.join("\n\n");
         }
-        let heavy = output::heavy_table(&self.heavy, self.unit);
+        let digests = output::digests(self.heavy.iter().map(|heavy| &heavy.name));
+        let heavy = output::heavy_table(&self.heavy, self.unit) + &digests;
         match &self.flows {
             None => heavy,
             Some(flows) => format!("{heavy}\n\n{}", flows_text(flows)),

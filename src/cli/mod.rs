@@ -67,7 +67,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 
-use crate::assemble::{AssembleError, place};
+use crate::assemble::{AssembleError, no_chip, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
@@ -234,6 +234,13 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
         (AssembleError::Config(error), Some(file)) => error.in_file(file).into(),
         (error, _) => error.into(),
     })
+}
+
+/// Says that the pipeline fits no chip, where it was to be placed on one, and what would fit.
+fn no_chip_text(config: &Config, placement: &Placement) -> Option<String> {
+    let why = no_chip(config, placement);
+    let chips = why.iter().map(|(target, why)| format!("\n  {target}: {why}"));
+    (!why.is_empty()).then(|| format!("fits no chip, and is placed on software:{}", chips.collect::<String>()))
 }
 
 /// The name, if a thing of this kind can have it.

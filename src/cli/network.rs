@@ -121,7 +121,8 @@ pub fn heavy_text(flows: &Claimed<view::HeavyFlows>) -> String {
     if flows.claim.last_epoch.is_none() {
         return claimed;
     }
-    let unnamed = unnamed_text(flows.omitted_flows, 0, "");
+    let digests = output::digests(flows.heavy.iter().map(|heavy| &heavy.name));
+    let unnamed = unnamed_text(flows.omitted_flows, 0, "") + &digests;
     if flows.heavy.is_empty() {
         return format!("no flow\n\n{}, {claimed}{unnamed}", flows.program);
     }
@@ -153,7 +154,8 @@ pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
         let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
         sum += &format!("\n{packets} gained, {flows} found: more left than entered");
     }
-    sum += &format!("{}\n{claimed}", unnamed_text(losses.omitted_flows, 1, ""));
+    let digests = output::digests(losses.losses.iter().chain(&losses.gains).map(|counted| &counted.name));
+    sum += &format!("{}{digests}\n{claimed}", unnamed_text(losses.omitted_flows, 1, ""));
     let mut parts = Vec::new();
     if !losses.losses.is_empty() {
         parts.push(counted_table(&losses.losses, ">lost packets"));
@@ -173,6 +175,7 @@ pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {
     let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
     let unit = if sizes.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
     let heavy = output::table(["flow", unit], rows);
+    let digests = output::digests(sizes.heavy.iter().map(|heavy| &heavy.name));
     if sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
         // The program finds heavy flows alone.
         return format!("{heavy}\n\n{claimed}{}", unnamed_text(sizes.omitted_flows, 0, ""));
@@ -189,7 +192,7 @@ pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {
     let distribution = output::table([">packets", ">flows"], classes.into_iter().map(row));
     let (flows, entropy) = (number(sizes.flows, 0), number(sizes.entropy_bits, 3));
     let unnamed = unnamed_text(sizes.omitted_flows, sizes.named_from_packets, "flows of");
-    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}\n{claimed}")
+    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}{digests}\n{claimed}")
 }
 
 pub fn changes_text(changes: &Claimed<view::HeavyChanges>) -> String {
@@ -202,7 +205,8 @@ pub fn changes_text(changes: &Claimed<view::HeavyChanges>) -> String {
         return format!("{claimed}{unnamed}");
     }
     let table = output::table(["flow", ">packets before", ">and after"], changes.changes.iter().map(row));
-    format!("{table}\n\n{claimed}{unnamed}")
+    let digests = output::digests(changes.changes.iter().map(|change| &change.name));
+    format!("{table}\n\n{claimed}{unnamed}{digests}")
 }
 
 /// Epochs that are shown of those that an answer has.

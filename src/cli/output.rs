@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::Failure;
+use crate::api::flows::NamedFlow;
 use crate::api::view::HeavyFlow;
 use crate::program::Unit;
 
@@ -147,6 +148,15 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
         [rank, flow, grouped(heavy.count()), grouped(truth), error]
     };
     table([">#", "flow", &counted, ">true", ">error"], heavy.iter().enumerate().map(row))
+}
+
+/// The line behind a list of flows that says how many of these have no name; empty if all have one.
+pub fn digests<'a>(flows: impl Iterator<Item = &'a NamedFlow>) -> String {
+    match flows.filter(|flow| flow.ipv6_digest.is_some()).count() {
+        0 => String::new(),
+        1 => "\n1 flow is known by a digest alone: its switch had no room for its name".into(),
+        n => format!("\n{n} flows are known by a digest alone: switches had no room for their names"),
+    }
 }
 
 #[cfg(test)]

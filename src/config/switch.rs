@@ -214,11 +214,12 @@ impl Config {
     }
 
     /// The targets that the pipeline may be placed on, in the order in which they are tried.
-    pub fn targets(&self) -> Vec<Target> {
+    /// `beyond_chips` says that no chip computes what a program does.
+    pub fn targets(&self, beyond_chips: bool) -> Vec<Target> {
         if let Some(target) = Target::by_name(&self.switch.target) {
             return vec![target];
         }
-        let several = (self.programs.len() > 1).then_some(Target::SOFTWARE);
-        [Target::RMT, Target::TOFINO, Target::TOFINO2].into_iter().chain(several).collect()
+        let software = (self.programs.len() > 1 || beyond_chips).then_some(Target::SOFTWARE);
+        [Target::RMT, Target::TOFINO, Target::TOFINO2].into_iter().chain(software).collect()
     }
 }

@@ -21,6 +21,9 @@ pub struct ArrayUse {
     pub hash_bits: u32,
     /// Its output decides what the next stage does.
     pub decides: bool,
+    /// What its stateful ALU does and that of no chip ([`Salu::BEYOND_CHIPS`](super::Salu)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond_chips: Option<&'static str>,
 }
 
 impl ArrayUse {
@@ -48,6 +51,17 @@ pub struct MatchUse {
     pub key_bits: u32,
 }
 
+/// A table of numbers that a stage looks up, in SRAM. It stands in one stage as a whole, and is
+/// looked into once a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LookupUse {
+    pub name: &'static str,
+    pub entries: u64,
+    pub key_bits: u32,
+    /// Bits of what stands in an entry.
+    pub action_bits: u32,
+}
+
 /// Entries of a TCAM that match the numbers from `first` to `last` and no others. An entry is a
 /// range whose length is a power of two and divides its start.
 pub fn range_entries(first: u32, last: u32) -> u64 {
@@ -66,6 +80,7 @@ pub struct StageUse {
     pub arrays: Vec<ArrayUse>,
     pub hashes: Vec<HashUse>,
     pub matches: Vec<MatchUse>,
+    pub lookups: Vec<LookupUse>,
     /// Names of hashes and matches of the same program, in this chain or chains before it, that stand
     /// in stages before this one.
     #[serde(skip)]
@@ -95,7 +110,7 @@ impl StageUse {
     }
 
     fn is_empty(&self) -> bool {
-        self.arrays.is_empty() && self.hashes.is_empty() && self.matches.is_empty()
+        self.arrays.is_empty() && self.hashes.is_empty() && self.matches.is_empty() && self.lookups.is_empty()
     }
 }
 
@@ -108,6 +123,14 @@ pub struct ProgramUse {
     /// The reports about single packets that a bank has room for, by kind. They take no register
     /// memory: a hardware switch sends each as a digest.
     pub reports: Vec<ReportUse>,
+}
+
+impl ProgramUse {
+    /// Whether it computes what no chip does.
+    pub fn is_beyond_chips(&self) -> bool {
+        let mut arrays = self.chains.iter().flatten().flat_map(|stage| &stage.arrays);
+        arrays.any(|array| array.beyond_chips.is_some())
+    }
 }
 
 /// Reports about single packets of a program.
@@ -132,10 +155,20 @@ pub struct TableNeed {
     pub before_programs: bool,
 }
 
+impl TableNeed {
+    /// A program's table: in TCAM, or with numbers of so many bits in SRAM.
+    fn in_stage(table: &'static str, entries: u64, key_bits: u32, numbers: Option<u32>) -> Self {
+        let (action_bits, ternary) = (numbers.unwrap_or(0), numbers.is_none());
+        Self { table, entries, key_bits, action_bits, ternary, before_programs: false }
+    }
+}
+
 /// The limits of a hardware pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Target {
     pub name: &'static str,
+    /// It stands for hardware.
+    pub chip: bool,
     pub stages: u32,
     /// Stateful ALUs, so register arrays, a stage.
     pub salus: u32,
@@ -162,6 +195,7 @@ impl Target {
     /// model).
     pub const TOFINO: Self = Self {
         name: "tofino",
+        chip: true,
         stages: 12,
         salus: 4,
         sram_bits: 80 * 128 * 1024,
@@ -181,6 +215,7 @@ impl Target {
     /// stage (Bosshart et al., SIGCOMM 2013, §5), and a match on what was read within the stage.
     pub const RMT: Self = Self {
         name: "rmt",
+        chip: true,
         stages: 16,
         salus: 1,
         sram_bits: 106 * 1024 * 112,
@@ -196,6 +231,7 @@ impl Target {
     /// only, to 1 GiB of SRAM and 1024 TCAM blocks as Tofino's a stage.
     pub const SOFTWARE: Self = Self {
         name: "software",
+        chip: false,
         stages: 64,
         salus: 64,
         sram_bits: 1 << 27,
@@ -224,8 +260,23 @@ pub enum BudgetError {
     Stages { array: String, from: u32, last: u32, excess: Excess, last_full: String, target: &'static str },
     #[error("{table}: {left} of {entries} entries find no {what} in the {stages} stages of {target}")]
     Table { table: &'static str, left: u64, entries: u64, what: &'static str, stages: u32, target: &'static str },
+    #[error("{array}: its stateful ALU {computes}, which that of no chip does")]
+    Beyond { array: String, computes: &'static str, target: &'static str },
     #[error("{array} would stand in stage {stage}, and {target} has {limit} stages")]
     TooLong { array: String, stage: u32, limit: u32, target: &'static str },
+}
+
+impl BudgetError {
+    /// The target that refuses.
+    pub fn target(&self) -> &'static str {
+        match self {
+            Self::Array { target, .. }
+            | Self::Stages { target, .. }
+            | Self::Table { target, .. }
+            | Self::Beyond { target, .. }
+            | Self::TooLong { target, .. } => target,
+        }
+    }
 }
 
 /// What of an array is too much for a target.
@@ -239,6 +290,8 @@ pub enum Excess {
     Memory,
     #[error("the number of stages")]
     Stages,
+    #[error("what its stateful ALU computes")]
+    Computation,
 }
 
 /// An array or a hash in its place.
@@ -344,6 +397,9 @@ pub struct Placement {
     pub stages: Vec<PhysicalStage>,
     /// By program.
     pub reports: Vec<(&'static str, ReportUse)>,
+    /// Why each chip that was to be tried before refuses the pipeline.
+    #[serde(skip)]
+    pub refused: Vec<BudgetError>,
     /// Physical stages up to the last one with actions of a stage that has nothing else.
     actions: u32,
 }
@@ -360,7 +416,7 @@ impl Placement {
         let reports =
             programs.iter().flat_map(|of| of.reports.iter().map(move |reports| (of.program, *reports))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
-        let mut placement = Self { target, stages, reports, actions: 0 };
+        let mut placement = Self { target, stages, reports, refused: Vec::new(), actions: 0 };
         let mut from = 0;
         for table in tables.iter().filter(|table| table.before_programs) {
             from = from.max(placement.place_table(table)?);
@@ -415,8 +471,13 @@ impl Placement {
                 let placed = Placed { program, logical, usage: usage.clone() };
                 next = next.max(self.place_hash(placed, from)? + 1);
             }
-            for usage in &stage.matches {
-                next = next.max(self.place_match(program, logical, usage, from)? + 1);
+            for MatchUse { name, entries, key_bits } in &stage.matches {
+                let need = TableNeed::in_stage(name, *entries, *key_bits, None);
+                next = next.max(self.place_whole(program, logical, &need, from)? + 1);
+            }
+            for LookupUse { name, entries, key_bits, action_bits } in &stage.lookups {
+                let need = TableNeed::in_stage(name, *entries, *key_bits, Some(*action_bits));
+                next = next.max(self.place_whole(program, logical, &need, from)? + 1);
             }
             from = next;
         }
@@ -448,27 +509,27 @@ impl Placement {
         self.stages.iter().rposition(has).map_or(0, |last| last as u32 + 1)
     }
 
-    /// The physical stage, from 0, that takes the match.
-    fn place_match(
+    /// The physical stage, from 0, that takes the whole table of a program.
+    fn place_whole(
         &mut self,
         program: &'static str,
         logical: u32,
-        usage: &MatchUse,
+        need: &TableNeed,
         from: u32,
     ) -> Result<u32, BudgetError> {
-        let MatchUse { name, entries, key_bits } = *usage;
-        let need = TableNeed { table: name, entries, key_bits, action_bits: 0, ternary: true, before_programs: false };
+        let TableNeed { table, entries, key_bits, ternary, .. } = *need;
         let target = self.target;
-        let named = format!("{program}.{name} of stage {logical}");
+        let named = format!("{program}.{table} of stage {logical}");
         self.begins(&named, from)?;
         for (index, stage) in (from..).zip(self.stages.iter_mut().skip(from as usize)) {
-            let whole = stage.share(&need, entries, &target);
+            let whole = stage.share(need, entries, &target);
             if whole.entries == entries {
                 stage.tables.push(PlacedTable { program: Some(program), logical: Some(logical), ..whole });
                 return Ok(index);
             }
         }
-        let last_full = format!("none of these has TCAM for its {entries} entries of {key_bits} bits");
+        let memory = if ternary { "TCAM" } else { "SRAM" };
+        let last_full = format!("none of these has {memory} for its {entries} entries of {key_bits} bits");
         Err(self.full(named, from, Excess::Memory, last_full))
     }
 
@@ -490,6 +551,9 @@ impl Placement {
     fn place(&mut self, placed: Placed<ArrayUse>, from: u32) -> Result<u32, BudgetError> {
         let target = self.target;
         let array = placed.named(placed.usage.name);
+        if let (Some(computes), true) = (placed.usage.beyond_chips, target.chip) {
+            return Err(BudgetError::Beyond { array, computes, target: target.name });
+        }
         for (excess, need, limit) in [
             (Excess::Width, u64::from(placed.usage.cell_bits), u64::from(target.cell_bits)),
             (Excess::Outputs, placed.usage.outputs.into(), target.outputs.into()),

@@ -92,6 +92,7 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
             outputs: 0,
             hash_bits: self.hash_bits,
             decides: false,
+            beyond_chips: None,
         }
     }
 

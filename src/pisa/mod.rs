@@ -19,8 +19,8 @@ mod wide;
 mod word;
 
 pub use budget::{
-    ArrayUse, BudgetError, Excess, HashUse, MatchUse, PhysicalStage, Placed, PlacedTable, Placement, ProgramUse,
-    ReportUse, StageUse, TableNeed, Target, range_entries,
+    ArrayUse, BudgetError, Excess, HashUse, LookupUse, MatchUse, PhysicalStage, Placed, PlacedTable, Placement,
+    ProgramUse, ReportUse, StageUse, TableNeed, Target, range_entries,
 };
 pub use count::Count;
 pub use drops::DropReason;

@@ -85,6 +85,7 @@ impl<S: Salu> Array<S> {
             outputs: S::OUTPUTS,
             hash_bits: self.hash_bits,
             decides: S::DECIDES,
+            beyond_chips: S::BEYOND_CHIPS,
         }
     }
 

@@ -28,6 +28,11 @@ pub trait Salu: Copy + Send + 'static {
     /// targets.
     const DECIDES: bool = false;
 
+    /// What [`Self::rmw`] computes and the stateful ALU of no chip does, as the rest of "its stateful
+    /// ALU …". Such a program fits the target `software` alone. It is the program's word: types hold
+    /// memory, stages and accesses, and not what an `rmw` computes.
+    const BEYOND_CHIPS: Option<&'static str> = None;
+
     /// Every packet is enabled and none [ends](Self::ended) here, so that the engine need not ask. What
     /// the stateful ALU holds fits CPU registers.
     const ALWAYS: bool = false;

@@ -137,10 +137,25 @@ impl<T: Report> Reports<T> {
         self.overflow = self.overflow.saturating_add(surplus);
     }
 
+    /// Makes room for this number, or for more where there is.
+    pub fn widen(&mut self, limit: usize) {
+        self.limit = self.limit.max(limit);
+    }
+
     /// Adds those of another replica, sub-epoch or switch. What there is no room for is counted.
     pub fn merge(&mut self, other: &Self) {
+        self.merge_by(other, |_| {});
+    }
+
+    /// The same of reports that are facts and not events: one that both have is kept once.
+    pub fn merge_distinct(&mut self, other: &Self) {
+        self.merge_by(other, Vec::dedup);
+    }
+
+    fn merge_by(&mut self, other: &Self, sift: impl Fn(&mut Vec<T>)) {
         self.kept.extend_from_slice(&other.kept);
         self.kept.sort_unstable();
+        sift(&mut self.kept);
         self.overflow = self.overflow.saturating_add(other.overflow);
         self.truncate(self.limit);
     }
@@ -243,6 +258,22 @@ mod tests {
             let mut from = Reader::new(&to.0);
             prop_assert_eq!(Reports::decode(&mut from, limit), Ok(merged));
             prop_assert_eq!(from.end(), Ok(()));
+        }
+
+        /// Facts are kept once, the first ones in any order of merging.
+        #[test]
+        fn facts_merge_once(lists in prop::collection::vec(prop::collection::btree_set(0..50u64, 0..8), 1..6), limit in 0..12usize) {
+            let mut sum = Reports::none(limit);
+            for list in &lists {
+                sum.merge_distinct(&buffer(limit, &list.iter().copied().collect::<Vec<_>>()).read());
+            }
+            let all: std::collections::BTreeSet<_> = lists.iter().flatten().copied().collect();
+            prop_assert_eq!(sum.kept(), &all.iter().copied().take(limit).collect::<Vec<_>>()[..]);
+            // What was missed of one was kept of none, or found no room in the sum.
+            prop_assert!(sum.overflow() == 0 || sum.kept().len() == limit);
+            let mut to = Writer::default();
+            sum.encode(&mut to);
+            prop_assert_eq!(Reports::decode(&mut Reader::new(&to.0), limit), Ok(sum));
         }
 
         /// Bytes of a peer take no more memory than the limit, and have one form only.

@@ -51,17 +51,32 @@ fn losses_that_are_not_measured_are_not_told() {
     assert!(document["losses_incomplete"].as_array().unwrap().contains(&"unmeasured".into()), "{document}");
 }
 
-/// Without exact counts an IPv6 flow has no name.
+/// A record names the IPv6 flows that entered. Where it has no room an answer has digests, and says
+/// how many.
 #[test]
-fn ipv6_flows_have_digests() {
+fn ipv6_flows_have_names() {
     let files = Files::new();
-    files.capture("t.pcap", "isp/burst,flows=60,packets=3000,ipv6=1");
-    let document =
-        &files.weir("replay t.pcap --program chamelemon:hh_threshold=20 --json").json()["programs"]["chamelemon"];
+    let trace = files.capture("t.pcap", "isp/burst,flows=60,packets=3000,ipv6=1");
+    let replay = |names: u32, json: &str| {
+        files.weir(&format!("replay t.pcap --program chamelemon:hh_threshold=20,names={names} --top 10 {json}"))
+    };
+    let document = &replay(100, "--json").json()["programs"]["chamelemon"];
     assert_eq!(document["lost_packets"], 0);
-    let flow = &document["heavy"][0];
-    assert!(flow["ipv6_digest"].as_str().is_some_and(|digest| digest.len() == 24), "{flow}");
-    assert_eq!(flow["flow"], serde_json::json!({}));
+    let heavy = document["heavy"].as_array().unwrap();
+    assert_eq!(heavy.len(), 10);
+    for flow in heavy {
+        let name = serde_json::from_value::<weir::wire::Flow>(flow["flow"].clone()).unwrap();
+        let truth = trace.truth().flows().iter().find(|truth| truth.flow == name).map(|truth| truth.packets);
+        assert!(truth.is_some_and(|truth| flow["packets"].as_u64() >= Some(truth)), "{flow}");
+        assert_eq!(flow["ipv6_digest"], Value::Null);
+    }
+    let document = &replay(0, "--json").json()["programs"]["chamelemon"];
+    for flow in document["heavy"].as_array().unwrap() {
+        assert!(flow["ipv6_digest"].as_str().is_some_and(|digest| digest.len() == 24), "{flow}");
+        assert_eq!(flow["flow"], serde_json::json!({}));
+    }
+    let says = "10 flows are known by a digest alone";
+    assert!(replay(0, "").stdout.contains(says) && !replay(100, "").stdout.contains("digest"));
 }
 
 #[test]
@@ -90,6 +105,9 @@ fn budget_of_the_papers_configuration() {
     assert_eq!((&small["salus_used"], &small["target"]["name"]), (&42.into(), &"tofino".into()));
     let both = weir("budget --program hashpipe --program chamelemon --json").json();
     assert_eq!(both["target"]["name"], "software");
+    let why = both["no_chip"][1].as_object().unwrap();
+    assert_eq!(why["target"], "tofino");
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("write a narrower one, key = \"src\"")), "{why:?}");
 }
 
 #[test]
@@ -102,6 +120,7 @@ fn wrong_parameters_say_what_would_be_right() {
         ("chamelemon:hh=4096", "hh = 4096: a whole number from 0 to 3584"),
         ("chamelemon:hh_threshold=5,hl_threshold=6", "hl_threshold = 6: a whole number from 0 to 5"),
         ("chamelemon:sample=65537", "a whole number from 0 to 65536"),
+        ("chamelemon:names=65537", "names = 65537: a whole number from 0 to 65536"),
     ] {
         let ended = weir(&format!("budget --program {words}"));
         assert!(ended.refused(2).contains(says), "{}", ended.stderr);

@@ -155,16 +155,19 @@ fn it_fits_tofino() {
     };
     for target in ["tofino", "tofino2"] {
         let several = "latency:bits=8:instances=2";
-        for (queries, used) in [(path, 4), (latency, 4), (several, 4), ("utilisation:bits=8", 8), (three, 8)] {
-            assert_eq!(stages(&format!("queries={queries}"), target), used, "{queries} on {target}");
+        for queries in [path, latency, several] {
+            assert_eq!(stages(&format!("queries={queries}"), target), 4, "{queries} on {target}");
         }
+    }
+    for queries in ["utilisation:bits=8", three] {
+        assert_eq!(stages(&format!("queries={queries}"), "software"), 8, "{queries}");
     }
     // Layers go with bits and lengths; stages do not.
     for (length, bits) in [(10, 1), (47, 1), (55, 2), (36, 4), (62, 8)] {
         let path = format!("path_length={length},queries=path:bits={bits}");
         assert_eq!(stages(&path, "tofino"), 4, "{path}");
         let three = format!("{path}+latency:bits=8:frequency=7/8+utilisation:bits=8:frequency=1/16");
-        assert_eq!(stages(&three, "tofino"), 8, "{three}");
+        assert_eq!(stages(&three, "software"), 8, "{three}");
     }
     // What the matches take is as many as docs/pint.md says: two instances, and a latency.
     let blocks = |queries: &str| {
@@ -206,12 +209,38 @@ fn stages_stand_behind_what_they_need() {
             assert!(of(acts) > set, "{acts} of {queries}");
         }
     }
-    let used = |queries: &str| {
-        weir(&format!("budget --program pint:queries={queries} --target tofino --json")).json()["stages_used"].clone()
+    let used = |queries: &str, target: &str| {
+        let budget = format!("budget --program pint:queries={queries} --target {target} --json");
+        weir(&budget).json()["stages_used"].clone()
     };
-    assert_eq!([used(&crowded), used("path:bits=4:instances=2+utilisation:bits=8")], [json!(5), json!(8)]);
+    assert_eq!(used(&crowded, "tofino"), 5);
     // The code of U is written in the eighth stage, whatever comes together.
-    assert_eq!(used("utilisation:bits=8:aggregation=quantiles"), 8);
+    for queries in ["path:bits=4:instances=2+utilisation:bits=8", "utilisation:bits=8:aggregation=quantiles"] {
+        assert_eq!(used(queries, "software"), 8, "{queries}");
+    }
+}
+
+/// No chip looks up a logarithm within a read-modify-write: each refuses the query, and says why.
+/// Without a target it is placed on software, and the budget says that it fits no chip.
+#[test]
+fn utilisation_fits_no_chip() {
+    let words = "budget --program pint:queries=utilisation:bits=8";
+    let why = "its stateful ALU subtracts times of 64 bits, which that of no chip does";
+    for target in ["rmt", "tofino", "tofino2"] {
+        let ended = weir(&format!("{words} --target {target}"));
+        let refused = ended.refused(2);
+        assert!(refused.contains("program[0].queries = ") && refused.contains(why), "{refused}");
+        assert!(refused.contains("write none for utilisation, or switch.target = \"software\""), "{refused}");
+    }
+    let document = weir(&format!("{words} --json")).json();
+    assert_eq!(document["target"]["name"], "software");
+    let chips: Vec<_> = document["no_chip"].as_array().unwrap().iter().map(|of| of["target"].clone()).collect();
+    assert_eq!(chips, ["rmt", "tofino", "tofino2"]);
+    let entries = document["stages"].as_array().unwrap().iter().flat_map(|stage| stage["tables"].as_array().unwrap());
+    assert_eq!(entries.map(|table| table["entries"].as_u64().unwrap()).sum::<u64>(), 15 * 1024 + 4096);
+    let text = weir(words).stdout;
+    assert!(text.contains("fits no chip, and is placed on software:") && text.contains(why), "{text}");
+    assert!(!weir("budget --program pint").stdout.contains("no chip"));
 }
 
 /// With vectors the path of one instance takes the paper's four stages too, and that of two takes five

@@ -5,7 +5,18 @@ fn table(entries: u64, key_bits: u32, ternary: bool) -> TableNeed {
 }
 
 fn program() -> ProgramUse {
-    let array = ArrayUse { name: "a", cells: 1024, cell_bits: 32, outputs: 1, hash_bits: 10, decides: false };
+    of_array(ArrayUse {
+        name: "a",
+        cells: 1024,
+        cell_bits: 32,
+        outputs: 1,
+        hash_bits: 10,
+        decides: false,
+        beyond_chips: None,
+    })
+}
+
+fn of_array(array: ArrayUse) -> ProgramUse {
     ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: Vec::new() }
 }
 
@@ -31,6 +42,36 @@ fn a_table_that_does_not_fit_is_refused() {
     let error = Placement::with_tables(Target::RMT, &[], &[table(1 << 24, 64, false)]).unwrap_err();
     assert!(error.to_string().contains("entries find no SRAM in the 16 stages of rmt"), "{error}");
     assert!(Placement::with_tables(Target::TOFINO, &[], &[table(1, 44 * 25, true)]).is_err(), "wider than a stage");
+}
+
+/// What no chip computes fits none, whatever its size.
+#[test]
+fn what_no_chip_computes_is_placed_on_software_alone() {
+    let [StageUse { arrays, .. }] = &program().chains[0][..] else { panic!("one stage") };
+    let array = ArrayUse { beyond_chips: Some("takes a root"), ..arrays[0].clone() };
+    let program = of_array(array);
+    assert!(program.is_beyond_chips() && !self::program().is_beyond_chips());
+    for target in Target::ALL {
+        let placed = Placement::new(target, std::slice::from_ref(&program)).map_err(|error| error.to_string());
+        let refused = "p.a of stage 1: its stateful ALU takes a root, which that of no chip does".to_owned();
+        assert_eq!(placed.map(|_| ()), if target == Target::SOFTWARE { Ok(()) } else { Err(refused) });
+    }
+}
+
+/// A program's tables of numbers stand in the SRAM of one stage.
+#[test]
+fn lookups_take_sram() {
+    let with = |entries| {
+        let lookup = LookupUse { name: "log", entries, key_bits: 10, action_bits: 21 };
+        let stage = StageUse { lookups: vec![lookup.clone(), lookup], ..StageUse::default() };
+        let chain = vec![stage, program().chains[0][0].clone()];
+        Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains: vec![chain], reports: Vec::new() }])
+    };
+    let placement = with(1024).unwrap();
+    assert_eq!((placement.stages[0].sram_bits(), placement.stages[1].arrays.len()), (2 * 1024 * 31, 1));
+    assert_eq!(placement.stages[0].tables[1].program, Some("p"));
+    let error = with(400_000).unwrap_err().to_string();
+    assert!(error.contains("stages 1 to 12") && error.contains("SRAM for its 400000 entries of 10 bits"), "{error}");
 }
 
 /// A program's match stands in one stage, behind what it matches, and takes TCAM there.

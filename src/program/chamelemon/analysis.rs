@@ -3,6 +3,7 @@
 use super::answers;
 use super::attention::Attention;
 use super::collector::encoding::Form;
+use super::names::Known;
 use super::network::{Early, Network, NetworkEpoch, Reported};
 use super::{Config, Runtime, Sketches};
 use crate::program::answers::{Adaptation, EpochAnswers, Limits, Task};
@@ -12,11 +13,14 @@ use crate::program::{Analysis, Decision};
 pub struct NetworkAnalysis {
     form: Form,
     attention: Attention,
+    /// Names of IPv6 flows, of these epochs and earlier ones.
+    known: Known,
 }
 
 impl NetworkAnalysis {
     pub fn new(config: &Config, salt: u64) -> Self {
-        Self { form: Form::of(config), attention: Attention::new(config.shape(), config.tower.max(), salt) }
+        let attention = Attention::new(config.shape(), config.tower.max(), salt);
+        Self { form: Form::of(config), attention, known: Known::default() }
     }
 }
 
@@ -44,6 +48,8 @@ impl Analysis for NetworkAnalysis {
     fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
         let mut epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
         epoch.network.edges_named = edges_named;
+        self.known.age();
+        epoch.network.edges.iter().for_each(|edge| edge.analysis.sketches().add_names(&mut self.known));
         epoch
     }
 
@@ -56,7 +62,7 @@ impl Analysis for NetworkAnalysis {
     }
 
     fn answers(&self, network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
-        answers::of_network(network, before, limits)
+        answers::of_network(network, before, &self.known, limits)
     }
 
     fn adaptation(&self, network: &NetworkEpoch) -> Option<Adaptation> {

@@ -1,21 +1,21 @@
 //! From one switch's or a network's sketches to answers by task.
 
-use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 use super::attention::State;
 use super::collector::{Analysis, Change, Distribution, Loss, Losses, Sized};
 use super::completeness::losses_lack;
+use super::names::Known;
 use super::network::{Edge, NetworkEpoch};
 use super::{Partition, Runtime};
 use crate::program::answers::{
-    self, Adaptation, Changes, Described, EpochAnswers, Finality, FlowAnswers, FlowCount, FlowName, Limits, Reason,
-    Reasons, SwitchAnswers,
+    self, Adaptation, Changes, Described, EpochAnswers, Finality, FlowAnswers, FlowCount, Limits, Reason, Reasons,
+    SwitchAnswers,
 };
 use crate::program::{RunAnswers, Truth, Unit};
 
 /// The tasks about flows, of one switch. Keeps at most `max` heavy flows.
-pub fn flows_of_switch(analysis: &Analysis, max: usize) -> FlowAnswers {
+pub fn flows_of_switch(analysis: &Analysis, known: &Known, max: usize) -> FlowAnswers {
     let runtime = analysis.sketches().runtime;
     let mut lack = Reasons::default();
     lack.add_if(runtime.partition.hh == 0, Reason::Unmeasured);
@@ -26,35 +26,35 @@ pub fn flows_of_switch(analysis: &Analysis, max: usize) -> FlowAnswers {
         distribution: analysis.told_distribution().map(|distribution| distribution.rounded().0),
         named_from: Some(runtime.hh_threshold.max(1).into()),
         lack,
-        ..heavy(&analysis.heavy_hitters(0), max)
+        ..heavy(&analysis.heavy_hitters(0), known, max)
     }
 }
 
 /// The tasks about flows, over all switches whose flows are known.
-pub fn flows_of_network(network: &NetworkEpoch, max: usize) -> FlowAnswers {
+pub fn flows_of_network(network: &NetworkEpoch, known: &Known, max: usize) -> FlowAnswers {
     FlowAnswers {
         flows: network.told_cardinality(),
         entropy_bits: network.told_entropy_bits(),
         distribution: network.told_distribution().map(|distribution| distribution.rounded().0),
         named_from: Some(network.runtime.hh_threshold.max(1).into()),
         lack: network.flows_lack(),
-        ..heavy(&network.heavy_hitters(0), max)
+        ..heavy(&network.heavy_hitters(0), known, max)
     }
 }
 
-fn heavy(heavy: &[Sized], max: usize) -> FlowAnswers {
-    let counted = |flow: &Sized| FlowCount { flow: flow.id.name(), count: flow.packets };
+fn heavy(heavy: &[Sized], known: &Known, max: usize) -> FlowAnswers {
+    let counted = |flow: &Sized| FlowCount { flow: known.name(flow.id), count: flow.packets };
     let kept = heavy.iter().take(max).map(counted).collect();
     FlowAnswers { unit: Unit::Packets, heavy: kept, found: heavy.len(), ..FlowAnswers::default() }
 }
 
 /// The largest losses and gains, at most `max`.
-pub fn losses(losses: &Losses, max: usize) -> answers::Losses {
+pub fn losses(losses: &Losses, known: &Known, max: usize) -> answers::Losses {
     let mut kept = losses.clone();
     kept.truncate(max);
     let named = |loss: &Loss| {
         let Loss { id, lost, gained, exact, .. } = *loss;
-        answers::Loss { flow: id.name(), lost, gained, exact }
+        answers::Loss { flow: known.name(id), lost, gained, exact }
     };
     answers::Losses {
         flows: kept.flows.iter().map(named).collect(),
@@ -65,9 +65,10 @@ pub fn losses(losses: &Losses, max: usize) -> answers::Losses {
     }
 }
 
-fn changes(before: &NetworkEpoch, network: &NetworkEpoch, max: usize) -> Changes {
+fn changes(before: &NetworkEpoch, network: &NetworkEpoch, known: &Known, max: usize) -> Changes {
     let flows = NetworkEpoch::heavy_changes(before, network, 0);
-    let named = |&Change { id, before, after }: &Change| answers::Change { flow: id.name(), before, after };
+    // A flow may have been named in one epoch alone.
+    let named = |&Change { id, before, after }: &Change| answers::Change { flow: known.name(id), before, after };
     Changes {
         flows: flows.iter().take(max).map(named).collect(),
         omitted: flows.len().saturating_sub(max),
@@ -77,20 +78,27 @@ fn changes(before: &NetworkEpoch, network: &NetworkEpoch, max: usize) -> Changes
     }
 }
 
-pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
+pub(super) fn of_network(
+    network: &NetworkEpoch,
+    before: Option<&NetworkEpoch>,
+    known: &Known,
+    limits: Limits,
+) -> EpochAnswers {
     let before = before.filter(|before| before.number + 1 == network.number);
     let max = limits.flows.min(limits.switch_flows);
-    let switch =
-        |edge: &Edge| SwitchAnswers { switch: edge.switch.clone(), answers: flows_of_switch(&edge.analysis, max) };
+    let switch = |edge: &Edge| SwitchAnswers {
+        switch: edge.switch.clone(),
+        answers: flows_of_switch(&edge.analysis, known, max),
+    };
     EpochAnswers {
         epoch: network.number,
         first_epoch: network.number,
         gaps: network.gaps.clone(),
-        network: flows_of_network(network, limits.flows),
+        network: flows_of_network(network, known, limits.flows),
         switches: network.edges.iter().map(switch).collect(),
-        losses: network.losses.as_ref().map(|found| losses(found, limits.losses)),
+        losses: network.losses.as_ref().map(|found| losses(found, known, limits.losses)),
         losses_lack: network.losses_lack(),
-        changes: before.map(|before| changes(before, network, limits.flows)),
+        changes: before.map(|before| changes(before, network, known, limits.flows)),
         paths: None,
         loops: None,
         values: Vec::new(),
@@ -99,20 +107,18 @@ pub(super) fn of_network(network: &NetworkEpoch, before: Option<&NetworkEpoch>, 
     }
 }
 
-/// The answers about a run. An IPv6 flow is named when the truth knows it.
+/// The answers about a run. An IPv6 flow has the name that its switch reported, or that the truth
+/// knows.
 pub(super) fn of_run(analysis: &Analysis, truth: Option<&Truth>, max: usize) -> RunAnswers {
     let sketches = analysis.sketches();
-    let known = truth.into_iter().flat_map(|truth| truth.keys());
-    let named = known.filter_map(|flow| Some((sketches.id(flow)?.name(), FlowName::Flow(*flow))));
-    let named: FxHashMap<FlowName, FlowName> = named.collect();
-    let name = |flow: &mut FlowName| *flow = named.get(flow).copied().unwrap_or(*flow);
-    let mut heavy = flows_of_switch(analysis, max);
-    heavy.named_from = Some(analysis.least_named());
-    heavy.heavy.iter_mut().for_each(|heavy| name(&mut heavy.flow));
+    let mut known = Known::default();
+    sketches.add_names(&mut known);
+    let of_truth = truth.into_iter().flat_map(|truth| truth.keys());
+    known.extend(of_truth.filter_map(|flow| Some((sketches.id(flow)?, *flow))));
+    let heavy = FlowAnswers { named_from: Some(analysis.least_named()), ..flows_of_switch(analysis, &known, max) };
     let found = analysis.losses();
     let lack = losses_lack(Some(&found), &sketches.runtime, sketches.has_gaps());
-    let mut losses = losses(&found, max);
-    losses.flows.iter_mut().for_each(|loss| name(&mut loss.flow));
+    let losses = losses(&found, &known, max);
     let error = |truth: &Truth| {
         let exact = Distribution::of_sizes(truth.values().copied());
         Some(analysis.told_distribution()?.error(&exact))

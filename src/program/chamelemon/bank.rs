@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::collector::{Level, Sketches};
 use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
+use super::names::Names;
 use super::runtime::{Runtime, Shape};
 use crate::pisa::{GroupRegisters, Registers};
 use crate::program::{AnyRecord, Bank, StrayRegisters};
@@ -66,6 +67,8 @@ pub struct ChameleMonBank {
     pub(super) unmarked: u64,
     /// Packets that became several which nobody follows.
     pub(super) unfollowed: u64,
+    /// Of IPv6 flows that entered.
+    pub(super) names: Names,
 }
 
 impl ChameleMonBank {
@@ -81,6 +84,7 @@ impl Bank for ChameleMonBank {
         self.upstream.iter_mut().chain(&mut self.downstream).for_each(RowRegisters::clear);
         self.strays.clear();
         (self.unmarked, self.unfollowed) = (0, 0);
+        self.names.clear();
     }
 
     fn record(&self) -> AnyRecord {

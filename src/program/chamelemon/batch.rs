@@ -10,16 +10,19 @@ use arrayvec::ArrayVec;
 use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, class, lane, sign};
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId, KEY};
+use super::names::Names;
 use super::tables::{Encoder, TowerStage};
 use crate::pisa::hash::burst::Words;
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Lanes, Which};
 use crate::pisa::{BATCH, Disposition, Members, Phv, Slot, Vectors};
-use crate::wire::{Net, Shim};
+use crate::wire::{FlowKey, Net, Shim, Tuple6};
 
 /// The packets of a batch that are measured, and what is known of each; `len` of all are valid.
 #[repr(align(64))]
 pub(super) struct Batch {
     pub len: usize,
+    /// Whether some of them are IPv6.
+    pub has_digests: bool,
     /// The index hashes of their IDs: for arrays and rows, fingerprint, sampling.
     hashes: Lanes,
     /// The words of their IDs, which are hashed.
@@ -68,6 +71,7 @@ const IN_ORDER: [u8; BATCH] = {
 impl Batch {
     const EMPTY: Self = Self {
         len: 0,
+        has_digests: false,
         hashes: [ZERO; LANES],
         ids: [[0; 4]; BATCH],
         inverses: [[0; FRAGMENTS]; BATCH],
@@ -173,6 +177,18 @@ impl Batch {
         }
     }
 
+    /// Reports the IPv6 flows of the packets that are encoded. Out of line, as few batches have any.
+    #[cold]
+    #[inline(never)]
+    pub fn name(&self, phvs: &[Phv], names: &mut Names) {
+        for (at, (id, &place)) in self.ids.iter().zip(&self.places).enumerate().take(self.len) {
+            let Some(phv) = phvs.get(usize::from(place)) else { continue };
+            if self.is_encoded(at) && phv.headers.net == Net::Ipv6 {
+                names.see(FlowId::of_words(*id), Tuple6::of(&phv.headers));
+            }
+        }
+    }
+
     /// Reads the shims of those packets that leave.
     #[inline(always)]
     pub fn read_shims(&mut self, phvs: &[Phv]) {
@@ -259,8 +275,9 @@ impl Hashing {
     /// Begins a batch of the packets for which `wanted` holds.
     #[inline(always)]
     pub fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
-        let Batch { len, ids, inverses, places, .. } = &mut *self.batch;
+        let Batch { len, has_digests, ids, inverses, places, .. } = &mut *self.batch;
         let mut next = 0;
+        *has_digests = false;
         let plain = |phv: &Phv| wanted(phv) & (phv.headers.net == Net::Ipv4);
         // Nearly always either all are, or the first one is not.
         let mut all = phvs.first().is_some_and(plain);
@@ -291,6 +308,7 @@ impl Hashing {
                 if next >= BATCH {
                     break;
                 }
+                *has_digests |= phv.headers.net == Net::Ipv6;
                 begin(id, &mut ids[next], &mut inverses[next]);
                 places[next] = i as u8;
                 next += 1;

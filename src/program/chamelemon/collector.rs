@@ -25,9 +25,10 @@ use super::bank::{ChameleMonBank, RowRegisters};
 use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
+use super::names::{Known, Name};
 use super::runtime::{Runtime, Shape, counter_range};
 use crate::pisa::hash::HashFamily;
-use crate::program::{MergeError, Record, Strays};
+use crate::program::{MergeError, Record, Reports, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};
 
 /// The parts of both encoders, the downstream one's for either epoch bit.
@@ -91,6 +92,8 @@ pub struct Sketches {
     /// not be sent, and copies and fragments that left here and were made by a switch that does not
     /// measure.
     pub unfollowed: u64,
+    /// Five-tuples of IPv6 flows that entered and were encoded.
+    pub(super) names: Reports<Name>,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
     /// Of several epochs in a run: what came before flows were candidates. It has no byte form.
@@ -114,11 +117,12 @@ impl Sketches {
             strays: bank.strays.read(),
             unmarked,
             unfollowed,
+            names: bank.names.read(),
             ..Self::new(runtime, *shape, tower, parts, hashes.clone())
         }
     }
 
-    /// Of an epoch of bit 0 in which every packet could be followed. `parts` are in the order of
+    /// Of an epoch of bit 0 in which every packet could be followed, without names. `parts` are in the order of
     /// [`Self::parts`].
     pub(super) fn new(
         runtime: Runtime,
@@ -129,7 +133,7 @@ impl Sketches {
     ) -> Self {
         let downstream_parts = [DownstreamParts { hl: hl0, ll: ll0 }, DownstreamParts { hl: hl1, ll: ll1 }];
         let (strays, unmarked, unfollowed) = (Strays::default(), 0, 0);
-        let (bit, mixed, below) = (false, false, None);
+        let (bit, mixed, below, names) = (false, false, None, Reports::none(0));
         Self {
             runtime,
             shape,
@@ -142,6 +146,7 @@ impl Sketches {
             strays,
             unmarked,
             unfollowed,
+            names,
             mixed,
             below,
             hashes,
@@ -174,6 +179,7 @@ impl Sketches {
         }
         self.strays.merge(&other.strays);
         self.unmarked = self.unmarked.saturating_add(other.unmarked);
+        self.names.merge_distinct(&other.names);
         Ok(())
     }
 
@@ -241,6 +247,11 @@ impl Sketches {
             }
             _ => None,
         }
+    }
+
+    /// Adds the IPv6 flows that it names.
+    pub(super) fn add_names(&self, known: &mut Known) {
+        known.add(self.hashes.naming(), &self.names);
     }
 
     /// Whether a light loss of this flow would have been sampled.

@@ -164,6 +164,9 @@ pub struct Config {
     /// Light-loss candidates that are sampled, of 65536.
     #[schemars(range(min = 0, max = 65536))]
     pub sample: u32,
+    /// IPv6 flows that a switch names in an epoch. The others are known by a digest alone.
+    #[schemars(range(min = 0, max = Config::MAX_NAMES))]
+    pub names: u32,
     /// Whether a live switch shifts the parameters from hh on from epoch to epoch (auto), or keeps
     /// them (fixed).
     pub attention: AttentionMode,
@@ -184,6 +187,7 @@ impl Default for Config {
             hh_threshold: 250,
             hl_threshold: 1,
             sample: Runtime::ALL,
+            names: 8192,
             attention: AttentionMode::Auto,
         }
     }
@@ -194,6 +198,7 @@ impl Config {
     pub const MAX_SMALL: u32 = 8;
     pub const MAX_BUCKETS: u32 = 1 << 20;
     pub const MAX_COUNTERS: u32 = 1 << 24;
+    pub const MAX_NAMES: u32 = 1 << 16;
 
     pub fn shape(&self) -> Shape {
         Shape { arrays: self.arrays, small: self.small, upstream: self.upstream, downstream: self.downstream }
@@ -224,6 +229,7 @@ impl Config {
         range("small", self.small, 0..=Self::MAX_SMALL)?;
         range("upstream", self.upstream, 1..=Self::MAX_BUCKETS)?;
         range("downstream", self.downstream, 1..=Self::MAX_BUCKETS)?;
+        range("names", self.names, 0..=Self::MAX_NAMES)?;
         self.asked().validate(&self.shape())
     }
 }

@@ -39,7 +39,8 @@
 //! Tofino's, as in the paper's Table 1.
 //!
 //! *Deviations:*
-//! - IPv6 flows are measured by a digest ([`FlowId`]).
+//! - IPv6 flows are measured by a digest ([`FlowId`]); the switch where they enter reports their
+//!   five-tuples beside (`names.rs`).
 //! - Array indexes, fingerprint and sampling hash are high bits of the sum of two CRCs, not a CRC.
 //! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that
 //!   reaches T_h is encoded.
@@ -79,6 +80,7 @@ pub mod dataplane;
 pub mod field;
 mod hashes;
 mod id;
+mod names;
 pub mod network;
 mod runtime;
 mod tables;
@@ -91,6 +93,7 @@ pub use collector::{Analysis, Below, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
+pub use names::Known;
 pub use runtime::{Partition, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
@@ -167,8 +170,8 @@ impl Program for ChameleMon {
             [("arrays", arrays), ("small", small), ("upstream", upstream), ("downstream", downstream)]
                 .map(|(key, number)| (key, number.to_string()))
         };
-        let tower = |config: &Config| [("tower", config.tower.to_string())];
-        let values = |config: &Config| numbers(config).into_iter().chain(tower(config));
+        let others = |config: &Config| [("tower", config.tower.to_string()), ("names", config.names.to_string())];
+        let values = |config: &Config| numbers(config).into_iter().chain(others(config));
         let (key, value, other) = values(config)
             .zip(values(other))
             .find_map(|((key, value), (_, other))| (value != other).then_some((key, value, other)))?;
@@ -193,6 +196,7 @@ impl Record for Sketches {
 
     fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
         let below = self.below.take().unwrap_or_else(|| Below::of(self));
+        self.names.widen(names::MAX_OF_RUN);
         self.merge(later)?;
         self.below = Some(below.and(later));
         Ok(())

@@ -9,6 +9,7 @@ use super::bank::{ChameleMonBank, Counters, of_width};
 use super::batch::{Hashing, NOWHERE};
 use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTable, Row, Tower, class};
 use super::hashes::Hashes;
+use super::names::{Name, Names};
 use super::runtime::{Runtime, Shape, counter_range};
 use super::{Config, Level, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HighRange};
@@ -17,7 +18,7 @@ use crate::pisa::{
     Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
     Repeat, Slot, Stage, StageUse,
 };
-use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
+use crate::program::{Bank, Dataplane, Needs, ProgramError, ReportBuffer, Steps, StrayRegisters};
 use crate::wire::{Net, shim};
 
 /// No epoch: no packet carries it.
@@ -153,6 +154,9 @@ pub struct ChameleMonDataplane {
     /// follows.
     unmarked: u64,
     unfollowed: u64,
+    /// IPv6 flows that entered, and the room for those of an epoch.
+    names: Names,
+    max_names: u32,
 }
 
 impl ChameleMonDataplane {
@@ -182,6 +186,8 @@ impl ChameleMonDataplane {
             strays: StrayRegisters::default(),
             unmarked: 0,
             unfollowed: 0,
+            names: Names::with_room(0),
+            max_names: config.names,
         })
     }
 
@@ -219,6 +225,9 @@ impl ChameleMonDataplane {
                 }
             }
             BatchOrder::StageMajor | BatchOrder::Fastest => self.enter_together(0..len, phvs),
+        }
+        if self.hashing.batch.has_digests {
+            self.hashing.batch.name(phvs, &mut self.names);
         }
     }
 
@@ -303,6 +312,7 @@ impl Dataplane for ChameleMonDataplane {
             batch.classify(&self.gate, 0..1);
             batch.mark(0..1, std::slice::from_mut(phv));
             self.upstream.trace(&mut batch.meta(0), probe);
+            batch.name(std::slice::from_ref(phv), &mut self.names);
         }
     }
 
@@ -375,6 +385,7 @@ impl Dataplane for ChameleMonDataplane {
             strays: StrayRegisters::default(),
             unmarked: 0,
             unfollowed: 0,
+            names: Names::with_room(self.max_names as usize),
         })
     }
 
@@ -383,6 +394,7 @@ impl Dataplane for ChameleMonDataplane {
         if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
             self.tower.exchange(&mut spare.tower);
             self.upstream.exchange(&mut spare.upstream);
+            std::mem::swap(&mut spare.names, &mut self.names);
             spare.runtimes = self.runtimes;
             spare.bit = self.bit;
         }
@@ -418,6 +430,7 @@ impl Dataplane for ChameleMonDataplane {
             side_by_side(&self.upstream),
         ];
         let chains = vec![ingress, vec![side_by_side(&self.downstream)]];
-        ProgramUse { program: "chamelemon", chains, reports: Vec::new() }
+        let reports = (self.max_names > 0).then(|| ReportBuffer::<Name>::usage(self.max_names));
+        ProgramUse { program: "chamelemon", chains, reports: reports.into_iter().collect() }
     }
 }

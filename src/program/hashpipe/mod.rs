@@ -202,7 +202,7 @@ impl Program for HashPipe {
             Excess::Width | Excess::Outputs => ("key", "a narrower one, key = \"src\" and slots6 = 0"),
             Excess::Memory if array == "ipv6" && config.slots6.is_some() => ("slots6", "fewer"),
             Excess::Memory => ("slots", "fewer"),
-            Excess::Stages => ("stages", "fewer"),
+            Excess::Stages | Excess::Computation => ("stages", "fewer"),
         }
     }
 

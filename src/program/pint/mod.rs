@@ -116,8 +116,11 @@ impl Program for Pint {
         config.validate()
     }
 
-    fn blame(_: &Config, _: &str, _: Excess) -> (&'static str, &'static str) {
-        ("instances", "fewer")
+    fn blame(_: &Config, _: &str, excess: Excess) -> (&'static str, &'static str) {
+        match excess {
+            Excess::Computation => ("queries", "none for utilisation"),
+            _ => ("instances", "fewer"),
+        }
     }
 
     fn start(config: &Config) -> PlanParameters {

@@ -1,6 +1,7 @@
 //! ChameleMon's dataplane against a naive reference, cell by cell, and two switches with a lossy
 //! link between them.
 
+mod names;
 mod pauses;
 
 use std::collections::BTreeMap;

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use super::{Bucket, Fermat, INFINITE, Level, Sketches};
 use crate::pisa::hash::HashFamily;
-use crate::program::Parameters;
 use crate::program::answers::Described;
 use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
+use crate::program::chamelemon::names::Name;
 use crate::program::chamelemon::{Config, Hashes, MAX_STRAY_EPOCHS, Partition, Runtime, Shape, Strays, TowerShape};
+use crate::program::{Parameters, Reports};
 use crate::wire::shim::EPOCH_BITS;
 
 /// The first byte.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Bits of the second byte.
 const BIT: u8 = 1;
 const MIXED: u8 = 2;
@@ -30,11 +31,13 @@ const LONGEST_STRAYS: usize = MAX_STRAY_EPOCHS * (MAX_U32 + MAX_U64) + 2 * MAX_U
 pub struct Form {
     pub tower: TowerShape,
     pub shape: Shape,
+    /// Maximum number of IPv6 flows that a record names.
+    pub names: usize,
 }
 
 impl Form {
     pub fn of(config: &Config) -> Self {
-        Self { tower: config.tower.clone(), shape: config.shape() }
+        Self { tower: config.tower.clone(), shape: config.shape(), names: config.names as usize }
     }
 
     /// The length in bytes that no encoding exceeds.
@@ -44,14 +47,21 @@ impl Form {
         let counters: usize = self.tower.0.iter().map(|level| level.counters as usize).sum();
         let row = |row| self.shape.cells(row, self.shape.upstream) + 2 * self.shape.cells(row, self.shape.downstream);
         let buckets: usize = (0..self.shape.rows()).map(|number| row(number) as usize).sum();
-        128 + LONGEST_STRAYS + counters * (2 + MAX_U32) + buckets * (2 + LONGEST_BUCKET)
+        128 + LONGEST_STRAYS
+            + Reports::<Name>::max_bytes(self.names)
+            + counters * (2 + MAX_U32)
+            + buckets * (2 + LONGEST_BUCKET)
     }
 }
 
 impl std::fmt::Display for Form {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Shape { arrays, small, upstream, downstream } = self.shape;
-        write!(f, "tower={},arrays={arrays},small={small},upstream={upstream},downstream={downstream}", self.tower)
+        write!(
+            f,
+            "tower={},arrays={arrays},small={small},upstream={upstream},downstream={downstream},names={}",
+            self.tower, self.names
+        )
     }
 }
 
@@ -63,6 +73,7 @@ impl Sketches {
         to.strays(&self.strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
+        self.names.encode(&mut to);
         // The lengths of what entered are those of the partition.
         self.parts()[3..].iter().for_each(|part| to.number(part.row(0).len() as u64));
         self.tower.iter().for_each(|level| to.runs(&level.sizes, |size| *size == 0, Writer::size));
@@ -180,6 +191,7 @@ impl Reader {
         runtime.validate(shape)?;
         let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
         let unfollowed = from.number("the unfollowed packets")?;
+        let names = Reports::decode(&mut from, self.form.names)?;
         let Partition { hh, hl, ll } = runtime.partition;
         let mut lengths = [hh, hl, ll, 0, 0, 0, 0];
         for left in lengths[3..].chunks_mut(2) {
@@ -203,7 +215,7 @@ impl Reader {
         from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
         let sketches = Sketches::new(runtime, *shape, tower, parts, self.hashes.clone());
-        Ok(Sketches { bit, strays, unmarked, unfollowed, mixed, ..sketches })
+        Ok(Sketches { bit, strays, unmarked, unfollowed, names, mixed, ..sketches })
     }
 }
 

@@ -105,6 +105,7 @@ impl Salu for LastSent {
     type Phv = Meta;
     type Cell = u64;
     type Out = u32;
+    const BEYOND_CHIPS: Option<&'static str> = Some("subtracts times of 64 bits");
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {
@@ -150,6 +151,8 @@ impl Salu for Average {
     type Phv = Meta;
     type Cell = u32;
     type Out = u32;
+    const BEYOND_CHIPS: Option<&'static str> =
+        Some("looks up a logarithm and a power of two between the read and the write of a cell");
 
     #[inline(always)]
     fn slot(&self, phv: &Meta) -> Slot {

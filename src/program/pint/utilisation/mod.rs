@@ -16,13 +16,14 @@
 //! *Guarantee:* What a packet adds to U, and the smaller of what fades of U and what stays, is taken
 //! at most 0.15 % wrong. A digest is at most one step of its scale from U, and right on average ([`code`], `tests.rs`).
 //!
-//! *Memory:* 96 bits a port; four tables of 1024 to 4096 entries for the whole switch.
+//! *Memory:* 96 bits a port; tables of 1024 to 4096 entries, which `weir budget` counts.
 //!
 //! *Deviations:*
 //! - After short gaps the part of U that τ takes away is computed, and not the part that stays
 //!   ([`dataplane::Average`] says why).
-//! - The ALU of U's register looks two tables up within its read-modify-write, which hardware of
-//!   today cannot. The paper sees this and proposes copies of the register and recirculation (§5).
+//! - The stateful ALU of U's register looks up two tables within its read-modify-write, and that of
+//!   the last time subtracts 64 bits. No chip does that, so the query fits the target `software`
+//!   alone. The paper proposes copies of the register and recirculation (§5).
 //! - Table entries stand for the middle of what they are looked up with, which halves the error.
 
 pub mod code;
@@ -35,9 +36,9 @@ mod tests;
 
 pub use code::{Compression, SMALLEST, Scale};
 
-use dataplane::{Average, FRACTION, LastSent, Link, Meta, UNIT_BITS, terms};
+use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LastSent, Link, Meta, UNIT_BITS, terms};
 
-use crate::pisa::{Array, Banked, Pipeline, Probe, Stage, StageUse};
+use crate::pisa::{Array, Banked, LookupUse, Pipeline, Probe, Stage, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
 
 impl Link {
@@ -50,6 +51,17 @@ impl Link {
         let unit = f64::from(UNIT_BITS);
         Self { queue: fixed(unit - volume - period), bytes: fixed(unit - volume), period: fixed(-period), whole }
     }
+}
+
+/// A table of numbers with so many bits in its key and in an entry.
+fn table(name: &'static str, key_bits: u32, action_bits: u32) -> LookupUse {
+    LookupUse { name, entries: 1 << key_bits, key_bits, action_bits }
+}
+
+/// The tables that one logarithm is looked up in.
+fn logarithm() -> [LookupUse; 2] {
+    let bits = FRACTION + u32::BITS.ilog2();
+    [table("logarithms of small numbers", INDEX_BITS, bits), table("logarithms of mantissas", INDEX_BITS, FRACTION)]
 }
 
 /// The registers of a switch, a cell for each port, and the stages that use them.
@@ -103,16 +115,21 @@ impl Utilisation {
     }
 
     /// What the eight stages use. The hash that rounds is computed beside them, and needed by the
-    /// seventh.
+    /// seventh. A table is looked into once a packet, so each number that is looked up has its own.
     pub fn usage(&self) -> Vec<StageUse> {
+        let tables = |lookups: &[&[LookupUse]]| StageUse { lookups: lookups.concat(), ..StageUse::default() };
+        let (log, exp) = (logarithm(), [table("powers of two", INDEX_BITS, FRACTION + 1)]);
+        let codes = table("codes of U", 5 + CODE_BITS, u16::BITS);
         vec![
             StageUse::of(vec![self.last.0.usage()]),
+            // Of the gap, the queue, the bytes, and what the gap leaves of T.
+            tables(&[&log, &log, &log, &log]),
             StageUse::default(),
+            // Of the queue's and the bytes' share.
+            tables(&[&exp, &exp]),
             StageUse::default(),
-            StageUse::default(),
-            StageUse::default(),
-            StageUse::of(vec![self.average.0.usage()]),
-            StageUse::default().behind(&[ROUNDING]),
+            StageUse { arrays: vec![self.average.0.usage()], ..tables(&[&log, &exp]) },
+            tables(&[&log, &[codes]]).behind(&[ROUNDING]),
             StageUse::default(),
         ]
     }

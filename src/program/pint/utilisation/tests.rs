@@ -228,10 +228,16 @@ fn digests_have_their_bits_and_their_ends() {
     }
 }
 
-/// The paper counts six stages for U, one for its approximation and one for the digest.
+/// The paper counts six stages for U, one for its approximation and one for the digest. No chip
+/// computes what two of the ALUs do.
 #[test]
 fn eight_stages_and_a_cell_for_each_port() {
     let stages = Utilisation::new(&[1; 64], 13_000).usage();
     let bits: u64 = stages.iter().flat_map(|stage| &stage.arrays).map(|array| array.sram_bits()).sum();
     assert_eq!((stages.len(), bits), (8, 64 * 96));
+    // Six logarithms of two tables each, three powers, and the codes.
+    let entries: Vec<u64> = stages.iter().map(|stage| stage.lookups.iter().map(|table| table.entries).sum()).collect();
+    assert_eq!(entries, [0, 8 * 1024, 0, 2 * 1024, 0, 3 * 1024, 2 * 1024 + 4096, 0]);
+    let beyond = stages.iter().flat_map(|stage| &stage.arrays).filter(|array| array.beyond_chips.is_some());
+    assert_eq!(beyond.count(), 2);
 }

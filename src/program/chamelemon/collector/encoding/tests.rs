@@ -4,11 +4,22 @@ use super::super::DownstreamParts;
 use super::*;
 use crate::program::chamelemon::FlowId;
 use crate::program::chamelemon::collector::Verify;
-use crate::wire::Tuple4;
+use crate::program::chamelemon::names::Names;
+use crate::wire::{Tuple4, Tuple6};
 
 fn config() -> Config {
     let tower = "8x64+16x32".parse().unwrap();
-    Config { tower, small: 2, upstream: 48, downstream: 40, hh: Some(16), hl: Some(20), ll: 8, ..Config::default() }
+    Config {
+        tower,
+        small: 2,
+        upstream: 48,
+        downstream: 40,
+        hh: Some(16),
+        hl: Some(20),
+        ll: 8,
+        names: 12,
+        ..Config::default()
+    }
 }
 
 fn reader(config: &Config) -> Reader {
@@ -23,7 +34,9 @@ fn blank(config: &Config) -> Sketches {
         |level: &crate::program::chamelemon::Level| Level::new(level.width.bits(), vec![0; level.counters as usize]);
     // The epoch before was divided otherwise.
     let parts = [hh, hl, ll, hl, ll, hl / 2, 0].map(part);
-    Sketches::new(runtime, config.shape(), config.tower.0.iter().map(level).collect(), parts, reader.hashes)
+    let tower = config.tower.0.iter().map(level).collect();
+    let names = Reports::none(config.names as usize);
+    Sketches { names, ..Sketches::new(runtime, config.shape(), tower, parts, reader.hashes) }
 }
 
 fn flow(n: u128) -> FlowId {
@@ -48,6 +61,16 @@ fn filled(config: &Config, sizes: &[(usize, u32)], puts: &[Put]) -> Sketches {
     sketches
 }
 
+/// The names of these flows, as far as there is room.
+fn names(of: &[(u128, u128, u64)]) -> Reports<Name> {
+    let (reader, mut names) = (reader(&config()), Names::with_room(config().names as usize));
+    for &(src, dst, ports) in of {
+        let tuple = Tuple6(src, dst, ports >> 24);
+        names.see(reader.hashes.naming().digest(tuple), tuple);
+    }
+    names.read()
+}
+
 prop_compose! {
     fn any_sketches()(
         sizes in prop::collection::vec((any::<usize>(), prop_oneof![Just(INFINITE), 0..300u32, any::<u32>()]), 0..60),
@@ -57,12 +80,14 @@ prop_compose! {
         elsewhere: u64,
         unmarked: u64,
         unfollowed: u64,
+        named in prop::collection::vec(any::<(u128, u128, u64)>(), 0..20),
         mixed: bool,
     ) -> Sketches {
         let mut all = Strays::default();
         strays.into_iter().for_each(|(epoch, packets)| assert!(all.add(epoch, packets)));
         all.add_elsewhere(elsewhere);
-        Sketches { bit, strays: all, unmarked, unfollowed, mixed, ..filled(&config(), &sizes, &puts) }
+        let names = names(&named);
+        Sketches { bit, strays: all, unmarked, unfollowed, names, mixed, ..filled(&config(), &sizes, &puts) }
     }
 }
 
@@ -123,7 +148,11 @@ fn the_format_is_pinned() {
     assert!(sketches.strays.add(300, 258) && sketches.strays.add(7, 1));
     sketches.strays.add_elsewhere(9);
     let strays = [2, 7, 1, 0xac, 2, 130, 2, 9];
-    let head = [&[3, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 0, 1, 0, 0, 0]].concat();
+    // A flow of IPv6, and no packets of others.
+    sketches.names.widen(config.names as usize);
+    sketches.names.merge(&names(&[(1 << 120, 2, 3 << 48 | 4 << 32 | 17 << 24)]));
+    let name = [&[1, 1][..], &[0; 30], &[2, 0, 3, 0, 4, 17, 0]].concat();
+    let head = [&[4, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 0], &name, &[1, 0, 0, 0]].concat();
     let tower = [1, 2, 0, 0xc8, 1, 1, 0];
     let hh = [&[0, 1, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 3, 2, 1, 3][..], &[1, 0]].concat();
     let rest = [1, 0, 1, 0, 1, 0, 1, 0];
@@ -139,12 +168,22 @@ fn what_breaks_a_rule_is_named() {
         change(&mut bytes);
         reader(&config()).read(&bytes).unwrap_err().to_string()
     };
-    assert_eq!(refused(&|b| b[0] = 1), "version 1, and 3 is understood");
+    assert_eq!(refused(&|b| b[0] = 1), "version 1, and 4 is understood");
     assert!(refused(&|b| b[1] = 4).contains("only bits 0 and 1"));
     // HH, HL and LL do not fit together.
     assert!(refused(&|b| b[2] = 21).contains("hh = 21 is out of range, it may be 0 to 20"));
-    let after_the_counts = 2 + 5 + 4 + 5;
-    let strays = after_the_counts - 4;
+    let after_the_counts = 2 + 5 + 4 + 5 + 2;
+    let strays = after_the_counts - 6;
+    let named = |bytes: &[u8]| {
+        refused(&|b| {
+            b.splice(strays + 4..after_the_counts, bytes.iter().copied());
+        })
+    };
+    // More than there is room for, whatever follows; not in order; missed while there is room.
+    assert!(named(&[13, 0]).contains("no more than there is room for"));
+    assert!(named(&[0xff, 0xff, 0xff, 0xff, 0x7f]).contains("no more than there is room for"));
+    assert!(named(&[&[2, 1][..], &[0; 73], &[0]].concat()).contains("in ascending order"));
+    assert!(named(&[0, 1]).contains("0 while there is room"));
     let stray = |bytes: &[u8]| {
         refused(&|b| {
             b.splice(strays..=strays, bytes.iter().copied());
