@@ -358,20 +358,6 @@ fn several_queries_ask_for_one_value() {
     }
 }
 
-/// The paper counts eight stages for the utilisation; they stand beside those of the path and of the
-/// latency.
-#[test]
-fn a_utilisation_takes_eight_stages() {
-    let three = "path:bits=8+latency:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16";
-    for queries in ["utilisation", "path:bits=8:frequency=15/16+utilisation:bits=8:frequency=1/16", three] {
-        let words = format!("budget --program pint:queries={queries} --target tofino --json");
-        let document = weir(&words).json();
-        assert_eq!(document["stages_used"], 8);
-        let arrays = [0, 5].map(|stage| &document["stages"][stage]["arrays"][0]["name"]);
-        assert_eq!(arrays, ["last sent", "utilisation"]);
-    }
-}
-
 /// Values of a capture's only switch, of hops and of whole ways: what packets told is what there was.
 #[test]
 fn values_are_told_of_captures_and_networks() {
