@@ -122,8 +122,8 @@ impl Sketches {
         }
     }
 
-    /// Of an epoch of bit 0 in which every packet could be followed, without names. `parts` are in the order of
-    /// [`Self::parts`].
+    /// Of an epoch of bit 0 in which every packet could be followed, without names. `parts` are in
+    /// the order of [`Self::parts`].
     pub(super) fn new(
         runtime: Runtime,
         shape: Shape,

@@ -101,8 +101,8 @@ impl Known {
     /// forgotten.
     const RECENT: usize = 1 << 16;
 
-    /// Makes room for the names of an epoch. Memory is then bounded by two times [`Self::RECENT`]
-    /// and the names of an epoch.
+    /// Makes room for the names of the records of an epoch. Memory is then bounded by two times 65 536
+    /// flows and these names.
     pub fn age(&mut self) {
         if self.recent.len() >= Self::RECENT {
             self.older = std::mem::take(&mut self.recent);
