@@ -25,7 +25,9 @@ pub use drops::{Drop, Drops};
 pub use heavy::{HeavyFlow, HeavyFlows};
 pub use latency::{FlowLatency, HopLatency, Latency};
 pub use loops::{FlowLoop, Loops};
-pub use network::{Attention, ChangedFlow, EpochNumbers, FlowSizes, HeavyChanges, Losses, Numbers, SwitchNumbers};
+pub use network::{
+    Attention, ChangedFlow, EpochNumbers, FlowSizes, HeavyChanges, LastLoss, Losses, Numbers, SwitchNumbers,
+};
 pub use paths::{Path, Paths};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};

@@ -153,7 +153,7 @@ impl Demo {
             switched_packets_per_second: build.optimised.then(|| network.hops() as f64 / seconds),
             build,
             losses: found(Task::Losses).and_then(|(program, report, last)| self.losses(program, report, last, truth)),
-            heavy: found(Task::Heavy).map(|(program, report, last)| self.heavy(program, report, last, truth)),
+            heavy: found(Task::Heavy).and_then(|(program, report, last)| self.heavy(program, report, last, truth)),
             hops,
             switches: switches(&simulation),
             links: links(&simulation),
@@ -243,7 +243,7 @@ impl Demo {
         report: &ProgramReport,
         last: &EpochAnswers,
         truth: &Generation,
-    ) -> HeavyFlows {
+    ) -> Option<HeavyFlows> {
         let mut exact = program.exact();
         for flow in &truth.flows {
             exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
@@ -254,13 +254,13 @@ impl Demo {
             heavy.with_truth(truth)
         };
         let heaviest = last.network.heavy.iter().take(self.top);
-        HeavyFlows {
+        Some(HeavyFlows {
             program: program.name().into(),
             memory_bytes: memory(program).unwrap_or_default(),
             unit,
             flows: heaviest.map(|heavy| row(HeavyFlow::new(heavy, unit))).collect(),
-            score: report.score,
-        }
+            score: report.score?,
+        })
     }
 }
 

@@ -154,6 +154,9 @@ pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
         let (packets, flows) = (packets(losses.gained_packets), flows(losses.gained_flows));
         sum += &format!("\n{packets} gained, {flows} found: more left than entered");
     }
+    if losses.lost_packets == losses.late_packets {
+        sum += &last_loss_text(losses);
+    }
     let digests = output::digests(losses.losses.iter().chain(&losses.gains).map(|counted| &counted.name));
     sum += &format!("{}{digests}\n{claimed}", unnamed_text(losses.omitted_flows, 1, ""));
     let mut parts = Vec::new();
@@ -165,6 +168,18 @@ pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
     }
     parts.push(sum);
     parts.join("\n\n")
+}
+
+/// When packets were lost before the epochs that were asked for.
+fn last_loss_text(losses: &Claimed<view::Losses>) -> String {
+    let (Some(last), Some(first)) = (&losses.last_loss, losses.claim.first_epoch) else { return String::new() };
+    let epoch_ns = losses.claim.epoch_ns;
+    format!(
+        "\nthe last loss before: {} in the epoch from {} UTC, {:.1} s earlier",
+        output::count(last.lost_packets, "packet"),
+        output::epoch_start(last.epoch, epoch_ns),
+        first.saturating_sub(last.epoch).saturating_mul(epoch_ns) as f64 / 1e9
+    )
 }
 
 pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {

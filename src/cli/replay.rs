@@ -14,6 +14,7 @@ use super::measured::Measured;
 use super::{Failure, Programs, captures, help, in_memory, output, placed, signals};
 use crate::api::view::Packets;
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
+use crate::program::answers::Task;
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::telemetry::score::Score;
@@ -116,6 +117,9 @@ impl Replay {
             return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
         }
         let programs = self.programs.or_default()?;
+        if self.min_recall.is_some() && programs.iter().all(|program| program.rank(Task::Heavy).is_none()) {
+            return Err(Failure::Usage("--min-recall: no program names heavy flows".into()));
+        }
         let mut config = in_memory(programs.clone());
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = self.order;

@@ -347,8 +347,9 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let mut headings = vec![">epoch"];
     headings.extend(LOSSES.iter().filter(|_| losses));
     let loops = reports.iter().any(|(_, report)| report.loops.is_some());
-    let is_main = paths || !(latencies || loops || utilisations || !values.is_empty());
-    headings.extend(if paths { &PATHS[..] } else { &HEAVY[..] }.iter().filter(|_| is_main));
+    let heavy = reports.iter().any(|(_, report)| report.score.is_some());
+    headings.extend(PATHS.iter().filter(|_| paths));
+    headings.extend(HEAVY.iter().filter(|_| heavy));
     headings.extend(LATENCY.iter().filter(|_| latencies));
     headings.extend(LOOPS.iter().filter(|_| loops));
     headings.extend(UTILISATION.iter().filter(|_| utilisations));
@@ -357,8 +358,8 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
         let mut row = vec![epoch.epoch.to_string()];
         row.extend(losses_row(report).into_iter().filter(|_| losses));
-        let main = if paths { paths_row(report).to_vec() } else { heavy_row(report).to_vec() };
-        row.extend(main.into_iter().filter(|_| is_main));
+        row.extend(paths_row(report).into_iter().filter(|_| paths));
+        row.extend(report.score.iter().flat_map(heavy_row));
         row.extend(latency_row(report).into_iter().filter(|_| latencies));
         row.extend(loops_row(report).into_iter().filter(|_| loops));
         row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
@@ -371,8 +372,8 @@ fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
 
 const HEAVY: [&str; 4] = [">k", ">recall", ">precision", ">size error"];
 
-fn heavy_row(report: &ProgramReport) -> [String; 4] {
-    let Score { k, recall, precision, average_relative_error, .. } = report.score;
+fn heavy_row(score: &Score) -> [String; 4] {
+    let Score { k, recall, precision, average_relative_error, .. } = *score;
     let [recall, precision, error] = [recall, precision, average_relative_error].map(output::percent);
     [k.to_string(), recall, precision, error]
 }

@@ -73,9 +73,11 @@ pub struct ProgramReport {
     /// Of each value that the program measures beside these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<ValueCounts>,
-    pub heavy: HeavyScore,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heavy: Option<HeavyScore>,
     /// The heaviest flows.
-    pub score: Score,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
     /// Number of flows, entropy and distribution of their sizes; null when not measured, or too
     /// many to tell.
     pub flows: Option<f64>,
@@ -266,6 +268,7 @@ impl ProgramReport {
         }
         let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count });
         let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();
+        let answers_heavy = program.rank(Task::Heavy).is_some();
         let lost = || nets(program, lost(truth, fabric));
         let sizes = Distribution::of_sizes(exact.counts().values().copied());
         let told = answers.network.distribution.clone().map(Distribution);
@@ -277,8 +280,8 @@ impl ProgramReport {
             loops: answers.loops.as_ref().map(LoopCounts::new),
             utilisation: answers.of_task(Task::Utilisation).next().map(UtilisationCounts::new),
             values: answers.of_task(Task::Values).map(ValueCounts::new).collect(),
-            heavy: HeavyScore::new(&answers.network, &heavy, &*exact),
-            score: score(&heavy, exact.counts(), SCORED),
+            heavy: answers_heavy.then(|| HeavyScore::new(&answers.network, &heavy, &*exact)),
+            score: answers_heavy.then(|| score(&heavy, exact.counts(), SCORED)),
             flows: answers.network.flows,
             true_flows: exact.counts().len() as u64,
             entropy_bits: answers.network.entropy_bits,

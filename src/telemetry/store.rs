@@ -48,6 +48,8 @@ pub struct Selected {
     pub age: Option<Nanos>,
     /// They are older than what was asked for.
     pub outdated: bool,
+    /// The newest answers up to the last of these that name lost packets, of all that are kept.
+    pub last_loss: Option<Arc<EpochAnswers>>,
 }
 
 impl Selected {
@@ -110,10 +112,11 @@ impl Stored {
     }
 
     fn select(&self, epochs: Range<usize>, first: u64) -> Selected {
+        let last_loss = self.epochs.range(..epochs.end).rev().find(|answers| answers.truly_lost() > 0).cloned();
         let epochs: Vec<_> = self.epochs.range(epochs).cloned().collect();
         let first = epochs.iter().map(|answers| answers.first_epoch).fold(first, u64::min);
         let Self { length, lost_after, sequence, .. } = *self;
-        Selected { epochs, first, length, lost_after, sequence, ..Selected::default() }
+        Selected { epochs, first, length, lost_after, sequence, last_loss, ..Selected::default() }
     }
 
     /// Numbers a publication or change of these answers.

@@ -144,6 +144,21 @@ fn a_threshold_that_is_missed_ends_with_3() {
     assert!(files.weir("replay t.pcap --min-recall 1").refused(2).contains("--score"));
 }
 
+/// A program that names no heavy flows has no score of them, and none can be asked of it.
+#[test]
+fn what_is_not_answered_has_no_score() {
+    let files = Files::new();
+    files.capture("t.pcap", "isp/burst,flows=40,packets=400");
+    let words = "replay t.pcap --score --program pint";
+    let document = files.weir(&format!("{words} --json")).json();
+    assert_eq!(document["programs"]["pint"].get("score"), None);
+    let text = files.weir(words).stdout;
+    assert!(text.contains("pint: ") && !text.contains("recall") && !text.contains("false negatives"), "{text}");
+    let refused = files.weir(&format!("{words} --min-recall 0.5"));
+    assert!(refused.refused(2).contains("--min-recall: no program names heavy flows"));
+    assert_eq!(files.weir(&format!("{words} --program hashpipe --min-recall 0.5")).code, 0);
+}
+
 /// One slot is enough for one packet an epoch, so with short epochs nothing is lost.
 #[test]
 fn epochs_are_cut_and_added_up() {

@@ -90,6 +90,22 @@ fn every_program_answers_for_its_tasks() {
     }
 }
 
+/// A program that names no heavy flows is not scored as if it had named none.
+#[test]
+fn what_is_not_answered_has_no_score() {
+    let words = "sim --topology line:3 --workload keyvalue,flows=200,seed=4 --epochs 2 --program";
+    let document = weir(&format!("{words} pint --program hashpipe --json")).json();
+    for epoch in document["epochs"].as_array().unwrap() {
+        let [pint, hashpipe] = ["pint", "hashpipe"].map(|name| &epoch["programs"][name]);
+        assert_eq!((pint.get("score"), pint.get("heavy")), (None, None), "{pint}");
+        assert!(hashpipe["score"]["recall"].is_f64() && hashpipe["heavy"]["f1"].is_f64(), "{hashpipe}");
+    }
+    for (program, scored) in [("pint:queries=path:bits=8", false), ("pint:queries=none", false), ("hashpipe", true)] {
+        let text = weir(&format!("{words} {program}")).stdout;
+        assert_eq!(text.contains("recall"), scored, "{text}");
+    }
+}
+
 /// A sample is not all, a switch that stands still makes a gap, and a link that doubles packets
 /// gains.
 #[test]

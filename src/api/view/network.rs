@@ -30,6 +30,16 @@ pub struct Losses {
     pub gains: Vec<CountedFlow>,
     /// Losses that were found and are not named here.
     pub omitted_flows: u64,
+    /// When packets were lost last, also before these epochs, as long as answers are kept.
+    pub last_loss: Option<LastLoss>,
+}
+
+/// The newest epoch with lost packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastLoss {
+    pub epoch: u64,
+    /// Without those that left later than the horizon.
+    pub lost_packets: u64,
 }
 
 /// Packets of each flow over several epochs, and whether they are exact.
@@ -86,6 +96,10 @@ impl Losses {
         let (losses, omitted) = lost.largest(top, threshold);
         let (gains, omitted_gains) = gained.largest(top, threshold);
         all.omitted_flows = (not_named + omitted + omitted_gains) as u64;
+        all.last_loss = selected
+            .last_loss
+            .as_ref()
+            .map(|answers| LastLoss { epoch: answers.epoch, lost_packets: answers.truly_lost() });
         Claim::new(selected, lack).with(Self { losses, gains, ..all })
     }
 }

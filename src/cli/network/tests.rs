@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::program::answers::{EpochAnswers, LoopAnswers, PathAnswers};
-use crate::telemetry::Selected;
+use crate::program::answers::{EpochAnswers, Finality, LoopAnswers, Losses, PathAnswers};
+use crate::telemetry::{AnswerStore, Selected};
 
 /// The document of each task about flows, and its text.
 fn answers(epoch: EpochAnswers) -> Vec<(serde_json::Value, String)> {
@@ -39,4 +39,36 @@ fn what_is_not_asked_for_is_told() {
         assert!(!document["incomplete"].as_array().unwrap().contains(&"not_asked".into()), "{document}");
         assert!(text.starts_with(found), "{text}");
     }
+}
+
+/// When nothing was lost in the epochs that were asked for, the answer says when something was.
+/// Packets that only came late are none.
+#[test]
+fn the_last_loss_is_said_though_it_was_before() {
+    let store = AnswerStore::default();
+    store.resize(100, 1 << 20);
+    store.set_length(500_000_000);
+    for epoch in 10..50u64 {
+        let lost_packets = [(20, 7), (25, 40), (27, 3)].into_iter().find(|(lossy, _)| *lossy == epoch);
+        let losses = Losses { lost_packets: lost_packets.map_or(0, |(_, lost)| lost), ..Losses::default() };
+        let finality = Finality { is_final: epoch < 48, ..Finality::default() };
+        let first_epoch = epoch;
+        store.push(EpochAnswers { epoch, first_epoch, losses: Some(losses), finality, ..EpochAnswers::default() });
+    }
+    store.count_late(27, 3);
+    let answer = |seconds: f64| view::Losses::new(&store.last(seconds, false), 9, 0);
+    let ten = answer(10.0);
+    assert_eq!((ten.lost_packets, &ten.last_loss), (0, &Some(view::LastLoss { epoch: 25, lost_packets: 40 })));
+    let text = losses_text(&ten);
+    assert!(
+        text.contains("the last loss before: 40 packets in the epoch from 00:00:12.500 UTC, 1.5 s earlier"),
+        "{text}"
+    );
+    let all = answer(20.0);
+    assert_eq!((all.lost_packets, all.last_loss.as_ref().map(|last| last.epoch)), (50, Some(25)));
+    assert!(!losses_text(&all).contains("the last loss before"), "it is among these");
+    assert_eq!(answer(1.0).last_loss, ten.last_loss);
+    store.forget_from(20);
+    assert_eq!(answer(1.0).last_loss, None);
+    assert!(!losses_text(&answer(1.0)).contains("the last loss"));
 }

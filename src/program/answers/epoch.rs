@@ -218,6 +218,12 @@ pub struct EpochAnswers {
 }
 
 impl EpochAnswers {
+    /// Packets that were lost, without those that left later than the horizon.
+    pub fn truly_lost(&self) -> u64 {
+        let lost = self.losses.as_ref().map_or(0, |losses| losses.lost_packets);
+        lost.saturating_sub(self.finality.late_packets)
+    }
+
     /// Whether its losses are all, and exact.
     pub fn has_all_losses(&self) -> bool {
         self.losses_lack.is_empty()
