@@ -1,5 +1,10 @@
 //! The replayer: drives [`Switch::process`] with frames from memory, as fast as it goes, on the
 //! frames' own clock.
+//!
+//! Each packet has its own time. Packets of several times pass the switch as one burst where only
+//! programs look at the time, which find a packet's own in its PHV. Epochs and sub-epochs end
+//! between bursts. Where forwarding or a rate limit looks at the time as well, a burst has packets of
+//! one time.
 
 use crate::api::view;
 use crate::assemble::{AssembleError, Assembly, assemble};
@@ -26,7 +31,9 @@ pub struct Replayer {
     routing: Option<Routing>,
     burst: Burst<HeapFrame>,
     ingress: PortId,
+    /// The time of the first packet of the burst, and of the last one.
     now: Nanos,
+    latest: Nanos,
     tx_bursts: TxBursts<HeapFrame>,
     pool: Vec<HeapFrame>,
 }
@@ -58,6 +65,7 @@ impl Replayer {
             burst: Burst::new(),
             ingress: 0,
             now: 0,
+            latest: 0,
             pool: (0..BURST).map(|_| HeapFrame::new(&[])).collect(),
         })
     }
@@ -82,18 +90,18 @@ impl Replayer {
     /// long.
     #[inline]
     pub fn cut_packet(&mut self, ingress: PortId, at: Nanos, bytes: &[u8], wire_len: usize) {
-        if ingress != self.ingress || self.burst.is_full() || self.is_of_another_time(at) {
-            // An empty burst has no time, and would begin an epoch at 0.
-            if !self.burst.is_empty() {
-                self.flush();
-            }
-            self.ingress = ingress;
+        let at = self.latest.max(at);
+        // An empty burst has no time, and would begin an epoch at 0.
+        if !self.burst.is_empty() && (ingress != self.ingress || self.burst.is_full() || self.is_of_another_time(at)) {
+            self.flush();
         }
+        self.latest = at;
         if self.burst.is_empty() {
-            self.now = self.now.max(at);
+            (self.ingress, self.now) = (ingress, at);
         }
         let mut frame = self.pool.pop().unwrap_or_else(|| HeapFrame::new(&[]));
         frame.refill_cut(bytes, wire_len);
+        frame.set_at_ns(at);
         self.burst.push(frame);
     }
 
@@ -103,7 +111,8 @@ impl Replayer {
         if !self.burst.is_empty() {
             self.flush();
         }
-        self.now = self.now.max(at);
+        self.latest = self.latest.max(at);
+        self.now = self.latest;
         let mut frame = HeapFrame::new(&[]);
         frame.refill_cut(bytes, wire_len);
         let trace = self.switch.trace(ingress, frame, self.now, &mut self.tx_bursts);
@@ -111,9 +120,9 @@ impl Replayer {
         trace
     }
 
-    /// A burst has one time, so epochs and sub-epochs end between bursts.
-    fn is_of_another_time(&self, at: Nanos) -> bool {
-        at > self.now && at >= self.switch.due()
+    /// Whether a packet of this time cannot be in the burst.
+    fn is_of_another_time(&mut self, at: Nanos) -> bool {
+        at > self.now && (at >= self.switch.due() || self.switch.reads_time())
     }
 
     /// Processes what has been taken in, and counts what goes out.

@@ -66,6 +66,8 @@ pub struct SwitchStats {
     ports: Box<[CachePadded<PortStats>]>,
     /// Packets that are neither IPv4 nor IPv6, which no program measures.
     pub unmeasured: Count,
+    /// Of these, packets with more VLAN tags than are looked behind.
+    pub too_many_tags: Count,
     /// Ends of an epoch at which a program found no zeroed bank, so that its record also covers the
     /// next epoch.
     pub late_epochs: Count,
@@ -98,6 +100,7 @@ impl Default for SwitchStats {
         Self {
             ports: (0..MAX_PORTS).map(|_| CachePadded::default()).collect(),
             unmeasured: Count::default(),
+            too_many_tags: Count::default(),
             late_epochs: Count::default(),
             late_sub_epochs: Count::default(),
             lost_epochs: Count::default(),

@@ -321,6 +321,14 @@ impl Switch {
         self.telemetry.clock.due()
     }
 
+    /// Whether more than programs depends on the time of a burst: forwarding that learns, and rate
+    /// limits. Programs have the times of packets ([`Frame::at_ns`]).
+    #[inline]
+    pub fn reads_time(&mut self) -> bool {
+        self.renew_policy();
+        !matches!(self.forward, Forward::Xconnect(_)) || self.policy.settings().limits.is_some()
+    }
+
     pub fn stats(&self) -> &Arc<SwitchStats> {
         &self.stats
     }

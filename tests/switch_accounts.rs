@@ -15,8 +15,8 @@ use weir::tables::Learning;
 use weir::telemetry::epoch::EpochClock;
 use weir::wire::{Frame, HeapFrame, Shim, shim};
 
-/// Over the MTU: an Ethernet header and two tags.
-const L2: usize = 22;
+/// Over the MTU: an Ethernet header and four tags.
+const L2: usize = 30;
 
 #[derive(Clone, Debug)]
 struct World {

@@ -181,6 +181,11 @@ impl Families<'_> {
         for (name, help, total) in [
             ("unmeasured_packets", "Packets that are neither IPv4 nor IPv6", counted.unmeasured_packets),
             (
+                "too_many_tags_packets",
+                "Packets that are not measured because they have more than four VLAN tags",
+                counted.too_many_tags_packets,
+            ),
+            (
                 "epochs_late",
                 "Epochs whose record also covers the next, the collector being behind",
                 counted.late_epochs,

@@ -36,9 +36,7 @@ pub fn packet(frame: &[u8], headers: Option<&Headers>) -> String {
 
 fn other(frame: &[u8], h: &Headers) -> String {
     if h.ethertype == ethertype::ARP {
-        let tags = 4 * (usize::from(h.tagged) + usize::from(h.double_tagged));
-        let at = 14 + tags + if h.shim { crate::wire::shim::LEN } else { 0 };
-        match arp::Repr::parse(frame.get(at..).unwrap_or_default()) {
+        match arp::Repr::parse(frame.get(14 + h.tag_bytes()..).unwrap_or_default()) {
             Ok(arp) if arp.operation == arp::REQUEST => {
                 return format!("arp who has {} tell {}", arp.target_ip, arp.sender_ip);
             }

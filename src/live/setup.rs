@@ -242,14 +242,14 @@ mod tests {
         assert_eq!(pool_options(&config, 1).mbufs, 300);
     }
 
-    /// With an Ethernet header, two tags and the shim, of the port with the largest MTU.
+    /// With an Ethernet header, four tags and the shim, of the port with the largest MTU.
     #[test]
     fn a_buffer_holds_the_longest_frame() {
         let mut config = Config { ports: vec![PortConfig::new("p", Dev::Memory); 3], ..Config::default() };
         for mtu in 68..=9216 {
             config.ports[1].mtu = mtu;
             let frame = u32::from(pool_options(&config, 1).frame_bytes);
-            assert!(frame >= mtu.max(1500) + 14 + 8 + 6, "{mtu}: {frame}");
+            assert!(frame >= mtu.max(1500) + 14 + 16 + 6, "{mtu}: {frame}");
         }
     }
 }

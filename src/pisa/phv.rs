@@ -48,7 +48,8 @@ pub struct Phv {
     /// same in all switches. Known to egress stages with
     /// [`Needs::IDENTITY`](crate::program::Needs::IDENTITY).
     pub identity: u32,
-    /// When it leaves, in nanoseconds of the switch's clock. Known to egress stages with
+    /// When it leaves, in nanoseconds of the switch's clock: packets of a live burst have one time,
+    /// and a replayed one has its own. Known to egress stages with
     /// [`Needs::TIME`](crate::program::Needs::TIME).
     pub egress_ns: u64,
     /// For how long it was held back after its reception, in nanoseconds: it was received so long

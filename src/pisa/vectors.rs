@@ -174,7 +174,7 @@ fn pick(headers: &Headers, places: &Places) -> u128 {
 }
 
 // The fields stand in order, so there is no gap before these.
-const _: () = assert!(offset_of!(Headers, double_tagged) == Headers::FRONT);
+const _: () = assert!(offset_of!(Headers, inner_tags) == Headers::FRONT);
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
@@ -184,7 +184,7 @@ mod avx512 {
     use crate::wire::{Headers, NOTHING, Net, Places, ethertype, proto};
 
     /// Bytes of a plain frame that are looked at, up to the ports.
-    const HEAD: usize = 12 + 2 + 20 + 8;
+    const HEAD: usize = 12 + 2 + 20 + 4;
 
     /// Where the front of plain frames' headers comes from: bytes of the frame by their offset, or
     /// [`NOTHING`], and what stands there then.
@@ -268,7 +268,7 @@ mod avx512 {
         // Bytes that are those of neither.
         let differ = _mm512_mask_cmpneq_epi8_mask(_mm512_cmpneq_epi8_mask(shape, tcp), shape, udp);
         let length = u16::from_be_bytes([head[16], head[17]]);
-        if differ != 0 || length < 28 {
+        if differ != 0 || length < 24 {
             return false;
         }
         let front = _mm512_mask_permutexvar_epi8(vector(&PLAIN.1), some(&PLAIN.0), vector(&PLAIN.0), bytes);

@@ -10,9 +10,9 @@ use crate::wire::shim;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
-/// VLAN tags, and IPv6 extension headers, that are looked behind: more is not seen in a frame a
-/// host makes.
-const MAX_TAGS: usize = 4;
+/// VLAN tags, with the shim, and IPv6 extension headers that are looked behind: more is not seen in
+/// a frame that a host makes and a switch tags.
+const MAX_TAGS: usize = 8;
 const MAX_EXTENSIONS: usize = 8;
 
 /// The transport header of a frame that is no fragment.

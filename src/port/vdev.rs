@@ -18,7 +18,7 @@ use crate::dpdk::{EthDev, Mempool};
 
 /// Largest MTU that net_memif (22.11) accepts; it takes any frame that fits its chains of buffers.
 const MEMIF_MTU: u16 = 1500;
-/// Ethernet header, two VLAN tags and the telemetry shim, rounded up.
+/// Ethernet header, four VLAN tags and the telemetry shim, rounded up.
 const MEMIF_OVERHEAD: u16 = 64;
 
 /// Opens the device; `output` is the file that a pcap port writes.

@@ -161,7 +161,7 @@ impl Switch {
         if phv.headers.shim {
             return true;
         }
-        let room = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + L2_OVERHEAD - 8;
+        let room = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + wire::ethernet::LEN as u32;
         let marked = room && wire::shim::fits(frame, tag.growth());
         if !marked {
             self.stats.port(phv.ingress).without_shim.add(1);

@@ -319,7 +319,7 @@ impl Switch {
         let needs = self.telemetry.needs;
         for (phv, exit) in self.phvs.iter_mut().zip(exits) {
             if needs.contains(Needs::TIME) {
-                phv.egress_ns = now;
+                phv.egress_ns = out.waiting(exit).and_then(Frame::at_ns).unwrap_or(now);
             }
             if needs.contains(Needs::QUEUE_DEPTH) {
                 (phv.queue_depth, phv.queue_used) = out.ahead(exit);
@@ -355,12 +355,12 @@ impl Switch {
         if wire::parse(frame.bytes(), &mut headers).is_err() {
             return;
         }
-        let Headers { vlan_tci, tagged, inner_tci, double_tagged, .. } = phv.headers;
+        let Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, .. } = phv.headers;
         if self.header == TelemetryHeader::Dscp && !phv.enters {
             headers.tos &= !wire::dscp::MASK;
         }
         let shim = if headers.shim { wire::shim::LEN as u32 } else { 0 };
         phv.wire_bytes = (frame.wire_len() as u32).saturating_sub(shim);
-        phv.headers = Headers { vlan_tci, tagged, inner_tci, double_tagged, ..headers };
+        phv.headers = Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, ..headers };
     }
 }

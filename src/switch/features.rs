@@ -42,7 +42,12 @@ impl Switch {
         }
         if let Some(vlans) = &settings.vlans {
             for (phv, rejected) in phvs.iter_mut().zip(&mut rejected[..burst.len()]) {
+                let measured = phv.headers.net != Net::Other;
                 *rejected = vlans.ingress(ingress, &mut phv.headers).err();
+                if measured && phv.headers.has_too_many_tags() {
+                    stats.unmeasured.add(1);
+                    stats.too_many_tags.add(1);
+                }
             }
         }
         if let Some(acl) = &settings.acl {

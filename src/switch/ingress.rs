@@ -23,8 +23,9 @@ impl Switch {
         let mut found = Found::default();
         let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
         wide(Parsed { burst, phvs, begun, telemetry: &telemetry, rejected: burst_rejected, found: &mut found });
-        let Found { unmeasured, rejects } = found;
+        let Found { unmeasured, too_many_tags, rejects } = found;
         self.stats.unmeasured.add(unmeasured);
+        self.stats.too_many_tags.add(too_many_tags);
         if role == Role::Fabric && header == TelemetryHeader::Dscp {
             self.read_dscp(burst.len());
         }
@@ -73,10 +74,12 @@ struct Parsed<'a, F> {
     found: &'a mut Found,
 }
 
-/// Packets that are neither IPv4 nor IPv6, and those that may not enter.
+/// Packets that are neither IPv4 nor IPv6, of these the ones with more tags than are looked behind,
+/// and packets that may not enter.
 #[derive(Default)]
 struct Found {
     unmeasured: u64,
+    too_many_tags: u64,
     rejects: u64,
 }
 
@@ -92,7 +95,11 @@ impl<F: Frame> Wide for Parsed<'_, F> {
                 continue;
             }
             match telemetry.read(phv, frame.bytes()) {
-                Ok(()) => found.unmeasured += u64::from(phv.headers.net == Net::Other),
+                Ok(()) if phv.headers.net == Net::Other => {
+                    found.unmeasured += 1;
+                    found.too_many_tags += u64::from(phv.headers.has_too_many_tags());
+                }
+                Ok(()) => {}
                 Err(reason) => {
                     *rejected = Some(reason);
                     found.rejects += 1;

@@ -114,7 +114,9 @@ impl Segment {
         let (field, end) = match headers.proto {
             proto::TCP => (start + 16, packet_end),
             proto::UDP => (start + 6, start + usize::from(get16(frame.get(start..start + 6)?, 4))),
-            _ => (start + 2, packet_end),
+            proto::ICMP | proto::ICMPV6 => (start + 2, packet_end),
+            // SCTP has a CRC, the others a coverage of their own.
+            _ => return None,
         };
         if end > packet_end || field + 2 > end.min(frame.len()) {
             return None;

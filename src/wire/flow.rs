@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Headers, Net};
+use super::{Headers, Net, proto};
 
 /// A flow as people and JSON see it. Fields that the key does not hold are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,16 +37,13 @@ impl fmt::Display for Flow {
         };
         // A protocol without ports shows none, though its key has the bits.
         let none = (self.sport, self.dport) == (Some(0), Some(0));
-        let ported = !none || self.proto.is_none_or(|proto| matches!(proto, 6 | 17));
+        let ported = !none || self.proto.is_none_or(proto::has_ports);
         let [sport, dport] = [self.sport, self.dport].map(|port| port.filter(|_| ported));
         let ends = format!("{} → {}", end(self.src, sport), end(self.dst, dport));
-        match self.proto {
+        match self.proto.map(|proto| (proto, proto::name(proto))) {
             None => f.pad(&ends),
-            Some(6) => f.pad(&format!("{ends} tcp")),
-            Some(17) => f.pad(&format!("{ends} udp")),
-            Some(1) => f.pad(&format!("{ends} icmp")),
-            Some(58) => f.pad(&format!("{ends} icmp6")),
-            Some(proto) => f.pad(&format!("{ends} proto {proto}")),
+            Some((_, Some(name))) => f.pad(&format!("{ends} {name}")),
+            Some((proto, None)) => f.pad(&format!("{ends} proto {proto}")),
         }
     }
 }
@@ -466,7 +463,8 @@ mod tests {
         assert_eq!(flow(Some(1), Some((0, 0))), "10.0.0.1 → 10.0.0.2 icmp");
         assert_eq!(flow(Some(58), Some((0, 0))), "10.0.0.1 → 10.0.0.2 icmp6");
         assert_eq!(flow(Some(47), Some((0, 0))), "10.0.0.1 → 10.0.0.2 proto 47");
-        assert_eq!(flow(Some(132), Some((7, 0))), "10.0.0.1:7 → 10.0.0.2:0 proto 132");
+        assert_eq!(flow(Some(132), Some((7, 0))), "10.0.0.1:7 → 10.0.0.2:0 sctp");
+        assert_eq!(flow(Some(33), Some((0, 0))), "10.0.0.1:0 → 10.0.0.2:0 dccp");
         assert_eq!(flow(Some(17), Some((0, 0))), "10.0.0.1:0 → 10.0.0.2:0 udp");
         assert_eq!(flow(None, None), "10.0.0.1 → 10.0.0.2");
     }

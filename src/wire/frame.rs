@@ -33,6 +33,11 @@ pub trait Frame: Sized {
     fn held_ns(&self) -> u32 {
         0
     }
+    /// Its own time in nanoseconds, of a frame that has another one than its burst.
+    #[inline(always)]
+    fn at_ns(&self) -> Option<u64> {
+        None
+    }
     /// Takes the digest of a packet that leaves by a host port, which the host never sees, and the
     /// [`identity`](super::identity) of the packet.
     #[inline(always)]
@@ -49,11 +54,13 @@ pub struct HeapFrame {
     start: usize,
     /// Bytes at the end of the packet that a capture left out.
     missing: usize,
+    at_ns: Option<u64>,
 }
 
 impl HeapFrame {
     pub fn new(bytes: &[u8]) -> Self {
-        let mut frame = Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM, missing: 0 };
+        let mut frame =
+            Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM, missing: 0, at_ns: None };
         frame.refill(bytes);
         frame
     }
@@ -70,6 +77,12 @@ impl HeapFrame {
         self.buffer.extend_from_slice(bytes);
         self.start = HEADROOM;
         self.missing = wire_len.saturating_sub(bytes.len());
+        self.at_ns = None;
+    }
+
+    /// Gives the packet a time of its own.
+    pub fn set_at_ns(&mut self, at_ns: u64) {
+        self.at_ns = Some(at_ns);
     }
 }
 
@@ -120,5 +133,10 @@ impl Frame for HeapFrame {
 
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
+    }
+
+    #[inline]
+    fn at_ns(&self) -> Option<u64> {
+        self.at_ns
     }
 }

@@ -112,7 +112,7 @@ pub struct Headers {
     pub dst_ip: u128,
     pub dst: Mac,
     pub src: Mac,
-    /// TCP and UDP ports; both 0 for other protocols.
+    /// Ports of a [transport that has them](super::proto::has_ports); both 0 for other protocols.
     pub sport: u16,
     pub dport: u16,
     /// EtherType behind all tags and the shim; of an 802.3 frame its length field (at most 1500).
@@ -120,34 +120,79 @@ pub struct Headers {
     pub ethertype: u16,
     /// TCI of the outermost VLAN tag, valid when `tagged`.
     pub vlan_tci: u16,
-    /// TCI of the tag behind it, valid when `double_tagged`.
+    /// TCI of the tag behind it, valid when `inner_tags` is above 0.
     pub inner_tci: u16,
     /// Offset of the IP header from the start of the frame, 0 when `net` is `Other`.
     pub l3: u16,
-    /// Offset of a TCP, UDP or ICMP header whose first eight bytes are there, else 0.
+    /// Offset of a transport header of which the ports are there, or of an ICMP header of which the
+    /// first eight bytes are; else 0.
     pub l4: u16,
     /// IPv4 ToS or IPv6 traffic class.
     pub tos: u8,
     /// IPv4 TTL or IPv6 hop limit.
     pub ttl: u8,
-    /// IPv4 protocol, or IPv6's next header behind the extension headers.
+    /// IPv4 protocol or IPv6 next header, behind the extension headers.
     pub proto: u8,
     pub net: Net,
     pub fragment: Fragment,
     pub tagged: bool,
-    pub double_tagged: bool,
+    /// VLAN tags behind the outermost one, at most [`MAX_TAGS`](super::MAX_TAGS) − 1.
+    pub inner_tags: u8,
     /// The frame carries a telemetry shim of a version that this switch speaks. With any other
     /// version the EtherType is the shim's own.
     pub shim: bool,
+    /// TCIs of the third and fourth tag, valid as `inner_tags` says.
+    pub deeper_tcis: [u16; 2],
 }
 
 impl Headers {
-    /// Bytes in front that hold all fields but the last two, without a gap.
+    /// Bytes in front that hold all fields but the last three, without a gap.
     pub const FRONT: usize = 64;
 
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.
     pub fn vid(&self) -> u16 {
         if self.tagged { self.vlan_tci & 0x0fff } else { 0 }
+    }
+
+    /// TCIs of the tags that were looked behind, the outermost first.
+    pub fn tcis(&self) -> impl Iterator<Item = u16> + use<> {
+        let [third, fourth] = self.deeper_tcis;
+        let tags = usize::from(self.tagged) + usize::from(self.inner_tags);
+        [self.vlan_tci, self.inner_tci, third, fourth].into_iter().take(tags)
+    }
+
+    /// Bytes between the MAC addresses and the EtherType that the tags and the shim take.
+    pub fn tag_bytes(&self) -> usize {
+        let tags = usize::from(self.tagged) + usize::from(self.inner_tags);
+        4 * tags + if self.shim { super::shim::LEN } else { 0 }
+    }
+
+    /// Whether there are more tags than are looked behind, so that what they carry is not measured.
+    #[inline(always)]
+    pub fn has_too_many_tags(&self) -> bool {
+        usize::from(self.inner_tags) + 1 == super::MAX_TAGS && super::parse::is_tag(self.ethertype)
+    }
+
+    /// Puts another tag around the frame's own. Where these are as many as are looked behind, the
+    /// headers then are those of a frame with too many.
+    pub fn tunnel(&mut self, tci: u16) {
+        if usize::from(self.inner_tags) + 1 == super::MAX_TAGS {
+            let Self { dst, src, vlan_tci, inner_tci, tagged, inner_tags, shim, deeper_tcis, .. } = *self;
+            let ethertype = super::ethertype::VLAN;
+            let tags = Self { vlan_tci, inner_tci, tagged, inner_tags, deeper_tcis, ..Self::default() };
+            *self = Self { dst, src, ethertype, shim, ..tags };
+        } else if self.tagged {
+            self.inner_tags += 1;
+        }
+        self.deeper_tcis = [self.inner_tci, self.deeper_tcis[0]];
+        self.inner_tci = self.vlan_tci;
+        (self.vlan_tci, self.tagged) = (tci, true);
+    }
+
+    /// Whether the packet has ports, and they are there.
+    #[inline(always)]
+    pub fn has_ports(&self) -> bool {
+        self.net != Net::Other && self.l4 != 0 && super::proto::has_ports(self.proto)
     }
 
     /// The five-tuple of an IPv4 or IPv6 packet.

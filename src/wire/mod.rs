@@ -35,8 +35,8 @@ pub use shim::Shim;
 /// Maximum number of frames that are received, processed and sent together.
 pub const BURST: usize = 64;
 
-/// Maximum bytes of a frame before its IP packet: an Ethernet header and two VLAN tags.
-pub const L2_OVERHEAD: u32 = 14 + 2 * 4;
+/// Maximum bytes of a frame before its IP packet: an Ethernet header and [`MAX_TAGS`] VLAN tags.
+pub const L2_OVERHEAD: u32 = ethernet::LEN as u32 + MAX_TAGS as u32 * 4;
 
 /// The same with the telemetry shim.
 pub const FABRIC_L2_OVERHEAD: u32 = L2_OVERHEAD + shim::LEN as u32;

@@ -28,6 +28,7 @@ pub mod proto {
     pub const ICMP: u8 = 1;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
+    pub const DCCP: u8 = 33;
     pub const ROUTING: u8 = 43;
     pub const FRAGMENT: u8 = 44;
     pub const GRE: u8 = 47;
@@ -36,11 +37,58 @@ pub mod proto {
     pub const ICMPV6: u8 = 58;
     pub const NONE: u8 = 59;
     pub const DESTINATION: u8 = 60;
+    pub const PGM: u8 = 113;
+    pub const SCTP: u8 = 132;
+    pub const MOBILITY: u8 = 135;
+    pub const UDP_LITE: u8 = 136;
+    pub const HIP: u8 = 139;
+    pub const SHIM6: u8 = 140;
 
-    /// Whether an IPv6 next header names an extension header that can be stepped over. ESP hides
-    /// what follows it.
-    pub fn is_extension(proto: u8) -> bool {
-        matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
+    /// Whether a packet of this protocol begins with its source and its destination port, two bytes
+    /// each: TCP, UDP, UDP-Lite (RFC 3828), SCTP (RFC 9260), DCCP (RFC 4340), PGM (RFC 3208).
+    ///
+    /// Others have none that name a flow: ICMP and IGMP have types, ESP an index and encrypted ports,
+    /// GRE, IP in IP and L2TP carry packets of other flows, and routing protocols (OSPF, EIGRP, PIM,
+    /// VRRP) speak from router to router.
+    #[inline(always)]
+    pub const fn has_ports(proto: u8) -> bool {
+        matches!(proto, TCP | UDP | DCCP | PGM | SCTP | UDP_LITE)
+    }
+
+    /// The name of a protocol that has ports or is ICMP.
+    pub const fn name(proto: u8) -> Option<&'static str> {
+        Some(match proto {
+            ICMP => "icmp",
+            TCP => "tcp",
+            UDP => "udp",
+            DCCP => "dccp",
+            ICMPV6 => "icmp6",
+            PGM => "pgm",
+            SCTP => "sctp",
+            UDP_LITE => "udplite",
+            _ => return None,
+        })
+    }
+
+    /// Whether an IPv6 next header names an extension header that can be stepped over (the registry
+    /// "IPv6 Extension Header Types" of RFC 7045). ESP hides what follows it, and 253 and 254 are
+    /// for experiments.
+    #[inline(always)]
+    pub const fn is_extension(proto: u8) -> bool {
+        matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6)
+    }
+
+    /// The same of the protocol of IPv4: AH (RFC 4302) and HIP (RFC 7401).
+    #[inline(always)]
+    pub const fn is_extension_of_ipv4(proto: u8) -> bool {
+        matches!(proto, AUTHENTICATION | HIP)
+    }
+
+    /// Whether an extension header is itself the protocol: one of mobility, HIP or Shim6 behind which
+    /// nothing follows is a message.
+    #[inline(always)]
+    pub const fn ends_with(proto: u8, next: u8) -> bool {
+        matches!(proto, MOBILITY | HIP | SHIM6) && next == NONE
     }
 
     /// Bytes of an extension header, from its own length byte.

@@ -1,9 +1,11 @@
 //! The parser of the fast path: one frame in, one [`Headers`] out.
 //!
 //! Work is bounded: at most one shim, [`MAX_TAGS`] VLAN tags, one PPPoE session header and
-//! [`MAX_EXTENSIONS`] IPv6 extension headers, each looked at once. Only a truncated Ethernet header
+//! [`MAX_EXTENSIONS`] extension headers of IP, each looked at once. Only a truncated Ethernet header
 //! makes a packet undeliverable. A later header that is unknown or truncated leaves its fields at
-//! their defaults, and the packet is forwarded by the headers before it.
+//! their defaults, and the packet is forwarded by the headers before it. The addresses of an IP
+//! packet are found where they are there, although its options are not, and its ports where these
+//! are there, although the rest of the transport header is not: captures cut packets short.
 //!
 //! An IP packet whose length field is 0 reaches to the end of the frame. A host that leaves
 //! segmentation to its NIC writes such packets, and captures on that host hold them. A router still
@@ -13,12 +15,15 @@ use thiserror::Error;
 
 use super::{Fragment, Headers, Mac, Net, ethertype, ppp, proto, shim};
 
-/// VLAN tags that are looked behind: 802.1ad's outer and inner. A third is left as the EtherType.
-pub const MAX_TAGS: usize = 2;
+/// VLAN tags that are looked behind: 802.1ad's outer and inner one of a provider, around those of a
+/// customer. A fifth is left as the EtherType. A tag that a switch puts on counts, so that a packet
+/// is measured where it leaves the network if it is where it enters ([`Headers::tunnel`]).
+pub const MAX_TAGS: usize = 4;
 
-/// IPv6 extension headers that are looked behind: every kind that RFC 8200 §4.1 recommends once,
-/// and destination options twice. Of a longer chain the header after these is left as the protocol.
-pub const MAX_EXTENSIONS: usize = 6;
+/// Extension headers that are looked behind: every kind that RFC 8200 §4.1 recommends once, and
+/// destination options twice, and two of mobility, HIP and Shim6. Of a longer chain the header after
+/// these is left as the protocol.
+pub const MAX_EXTENSIONS: usize = 8;
 
 /// The frame is shorter than an Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -32,17 +37,14 @@ const BEHIND_SHIM: usize = MACS + shim::LEN;
 const PPPOE: usize = 6 + 2;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// Smallest part of a transport header that is parsed, in bytes: it holds the ports, and every
-/// first fragment carries it.
-const TRANSPORT: usize = 8;
-
-/// Protocols with ports, and protocols whose header `l4` points at: bit n for protocol n.
-const PORTS: u64 = 1 << proto::TCP | 1 << proto::UDP;
-const WITH_L4: u64 = PORTS | 1 << proto::ICMP | 1 << proto::ICMPV6;
+/// Bytes of a transport header that are parsed: the ports.
+const PORTS: usize = 4;
+/// Bytes of an ICMP message that must be there.
+const ICMP: usize = 8;
 
 /// From the EtherType on, the shape of nearly every packet: IPv4 without options and the start of
 /// TCP or UDP.
-const PLAIN: usize = 2 + IPV4 + TRANSPORT;
+const PLAIN: usize = 2 + IPV4 + PORTS;
 
 /// Fills `headers` from a frame. All fields are written.
 #[inline(always)]
@@ -83,7 +85,7 @@ fn is_plain<const N: usize>(head: &[u8; N], at: usize) -> bool {
     let fragment = be32(head, at + 8) & 0x3fff_00ff;
     (net == u32::from(ethertype::IPV4) << 16 | 0x4500)
         & matches!(fragment, TCP | UDP)
-        & (usize::from(be16(head, at + 4)) >= IPV4 + TRANSPORT)
+        & (usize::from(be16(head, at + 4)) >= IPV4 + PORTS)
 }
 
 /// The headers that frames have in common where this shape begins with the EtherType at `at`.
@@ -154,13 +156,13 @@ fn skip_tags(frame: &[u8], headers: &mut Headers) -> usize {
     }
     for tag in 0..MAX_TAGS {
         let Some(rest) = chunk::<4>(frame, at).filter(|_| is_tag(headers.ethertype)) else { break };
-        if tag == 0 {
-            headers.tagged = true;
-            headers.vlan_tci = be16(rest, 0);
-        } else {
-            headers.double_tagged = true;
-            headers.inner_tci = be16(rest, 0);
+        let tci = be16(rest, 0);
+        match tag {
+            0 => (headers.tagged, headers.vlan_tci) = (true, tci),
+            1 => headers.inner_tci = tci,
+            _ => headers.deeper_tcis[tag - 2] = tci,
         }
+        headers.inner_tags = tag as u8;
         headers.ethertype = be16(rest, 2);
         at += 4;
     }
@@ -190,9 +192,7 @@ pub fn pppoe_session(frame: &[u8], headers: &Headers) -> Option<u16> {
     if headers.ethertype != ethertype::PPPOE_SESSION {
         return None;
     }
-    let tags = usize::from(headers.tagged) + usize::from(headers.double_tagged);
-    let at = if headers.shim { ETHERNET + shim::LEN } else { ETHERNET } + 4 * tags;
-    chunk::<4>(frame, at).map(|header| be16(header, 2))
+    chunk::<4>(frame, ETHERNET + headers.tag_bytes()).map(|header| be16(header, 2))
 }
 
 #[inline(always)]
@@ -200,7 +200,7 @@ fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     let Some(ip) = chunk::<IPV4>(frame, at) else { return };
     let header = usize::from(ip[0] & 0x0f) * 4;
     let total = length_or_rest(be16(ip, 2), frame.len() - at);
-    if ip[0] >> 4 != 4 || header < IPV4 || total < header || frame.len() < at + header {
+    if ip[0] >> 4 != 4 || header < IPV4 || total < header {
         return;
     }
     headers.net = Net::Ipv4;
@@ -211,7 +211,11 @@ fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     headers.proto = ip[9];
     headers.src_ip = be32(ip, 12).into();
     headers.dst_ip = be32(ip, 16).into();
-    parse_transport(upto(frame, at + total), at + header, headers);
+    let (packet, mut at) = (upto(frame, at + total), at + header);
+    if proto::is_extension_of_ipv4(headers.proto) && headers.fragment != Fragment::Later {
+        at = skip_extensions(packet, at, headers);
+    }
+    parse_transport(packet, at, headers);
 }
 
 #[inline(always)]
@@ -233,11 +237,15 @@ fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
 /// names.
 #[inline(always)]
 fn skip_extensions(packet: &[u8], mut at: usize, headers: &mut Headers) -> usize {
+    let v4 = headers.net == Net::Ipv4;
     for _ in 0..MAX_EXTENSIONS {
-        if !proto::is_extension(headers.proto) {
+        let known = if v4 { proto::is_extension_of_ipv4(headers.proto) } else { proto::is_extension(headers.proto) };
+        if !known {
             break;
         }
-        let Some(extension) = chunk::<8>(packet, at) else { break };
+        let Some(extension) = chunk::<8>(packet, at).filter(|next| !proto::ends_with(headers.proto, next[0])) else {
+            break;
+        };
         let len = proto::extension_len(headers.proto, extension[1]);
         if packet.len() < at + len {
             break;
@@ -258,25 +266,22 @@ fn skip_extensions(packet: &[u8], mut at: usize, headers: &mut Headers) -> usize
 
 #[inline(always)]
 fn parse_transport(packet: &[u8], at: usize, headers: &mut Headers) {
-    if headers.fragment == Fragment::Later || !has(WITH_L4, headers.proto) {
+    if headers.fragment == Fragment::Later {
         return;
     }
-    let Some(start) = chunk::<TRANSPORT>(packet, at) else { return };
-    headers.l4 = at as u16;
-    if has(PORTS, headers.proto) {
-        headers.sport = be16(start, 0);
-        headers.dport = be16(start, 2);
+    if proto::has_ports(headers.proto) {
+        let Some(ports) = chunk::<PORTS>(packet, at) else { return };
+        headers.l4 = at as u16;
+        headers.sport = be16(ports, 0);
+        headers.dport = be16(ports, 2);
+    } else if matches!(headers.proto, proto::ICMP | proto::ICMPV6) && packet.len() >= at + ICMP {
+        headers.l4 = at as u16;
     }
 }
 
 #[inline(always)]
-fn is_tag(ethertype: u16) -> bool {
+pub(super) fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD)
-}
-
-#[inline(always)]
-fn has(set: u64, proto: u8) -> bool {
-    proto < 64 && set >> proto & 1 != 0
 }
 
 #[inline(always)]

@@ -259,6 +259,60 @@ fn a_switch_counts_every_packet() {
     assert_eq!(answers.epochs.epochs[0].network.lack.contains(Reason::Overflow), record.reports.overflow() > 0);
 }
 
+/// A switch in memory with this forwarding and more, whose program reports every packet.
+fn reporting(forward: &str, port: &str) -> Replayer {
+    let config = Config { slots: 1 << 10, reports: 4000, depth: 0, sub_epochs: 3, adapt: false, digest: false };
+    let ports: String = ["a", "b"].map(|name| frames::port(name, "host", 1500, port)).concat();
+    let switch = format!("[switch]\nreproducible = 1\nforward = \"{forward}\"\n{ports}");
+    let mut switch = weir::config::Config::parse(&switch).unwrap();
+    switch.programs = vec![ProgramConfig::new::<Microbursts>(config)];
+    Replayer::new(switch).unwrap()
+}
+
+/// Packets that pass the switch as one burst have times of their own.
+#[test]
+fn each_replayed_packet_has_its_own_time() {
+    let mut replayer = reporting("xconnect", "");
+    let start = 1_790_000_000_000_000_000;
+    let times: Vec<u64> = (0..200).map(|n| start + 10_000 * n).collect();
+    for &at in &times {
+        replayer.packet(0, at, &frames::udp(1, 2, frames::host_mac(2), 80, 10));
+    }
+    replayer.finish();
+    let record = replayer.run().record(0).unwrap();
+    let record = record.get::<Bursts>().unwrap();
+    assert_eq!(record.reports.kept().iter().map(|report| report.time_ns).collect::<Vec<_>>(), times);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Bursts change nothing: a replay measures and counts what it does packet by packet, times
+    /// included, whatever looks at the time.
+    #[test]
+    fn a_replay_in_bursts_is_one_packet_by_packet(
+        packets in prop::collection::vec((0..2u16, 0..20u16, prop_oneof![Just(0), 1..30_000i64, 1..400_000_000i64, -9_000..0i64]), 1..300),
+        forward in prop::sample::select(vec!["xconnect", "learn"]),
+        limit in prop::sample::select(vec!["", "rx_limit = \"400kbps,burst=10KB\""]),
+    ) {
+        let [mut bursts, mut single] = [(); 2].map(|()| reporting(forward, limit));
+        let mut at = 1_790_000_000_000_000_000i64;
+        for (port, flow, gap) in packets {
+            at += gap;
+            let (from, to) = (port as u8 + 1, 2 - port as u8);
+            let frame = frames::udp(from, to, frames::host_mac(to), flow, 400);
+            bursts.packet(port, at as u64, &frame);
+            single.packet(port, at as u64, &frame);
+            single.flush();
+        }
+        bursts.finish();
+        single.finish();
+        let record = |replayer: &Replayer| replayer.run().record(0).map(|record| record.encode());
+        prop_assert_eq!(record(&bursts), record(&single));
+        prop_assert_eq!(bursts.ports(), single.ports());
+    }
+}
+
 /// Reports that found no room are a gap with their number, and what follows from an epoch is for a
 /// later one.
 #[test]

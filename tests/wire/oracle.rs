@@ -19,10 +19,10 @@ pub fn headers(frame: &[u8]) -> Option<Headers> {
         if rest.len() < 4 || ![ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD].contains(&h.ethertype) {
             break;
         }
-        match tag {
-            0 => (h.tagged, h.vlan_tci) = (true, word(rest, 0)),
-            _ => (h.double_tagged, h.inner_tci) = (true, word(rest, 0)),
-        }
+        h.tagged = true;
+        h.inner_tags = tag as u8;
+        let [third, fourth] = &mut h.deeper_tcis;
+        *[&mut h.vlan_tci, &mut h.inner_tci, third, fourth][tag] = word(rest, 0);
         h.ethertype = word(rest, 2);
         rest = &rest[4..];
     }
@@ -45,7 +45,7 @@ fn ipv4(h: &mut Headers, l3: usize, bytes: &[u8]) {
         return;
     }
     let (header, total) = (usize::from(bytes[0] & 15) * 4, stated(bytes, 2, bytes.len()));
-    if bytes[0] >> 4 != 4 || header < 20 || bytes.len() < header || total < header {
+    if bytes[0] >> 4 != 4 || header < 20 || total < header {
         return;
     }
     h.net = Net::Ipv4;
@@ -54,7 +54,10 @@ fn ipv4(h: &mut Headers, l3: usize, bytes: &[u8]) {
     h.fragment = Fragment::new(word(bytes, 6) & 0x1fff, bytes[6] & 0x20 != 0);
     let address = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()).into();
     (h.src_ip, h.dst_ip) = (address(12), address(16));
-    transport(h, l3 + header, &bytes[header..total.min(bytes.len())]);
+    let end = total.min(bytes.len());
+    let (next_header, rest) = (h.proto, bytes.get(header..end).unwrap_or_default());
+    let rest = if h.fragment == Fragment::Later { rest } else { extensions(h, next_header, &[51, 139], rest) };
+    transport(h, l3 + end - rest.len(), rest);
 }
 
 fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
@@ -67,9 +70,18 @@ fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
     let address = |at: usize| u128::from_be_bytes(bytes[at..at + 16].try_into().unwrap());
     (h.src_ip, h.dst_ip) = (address(8), address(24));
     let end = bytes.len().min(40 + stated(bytes, 4, bytes.len() - 40));
-    let (mut next_header, mut rest) = (bytes[6], &bytes[40..end]);
+    let rest = extensions(h, bytes[6], &[0, 43, 44, 51, 60, 135, 139, 140], &bytes[40..end]);
+    transport(h, l3 + end - rest.len(), rest);
+}
+
+/// What stands behind the extension headers of these numbers.
+fn extensions<'a>(h: &mut Headers, mut next_header: u8, numbers: &[u8], mut rest: &'a [u8]) -> &'a [u8] {
     for _ in 0..MAX_EXTENSIONS {
-        if h.fragment == Fragment::Later || !proto::is_extension(next_header) || rest.len() < 2 {
+        if h.fragment == Fragment::Later || !numbers.contains(&next_header) || rest.len() < 2 {
+            break;
+        }
+        // A message of mobility, HIP or Shim6, and no header before another.
+        if next_header >= 135 && rest[0] == 59 {
             break;
         }
         let len = proto::extension_len(next_header, rest[1]);
@@ -83,7 +95,7 @@ fn ipv6(h: &mut Headers, l3: usize, bytes: &[u8]) {
         rest = &rest[len..];
     }
     h.proto = next_header;
-    transport(h, l3 + end - rest.len(), rest);
+    rest
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {
@@ -99,13 +111,14 @@ fn stated(bytes: &[u8], at: usize, there: usize) -> usize {
 }
 
 fn transport(h: &mut Headers, l4: usize, bytes: &[u8]) {
-    let known = [proto::TCP, proto::UDP, proto::ICMP, proto::ICMPV6].contains(&h.proto);
-    if h.fragment == Fragment::Later || !known || bytes.len() < 8 {
+    let (with_ports, icmp) = ([6, 17, 33, 113, 132, 136].contains(&h.proto), [1, 58].contains(&h.proto));
+    if h.fragment == Fragment::Later {
         return;
     }
-    h.l4 = l4 as u16;
-    if h.proto == proto::TCP || h.proto == proto::UDP {
-        h.sport = word(bytes, 0);
-        h.dport = word(bytes, 2);
+    if with_ports && bytes.len() >= 4 {
+        (h.sport, h.dport) = (word(bytes, 0), word(bytes, 2));
+    }
+    if (with_ports && bytes.len() >= 4) || (icmp && bytes.len() >= 8) {
+        h.l4 = l4 as u16;
     }
 }

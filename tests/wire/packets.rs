@@ -40,7 +40,8 @@ fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
             (proto::UDP, [&header[..], &payload].concat())
         }),
         2 => (select(vec![proto::ICMP, proto::ICMPV6]), vec(any::<u8>(), 8..48)),
-        1 => (select(vec![proto::GRE, proto::ESP, proto::NONE, 132, 255]), payload()),
+        1 => (select(vec![proto::GRE, proto::ESP, proto::NONE, 255]), payload()),
+        2 => (select(vec![33, 113, 132, 136]), payload()),
         1 => (select(vec![proto::TCP, proto::UDP, proto::ICMP]), vec(any::<u8>(), 0..12)),
     ]
 }
@@ -60,8 +61,13 @@ fn put16(bytes: &mut [u8], at: usize, value: usize) {
 
 fn ipv4_packet() -> impl Strategy<Value = Vec<u8>> {
     let options = prop_oneof![3 => Just(Vec::new()), 1 => options(10)];
-    (any::<[u8; 20]>(), any::<bool>(), fragment(), options, transport()).prop_map(
-        |(fixed, dont_fragment, (offset, more), options, (proto, payload))| {
+    let chain = prop_oneof![3 => Just(Vec::new()), 1 => vec((select(vec![51, 139]), 0..3u8), 1..3)];
+    (any::<[u8; 20]>(), any::<bool>(), fragment(), options, chain, transport()).prop_map(
+        |(fixed, dont_fragment, (offset, more), options, chain, (mut proto, mut payload))| {
+            for (kind, words) in chain {
+                payload = extension(kind, proto, words, (0, false), &payload);
+                proto = kind;
+            }
             let mut header = [&fixed[..], &options].concat();
             header[0] = 0x40 | words_of(header.len());
             let total = header.len() + payload.len();
@@ -90,8 +96,8 @@ fn extension(kind: u8, next: u8, words: u8, (offset, more): (u16, bool), rest: &
 }
 
 fn ipv6_packet() -> impl Strategy<Value = Vec<u8>> {
-    let kinds = vec![proto::HOP_BY_HOP, proto::ROUTING, proto::DESTINATION, proto::FRAGMENT, proto::AUTHENTICATION];
-    let chain = vec((select(kinds), 0..3u8, fragment()), 0..8);
+    let kinds = vec![0, 43, 44, 51, 60, 135, 139, 140];
+    let chain = vec((select(kinds), 0..3u8, fragment()), 0..11);
     let chain = prop_oneof![1 => Just(Vec::new()), 2 => chain];
     (any::<[u8; 40]>(), chain, transport()).prop_map(|(mut header, chain, (proto, payload))| {
         let (mut next_header, mut rest) = (proto, payload);
@@ -145,7 +151,7 @@ fn network() -> impl Strategy<Value = (u16, Vec<u8>)> {
 /// A frame without shim, padded to 60 bytes or not.
 pub fn frame() -> impl Strategy<Value = Vec<u8>> {
     let tpids = select(vec![ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD]);
-    let tags = prop_oneof![2 => Just(Vec::new()), 2 => vec((tpids, any::<u16>()), 1..=3)];
+    let tags = prop_oneof![2 => Just(Vec::new()), 2 => vec((tpids, any::<u16>()), 1..=6)];
     (mac(), mac(), tags, network(), any::<bool>()).prop_map(|(dst, src, tags, (mut ethertype, mut rest), pad)| {
         for (tpid, tci) in tags {
             rest = [&tci.to_be_bytes()[..], &ethertype.to_be_bytes(), &rest].concat();

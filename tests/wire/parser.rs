@@ -18,8 +18,9 @@ fn stale() -> Headers {
         vlan_tci: 0xffff,
         tagged: true,
         inner_tci: 0xffff,
-        double_tagged: true,
+        inner_tags: 0xff,
         shim: true,
+        deeper_tcis: [0xffff; 2],
         net: Net::Ipv6,
         proto: 0xff,
         tos: 0xff,
@@ -63,15 +64,21 @@ pub fn check_etherparse(frame: &[u8]) -> Result<(), TestCaseError> {
         return Ok(());
     }
     let tcis: Vec<u16> = packet.link_exts.iter().filter_map(tci).collect();
-    if packet.link_exts.len() > tcis.len() || tcis.len() > 2 {
+    if packet.link_exts.len() > tcis.len() {
         return Ok(());
     }
-    prop_assert_eq!(h.tagged.then_some(&h.vlan_tci), tcis.first());
-    prop_assert_eq!(h.double_tagged.then_some(&h.inner_tci), tcis.get(1));
+    let ours: Vec<u16> = h.tcis().collect();
+    prop_assert!(ours.starts_with(&tcis), "{:?} {:?}", ours, tcis);
+    // etherparse knows three.
+    if ours.len() > 2 || h.has_too_many_tags() {
+        return Ok(());
+    }
     match &packet.net {
         Some(NetSlice::Ipv4(ip)) => {
             let header = ip.header();
-            prop_assert_eq!((h.net, h.ttl, h.proto), (Net::Ipv4, header.ttl(), header.protocol().0));
+            prop_assert_eq!((h.net, h.ttl), (Net::Ipv4, header.ttl()));
+            let first = header.protocol().0;
+            prop_assert!(h.proto == first || proto::is_extension_of_ipv4(first));
             prop_assert_eq!(h.tos, header.dcp().value() << 2 | header.ecn().value());
             prop_assert_eq!(h.src_ip, u32::from(header.source_addr()).into());
             prop_assert_eq!(h.dst_ip, u32::from(header.destination_addr()).into());
@@ -85,8 +92,8 @@ pub fn check_etherparse(frame: &[u8]) -> Result<(), TestCaseError> {
         }
         _ => prop_assert_eq!(h.net, Net::Other),
     }
-    // etherparse takes AH behind IPv4 for an extension header, any number of extension headers
-    // behind IPv6, and an IPv6 payload length of 0 for that of a jumbogram.
+    // etherparse takes any number of extension headers, and an IPv6 payload length of 0 for that of
+    // a jumbogram.
     let jumbo = packet.net.is_some_and(|net| net.ipv6_ref().is_some_and(|ip| ip.header().payload_length() == 0));
     let stopped = weir::wire::proto::is_extension(h.proto) || jumbo;
     let ports = match packet.transport.filter(|_| !stopped) {
@@ -138,11 +145,121 @@ proptest! {
     }
 }
 
+/// The IPv4 and UDP headers of a packet from port 7 to port 9.
+const UDP4: [u8; 28] = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0];
+
+/// Four tags of every kind are looked through; a fifth is an EtherType like any other.
 #[test]
-fn the_third_tag_is_an_ethertype() {
-    let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0];
-    let h = parsed(&[[0; 12].as_slice(), &tags].concat()).unwrap();
-    assert_eq!((h.vid(), h.inner_tci, h.ethertype, h.net), (1, 2, 0x8100, Net::Other));
+fn the_fifth_tag_is_an_ethertype() {
+    let frame = |tags: usize, kind: [u8; 2]| {
+        let tags: Vec<u8> = (1..=tags).flat_map(|tag| [kind[0], kind[1], 0, tag as u8]).collect();
+        [[2; 12].as_slice(), &tags, &[8, 0], &UDP4].concat()
+    };
+    for kind in [ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_OLD].map(u16::to_be_bytes) {
+        for tags in 0..=4u16 {
+            let h = parsed(&frame(tags.into(), kind)).unwrap();
+            assert!(h.tcis().eq(1..=tags) && !h.has_too_many_tags());
+            assert_eq!((h.ethertype, h.l3, h.sport, h.dport), (0x800, 14 + 4 * tags, 7, 9));
+        }
+        for tags in [5, 6, 40] {
+            let h = parsed(&frame(tags, kind)).unwrap();
+            assert!(h.tcis().eq(1..=4) && h.has_too_many_tags());
+            assert_eq!((h.ethertype, h.net, h.proto, h.sport), (u16::from_be_bytes(kind), Net::Other, 0, 0));
+        }
+    }
+}
+
+/// A tag around the frame's own counts as one of the frame: the headers are those that the next
+/// switch finds.
+#[test]
+fn a_tag_that_is_put_on_counts() {
+    let frame = |tags: &[u16]| {
+        let tags: Vec<u8> = tags.iter().flat_map(|&tci| [[0x81, 0], tci.to_be_bytes()].concat()).collect();
+        [[2; 12].as_slice(), &tags, &[8, 0], &UDP4].concat()
+    };
+    for tags in 0..=6u16 {
+        let (own, around): (Vec<u16>, Vec<u16>) = ((1..=tags).collect(), [9].into_iter().chain(1..=tags).collect());
+        let mut tunnelled = parsed(&frame(&own)).unwrap();
+        tunnelled.tunnel(9);
+        let next = parsed(&frame(&around)).unwrap();
+        let back = |offset: u16| offset.saturating_sub(4);
+        let (l3, l4, inner_tci) = (back(next.l3), back(next.l4), if tags > 0 { next.inner_tci } else { 0 });
+        assert_eq!(tunnelled, Headers { l3, l4, inner_tci, ..next }, "{tags}");
+    }
+}
+
+/// The ports of each transport that has some, behind every header that may stand before it, also
+/// where nothing behind them was captured.
+#[test]
+fn every_transport_with_ports_has_them() {
+    let extension = |kind: u8, next: u8| match kind {
+        44 => [next, 0, 0, 1, 0, 0, 0, 5].to_vec(),
+        51 => [[next, 4].as_slice(), &[7; 22]].concat(),
+        _ => [[next, 1].as_slice(), &[0; 14]].concat(),
+    };
+    let v4 = |proto: u8, options: &[u8], rest: &[u8]| {
+        let total = (20 + options.len() + rest.len()) as u8;
+        let words = 0x45 + options.len() as u8 / 4;
+        [&[words, 0, 0, total, 0, 0, 0, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], options, rest].concat()
+    };
+    let v6 =
+        |next: u8, rest: &[u8]| [&[0x60, 0, 0, 0, 0, rest.len() as u8, next, 64], [1; 32].as_slice(), rest].concat();
+    for transport in [6, 17, 33, 113, 132, 136] {
+        let ports = [0x80, 7, 0x90, 9];
+        let mut packets = vec![(8, v4(transport, &[], &ports)), (8, v4(transport, &[1; 12], &ports))];
+        for kind in [51, 139] {
+            packets.push((8, v4(kind, &[1; 4], &[extension(kind, transport), ports.to_vec()].concat())));
+        }
+        packets.push((0x86, v6(transport, &ports)));
+        for kind in [0, 43, 44, 51, 60, 135, 139, 140] {
+            packets.push((0x86, v6(kind, &[extension(kind, transport), ports.to_vec()].concat())));
+            let two = [extension(kind, 60), extension(60, transport), ports.to_vec()].concat();
+            packets.push((0x86, v6(kind, &two)));
+        }
+        for (ethertype, packet) in packets {
+            let ethertype = [ethertype, if ethertype == 8 { 0 } else { 0xdd }];
+            let frame = [[2; 12].as_slice(), &ethertype, &packet].concat();
+            let h = parsed(&frame).unwrap();
+            assert_eq!((h.proto, h.sport, h.dport), (transport, 0x8007, 0x9009), "{packet:02x?}");
+            assert!(h.has_ports() && usize::from(h.l4) + 4 == frame.len());
+            let cut = parsed(&frame[..frame.len() - 1]).unwrap();
+            assert_eq!((cut.proto, cut.sport, cut.dport, cut.has_ports()), (transport, 0, 0, false));
+        }
+    }
+    for none in [1, 2, 4, 41, 47, 50, 58, 89, 103, 115] {
+        let frame = [[2; 12].as_slice(), &[8, 0], &v4(none, &[], &[1; 8])].concat();
+        let h = parsed(&frame).unwrap();
+        assert_eq!((h.proto, h.sport, h.dport, h.has_ports()), (none, 0, 0, false));
+    }
+}
+
+/// What a capture kept of a packet is used: the addresses without the options, the ports without
+/// the rest of their header.
+#[test]
+fn a_cut_packet_has_the_fields_that_are_there() {
+    let mut options = UDP4.to_vec();
+    (options[0], options[3]) = (0x46, 32);
+    options.splice(20..20, [1; 4]);
+    for (ip, ports) in [(UDP4.to_vec(), 24), (options, 28)] {
+        let frame = [[2; 12].as_slice(), &[8, 0], &ip].concat();
+        for len in 14..=frame.len() {
+            let h = parsed(&frame[..len]).unwrap();
+            let addresses = if len >= 14 + 20 { (Net::Ipv4, 0x0a00_0001, 0x0a00_0002) } else { (Net::Other, 0, 0) };
+            assert_eq!((h.net, h.src_ip, h.dst_ip), addresses, "{len}");
+            assert_eq!((h.sport, h.dport), if len >= 14 + ports { (7, 9) } else { (0, 0) }, "{len}");
+        }
+    }
+}
+
+/// Messages of mobility and HIP are their own protocol.
+#[test]
+fn what_nothing_follows_is_the_protocol() {
+    for kind in [proto::MOBILITY, proto::HIP, proto::SHIM6] {
+        let message = [proto::NONE, 0, 5, 0, 1, 2, 3, 4];
+        let ip = [[0x60, 0, 0, 0, 0, 8, kind, 64].as_slice(), &[1; 32], &message].concat();
+        let h = parsed(&[[2; 12].as_slice(), &[0x86, 0xdd], &ip].concat()).unwrap();
+        assert_eq!((h.proto, h.l4), (kind, 0));
+    }
 }
 
 /// A PPPoE session with an IP packet has that packet's fields, as behind a tag. Discovery, another
@@ -201,7 +318,7 @@ fn a_shim_of_another_version_is_an_ethertype() {
 
 #[test]
 fn padding_is_not_a_transport_header() {
-    let ip = [0x45, 0, 0, 24, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let ip = [0x45, 0, 0, 22, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let h = parsed(&[[0; 12].as_slice(), &[8, 0], &ip, &[1; 40]].concat()).unwrap();
     assert_eq!((h.net, h.proto, h.l4, h.sport), (Net::Ipv4, 17, 0, 0));
 }

@@ -120,6 +120,7 @@ fn every_total_comes_back_out_of_the_text() {
     assert_eq!(take("weir_sub_epochs_late_total", &[]), 5.0);
     for zero in [
         "unmeasured_packets",
+        "too_many_tags_packets",
         "epochs_lost",
         "epochs_forgotten",
         "learn_digests_lost",

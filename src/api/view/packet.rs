@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::{PacketTrace, ProgramTrace, SentTrace};
 use crate::pisa::{LookupTrace, PortId, Verdict};
-use crate::wire::{Fragment, Headers, Net, proto};
+use crate::wire::{Fragment, Headers, Net};
 
 /// All that happened to one packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -134,9 +134,8 @@ fn verdict_name(verdict: Verdict) -> &'static str {
 
 impl PacketHeaders {
     pub fn new(h: &Headers) -> Self {
-        let vlans = [(h.tagged, h.vlan_tci), (h.double_tagged, h.inner_tci)];
         let ip = h.net != Net::Other;
-        let ports = ip && h.l4 != 0 && matches!(h.proto, proto::TCP | proto::UDP);
+        let ports = h.has_ports();
         let address = |bits: u128| match h.net {
             Net::Ipv6 => IpAddr::V6(Ipv6Addr::from(bits)),
             _ => IpAddr::V4(Ipv4Addr::from(bits as u32)),
@@ -150,7 +149,7 @@ impl PacketHeaders {
             src_mac: h.src.to_string(),
             dst_mac: h.dst.to_string(),
             ethertype: h.ethertype,
-            vlans: vlans.into_iter().filter(|(there, _)| *there).map(|(_, tci)| tci & 0xfff).collect(),
+            vlans: h.tcis().map(|tci| tci & 0xfff).collect(),
             shim: h.shim,
             net: ip.then(|| if h.net == Net::Ipv4 { "ipv4" } else { "ipv6" }.into()),
             src: ip.then(|| address(h.src_ip)),

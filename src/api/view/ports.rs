@@ -98,6 +98,9 @@ impl Packets {
 pub struct Measurement {
     /// Packets that are neither IPv4 nor IPv6.
     pub unmeasured_packets: u64,
+    /// Of these, packets with more than four VLAN tags, that of a `qinq` port included.
+    #[serde(default)]
+    pub too_many_tags_packets: u64,
     /// Ends of an epoch whose record also covers the next one, because the collector was behind.
     pub late_epochs: u64,
     /// Ends of a sub-epoch whose record also covers the next one, for the same reason.
@@ -127,6 +130,7 @@ pub struct Measurement {
 impl Measurement {
     pub fn add(&mut self, stats: &SwitchStats) {
         self.unmeasured_packets += stats.unmeasured.get();
+        self.too_many_tags_packets += stats.too_many_tags.get();
         self.late_epochs += stats.late_epochs.get();
         self.late_sub_epochs += stats.late_sub_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();

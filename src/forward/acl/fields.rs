@@ -8,7 +8,7 @@ use super::intervals::{Intervals, field};
 use super::rule::range;
 use super::{Match, Prefix};
 use crate::pisa::Phv;
-use crate::wire::{Fragment, Net, proto};
+use crate::wire::{Fragment, Net};
 
 /// Fields that a rule can ask for.
 const FIELDS: usize = 13;
@@ -112,7 +112,7 @@ impl Fields {
     pub fn rows<'a>(&'a self, phv: &Phv, flags: Option<u8>) -> ArrayVec<&'a [u64], FIELDS> {
         let headers = &phv.headers;
         let ip = headers.net != Net::Other;
-        let with_ports = ip && headers.l4 != 0 && matches!(headers.proto, proto::TCP | proto::UDP);
+        let with_ports = headers.has_ports();
         let mut rows = ArrayVec::new();
         let mut add = |row: Option<&'a Intervals<u16>>, key: Option<u16>| {
             if let Some(field) = row {

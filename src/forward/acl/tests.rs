@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::forward::text::{PortNames, Word};
-use crate::wire::{Fragment, Headers, Mac, Net, proto};
+use crate::wire::{Fragment, Headers, Mac, Net};
 
 fn ports() -> PortNames {
     PortNames::new(["a", "b", "c"].map(|name| (name.into(), false)))
@@ -14,7 +14,7 @@ fn ports() -> PortNames {
 fn matches(rule: &Match, phv: &Phv, flags: Option<u8>) -> bool {
     let headers = &phv.headers;
     let ip = headers.net != Net::Other;
-    let with_ports = ip && headers.l4 != 0 && [proto::TCP, proto::UDP].contains(&headers.proto);
+    let with_ports = ip && headers.l4 != 0 && [6, 17, 33, 113, 132, 136].contains(&headers.proto);
     let leading = |a: u128, b: u128, len: u32, width: u32| (0..len).all(|bit| (a ^ b) >> (width - 1 - bit) & 1 == 0);
     let mac = |asked: Option<MacPrefix>, mac: Mac| {
         asked.is_none_or(|prefix| leading(prefix.mac.to_u64().into(), mac.to_u64().into(), prefix.len, 48))

@@ -74,8 +74,8 @@ impl Vlans {
             PortVlans::Of { tagged, .. } if headers.vid() != 0 && tagged.contains(headers.vid()) => return Ok(()),
             PortVlans::Of { .. } => return Err(DropReason::WrongVlan),
             PortVlans::Tunnel(vid) => {
-                (headers.inner_tci, headers.double_tagged) = (headers.vlan_tci, headers.tagged);
-                *vid
+                headers.tunnel(priority | vid);
+                return Ok(());
             }
         };
         (headers.vlan_tci, headers.tagged) = (priority | vid, true);

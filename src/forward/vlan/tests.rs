@@ -69,7 +69,7 @@ proptest! {
         to in 0..6u16,
         tags in prop::collection::vec(
             (prop::sample::select(vec![0x8100u16, 0x88a8]), prop::sample::select(vec![0u16, 10, 20, 30]), 0..8u16),
-            0..4,
+            0..6,
         ),
     ) {
         let tags: Vec<_> = tags.into_iter().map(|(kind, vid, priority)| (kind, priority << 13 | vid)).collect();

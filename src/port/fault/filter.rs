@@ -83,7 +83,7 @@ impl Filter {
     pub fn holds(&self, headers: &Headers) -> bool {
         let Self { src, dst, proto, sport, dport, ecn } = self;
         let ip = headers.net != Net::Other;
-        let ports = ip && matches!(headers.proto, 6 | 17) && headers.l4 != 0;
+        let ports = headers.has_ports();
         src.is_none_or(|src| src.holds(headers.net, headers.src_ip))
             && dst.is_none_or(|dst| dst.holds(headers.net, headers.dst_ip))
             && proto.is_none_or(|proto| ip && headers.proto == proto)

@@ -205,16 +205,13 @@ impl Test {
             Self::Proto(net, proto) => h.net == net && h.proto == proto,
             Self::Transport(proto) => h.net != Net::Other && h.proto == proto,
             Self::Tagged => h.tagged,
-            Self::Vlan(vid) => {
-                (h.tagged && h.vlan_tci & 0xfff == vid) || (h.double_tagged && h.inner_tci & 0xfff == vid)
-            }
+            Self::Vlan(vid) => h.tcis().any(|tci| tci & 0xfff == vid),
             Self::Session(number) => pppoe_session(frame, h) == Some(number),
             Self::Address { side, net, bits, mask } => {
                 h.net == net && side.any(h.src_ip, h.dst_ip, |address| address & mask == bits)
             }
             Self::Port { side, first, last } => {
-                let has_ports = h.net != Net::Other && h.l4 != 0 && matches!(h.proto, proto::TCP | proto::UDP);
-                has_ports && side.any(h.sport, h.dport, |port| (first..=last).contains(&port))
+                h.has_ports() && side.any(h.sport, h.dport, |port| (first..=last).contains(&port))
             }
             Self::Ether { side, mac } => side.any(h.src, h.dst, |address| address == mac),
             Self::AtMost(bytes) => wire_bytes <= bytes,

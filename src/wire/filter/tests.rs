@@ -17,7 +17,7 @@ fn naive(expr: &Expr, headers: &Headers, frame: &[u8], bytes: u32) -> bool {
 /// A small world, so that tests hold often.
 fn headers() -> impl Strategy<Value = Headers> {
     let addresses = (0..4u8, 0..4u8, 0..3u8, 0..3u8);
-    let proto = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89)];
+    let proto = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89), Just(132)];
     let tags = (any::<bool>(), any::<bool>(), 0..3u16, 0..3u16);
     (addresses, proto, 79..82u16, 79..82u16, 0..3u8, any::<[bool; 2]>(), tags).prop_map(
         |((src, dst, smac, dmac), proto, sport, dport, net, [l4, pppoe], (tagged, double, outer, inner))| {
@@ -37,7 +37,7 @@ fn headers() -> impl Strategy<Value = Headers> {
                     (false, net) => [ethertype::ARP, ethertype::IPV4, ethertype::IPV6][net as usize],
                 },
                 tagged,
-                double_tagged: tagged && double,
+                inner_tags: u8::from(tagged && double),
                 vlan_tci: 0x6000 | outer,
                 inner_tci: 0x2000 | inner,
                 net,
@@ -54,8 +54,7 @@ fn headers() -> impl Strategy<Value = Headers> {
 
 /// The headers of a PPPoE session behind the tags of a frame.
 fn frame(headers: &Headers, session: u16) -> Vec<u8> {
-    let tags = [headers.tagged, headers.double_tagged].into_iter().filter(|tag| *tag).count();
-    let mut frame = vec![0; 14 + 4 * tags];
+    let mut frame = vec![0; 14 + headers.tag_bytes()];
     frame.extend([&[0x11, 0], &session.to_be_bytes()[..], &[0, 22, 0, 0x21]].concat());
     frame
 }
@@ -202,9 +201,11 @@ fn words_mean_what_they_say() {
     }
     let later_fragment = Headers { sport: 0, dport: 0, l4: 0, ..packet };
     assert!(matches("tcp", &later_fragment) && !matches("port 0", &later_fragment), "a later fragment has no ports");
-    let qinq = Headers { double_tagged: true, inner_tci: 7, ..packet };
+    let qinq = Headers { inner_tags: 1, inner_tci: 7, ..packet };
     assert!(matches("vlan 100 and vlan 7", &qinq) && !matches("vlan 7", &packet));
-    for bare in [packet, qinq, Headers { tagged: false, ..packet }] {
+    let four = Headers { inner_tags: 3, deeper_tcis: [8, 0xe009], ..qinq };
+    assert!(matches("vlan 100 and vlan 7 and vlan 8 and vlan 9", &four) && !matches("vlan 9", &qinq));
+    for bare in [packet, qinq, four, Headers { tagged: false, ..packet }] {
         let session = Headers { ethertype: ethertype::PPPOE_SESSION, ..bare };
         for holds in ["pppoes", "pppoes 9", "pppoes and tcp port 443", "tcp and pppoes 9", "ip host 10.0.0.1"] {
             assert!(matches(holds, &session), "{holds}");

@@ -438,3 +438,49 @@ fn three_bits_of_the_dscp_carry_what_the_shim_does() {
     assert!(records.iter().all(|sketches| sketches.unmarked == 0));
     assert_lost(records, &[(flow(0, 2, 80), 1)]);
 }
+
+/// What a customer sent crosses the network byte for byte, whatever its tags and however many, and
+/// is measured where it enters and where it leaves, or at neither end.
+#[test]
+fn tags_make_no_loss() {
+    let kinds = [(0, ""), (1, "trunk = [7]"), (0, "qinq = 200"), (0, "vlan = 7")];
+    for (header, (least, vlans)) in ["shim", "dscp"].into_iter().flat_map(|header| kinds.map(|kind| (header, kind))) {
+        let host = |name| port(name, "host", 1500, "").replace("role = \"host\"", &format!("role = \"host\"\n{vlans}"));
+        let edge = host("a") + &host("b") + &port("up", "fabric", 1600, "");
+        let edge = format!("[switch]\ntelemetry_header = \"{header}\"\nreproducible = 1\n{edge}{PROGRAM}");
+        let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
+        let around = usize::from(vlans.starts_with("qinq"));
+        let most = if vlans.starts_with("vlan") { 0 } else { 7 };
+        let mut too_many = 0;
+        for kind in [0x8100u16, 0x88a8, 0x9100] {
+            let tagged = |mut frame: Vec<u8>, tags: usize| {
+                // The innermost tag last: it goes in first, and the outermost one is of VLAN 7.
+                for tag in (0..tags as u16).rev() {
+                    frame.splice(12..12, [kind.to_be_bytes(), (0x2007 + tag).to_be_bytes()].concat());
+                }
+                frame
+            };
+            for tags in least..=most {
+                net.send((0, 0), &tagged(udp(0, 9, [0xff; 6], 67, 40), tags));
+                net.send((1, 0), &tagged(udp(2, 9, [0xff; 6], 67, 40), tags));
+                for length in [40, 1380] {
+                    let frame = tagged(udp(0, 2, host_mac(2), 80, length), tags);
+                    for to in [1, 2] {
+                        let frame =
+                            if to == 2 { frame.clone() } else { tagged(udp(0, 1, host_mac(1), 80, length), tags) };
+                        let arrived = net.send((0, 0), &frame);
+                        assert!(!arrived.is_empty(), "{header} {vlans} {tags}: it arrives");
+                        assert!(arrived.iter().all(|(_, bytes)| *bytes == frame), "{header} {vlans} {tags}");
+                        too_many += u64::from(tags + around > 4);
+                    }
+                }
+                too_many += u64::from(tags + around > 4);
+            }
+        }
+        let stats = net.switches[0].switches[0].stats().clone();
+        // Of the other side's broadcast as well.
+        let expected = too_many + if most > 0 { 3 * (most + around - 4) as u64 } else { 0 };
+        assert_eq!((stats.too_many_tags.get(), stats.unmeasured.get()), (expected, expected), "{header} {vlans}");
+        assert_lost(net.records(), &[]);
+    }
+}
