@@ -234,12 +234,15 @@ fn two_simulations_agree() {
         let apart = ours.finished_flows.abs_diff(theirs.len() as u64);
         assert!(ours.flows == arrivals.len() as u64 && apart * 100 < ours.flows, "{ours:?}, {} flows", theirs.len());
         for (ours, theirs) in ours.sizes.iter().zip(SizeClass::of(&theirs)) {
+            // The 95th percentile of fewer than 100 flows rests on four of them or fewer.
+            let tail = if ours.flows < 100 { 1.5 } else { 1.25 };
             let pairs = [
-                (ours.slowdown_p50, theirs.slowdown_p50),
-                (ours.slowdown_p95, theirs.slowdown_p95),
-                (ours.goodput_bits_per_second, theirs.goodput_bits_per_second),
+                (ours.slowdown_p50, theirs.slowdown_p50, 1.25),
+                (ours.slowdown_p95, theirs.slowdown_p95, tail),
+                (ours.goodput_bits_per_second, theirs.goodput_bits_per_second, 1.25),
             ];
-            assert!(pairs.iter().all(|(a, b)| (0.8..1.25).contains(&(a / b))), "{feedback}: {ours:?}, {theirs:?}");
+            let close = |&(a, b, factor): &(f64, f64, f64)| (1.0 / factor..factor).contains(&(a / b));
+            assert!(pairs.iter().all(close), "{feedback}: {ours:?}, {theirs:?}");
         }
     }
 }
