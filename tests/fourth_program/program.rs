@@ -599,7 +599,7 @@ impl Program for Microbursts {
     }
 
     fn fits(_: &Config, settings: &Settings) -> Result<(), ProgramError> {
-        Self::check("depth", settings.depth, DEPTHS as u32 - 1)?;
+        ProgramError::check(Self::NAME, "depth", settings.depth, 0..=DEPTHS as u32 - 1)?;
         Self::check("sub_epochs", settings.sub_epochs, MAX_SUB_EPOCHS)
     }
 
