@@ -312,7 +312,7 @@ proptest! {
             let record = replayer.run().record(0).unwrap();
             let bursts = record.get::<Bursts>().unwrap();
             let reports = bursts.reports.kept().iter().map(|report| (report.time_ns, report.port, report.wire_bytes));
-            let fragments = bursts.fragments.iter().map(|of| (of.coverage, of.packets, of.left(0)));
+            let fragments = bursts.fragments.iter().map(|of| (of.coverage, of.packets, of.depths.iter().sum::<u64>()));
             (bursts.flows.clone(), reports.collect::<Vec<_>>(), fragments.collect::<Vec<_>>())
         };
         prop_assert_eq!(record(&bursts), record(&single));
