@@ -21,7 +21,7 @@ use frames::{address, host_mac, mend, own, port};
 const PORTS: usize = 4;
 const NOW: u64 = 1_790_000_000_000_000_000;
 /// Bytes of payload that such a packet has beside its headers.
-const BESIDE: usize = 8;
+const BESIDE: usize = 16;
 
 /// In the order of their names.
 const PROGRAMS: [&str; 3] = [
