@@ -51,7 +51,7 @@ pub mod proto {
     /// GRE, IP in IP and L2TP carry packets of other flows, and routing protocols (OSPF, EIGRP, PIM,
     /// VRRP) speak from router to router.
     #[inline(always)]
-    pub const fn has_ports(proto: u8) -> bool {
+    pub fn has_ports(proto: u8) -> bool {
         matches!(proto, TCP | UDP | DCCP | PGM | SCTP | UDP_LITE)
     }
 

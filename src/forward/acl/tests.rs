@@ -244,7 +244,10 @@ fn wrong_words_say_what_would_be_right() {
     let both = config(serde_json::json!({"action": "deny", "src": "10.0.0.1", "dst": "fd00::1"}));
     assert_eq!(both.unwrap_err(), "dst = fd00::1: an address of the same IP version as src");
     let ports = config(serde_json::json!({"action": "deny", "proto": "icmp", "dport": 80}));
-    assert_eq!(ports.unwrap_err(), "dport = 80: with proto tcp or udp: no other has ports");
+    assert_eq!(ports.unwrap_err(), "dport = 80: with a proto that has ports: tcp, udp, sctp, udplite, dccp, pgm");
+    for proto in ["sctp", "udplite", "dccp", "pgm", "132"] {
+        assert!(config(serde_json::json!({"action": "deny", "proto": proto, "dport": 80})).is_ok(), "{proto}");
+    }
     let count = config(serde_json::json!({"action": "count", "mirror": "a"}));
     assert_eq!(count.unwrap_err(), "mirror = a: with the action permit or deny");
 }

@@ -56,13 +56,13 @@ pub struct RuleConfig {
     /// Destination address or prefix.
     #[schemars(extend("type" = "string", "pattern" = ADDRESS))]
     pub dst: Option<Word>,
-    /// tcp, udp, icmp, icmpv6, gre, esp, or a number.
-    #[schemars(extend("minimum" = 0, "maximum" = 255, "pattern" = "^(tcp|udp|icmp|icmpv6|gre|esp|ah|[0-9]{1,3})$"))]
+    /// tcp, udp, sctp, udplite, dccp, pgm, icmp, icmpv6, gre, esp, ah, or a number.
+    #[schemars(extend("minimum" = 0, "maximum" = 255, "pattern" = "^(tcp|udp|sctp|udplite|dccp|pgm|icmp|icmpv6|gre|esp|ah|[0-9]{1,3})$"))]
     pub proto: Option<Word>,
-    /// Source ports of TCP or UDP: 80, "80-443" or "22,80-443".
+    /// Source ports, of a transport that has them: 80, "80-443" or "22,80-443".
     #[schemars(extend("minimum" = 0, "maximum" = 65535, "pattern" = RANGES))]
     pub sport: Option<Word>,
-    /// Destination ports of TCP or UDP.
+    /// Destination ports, of a transport that has them.
     #[schemars(extend("minimum" = 0, "maximum" = 65535, "pattern" = RANGES))]
     pub dport: Option<Word>,
     /// TCP flags that are set, or with ! clear: "syn,!ack".
@@ -78,9 +78,13 @@ pub struct RuleConfig {
 
 const ETHERTYPES: [(&str, u16); 3] = [("ipv4", ethertype::IPV4), ("ipv6", ethertype::IPV6), ("arp", ethertype::ARP)];
 
-const PROTOS: [(&str, u8); 7] = [
+const PROTOS: [(&str, u8); 11] = [
     ("tcp", proto::TCP),
     ("udp", proto::UDP),
+    ("sctp", proto::SCTP),
+    ("udplite", proto::UDP_LITE),
+    ("dccp", proto::DCCP),
+    ("pgm", proto::PGM),
     ("icmp", proto::ICMP),
     ("icmpv6", proto::ICMPV6),
     ("gre", proto::GRE),
@@ -144,10 +148,10 @@ impl RuleConfig {
         {
             return Err(wrong("dst", &dst.0, "an address of the same IP version as src"));
         }
-        let with_ports = matches.proto.is_none_or(|number| matches!(number, proto::TCP | proto::UDP));
+        let with_ports = matches.proto.is_none_or(proto::has_ports);
         for (key, word) in [("sport", &self.sport), ("dport", &self.dport)] {
             if let (Some(word), false) = (word, with_ports) {
-                return Err(wrong(key, &word.0, "with proto tcp or udp: no other has ports"));
+                return Err(wrong(key, &word.0, "with a proto that has ports: tcp, udp, sctp, udplite, dccp, pgm"));
             }
         }
         match (&self.tcp_flags, matches.proto.is_none_or(|number| number == proto::TCP)) {
