@@ -184,6 +184,7 @@ impl Workshop {
                 LIBRARY => command.arg("--lib"),
                 BENCH => command.args(["--bin", BENCH]),
                 GENERATOR => command.arg("--lib"),
+                GENERATOR_PROGRAM => command.args(["--bin", GENERATOR]),
                 _ => command.args(["--test", target]),
             };
         }
@@ -198,8 +199,11 @@ impl Workshop {
             built.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
         let programs = artifacts.filter(|artifact| artifact["profile"]["test"] == true).filter_map(|artifact| {
             let name = artifact["target"]["name"].as_str()?;
-            let library = artifact["target"]["kind"][0] == "lib" && name == "weir";
-            let name = if library { LIBRARY } else { name };
+            let name = match (artifact["target"]["kind"][0].as_str()?, name) {
+                ("lib", "weir") => LIBRARY,
+                ("bin", GENERATOR) => GENERATOR_PROGRAM,
+                _ => name,
+            };
             Some((name.to_owned(), artifact["executable"].as_str()?.into()))
         });
         Ok(programs.collect())
@@ -308,6 +312,9 @@ const BENCH: &str = "bench";
 /// The target of the generator's unit tests. Its other tests have names of their own.
 const GENERATOR: &str = "pktgen";
 
+/// Its program, whose tests are in `main.rs`.
+const GENERATOR_PROGRAM: &str = "pktgen main";
+
 /// Cargo's target of a test `file::test`, and the name that the test has there.
 fn target(test: &str) -> Result<(String, String)> {
     let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
@@ -315,6 +322,7 @@ fn target(test: &str) -> Result<(String, String)> {
     Ok(match &parts[..] {
         ["src", modules @ ..] => (LIBRARY.into(), unit_test(modules, name)),
         [BENCH, "src", modules @ ..] => (BENCH.into(), unit_test(modules, name)),
+        [GENERATOR, "src", "main"] => (GENERATOR_PROGRAM.into(), unit_test(&[], name)),
         [GENERATOR, "src", modules @ ..] => (GENERATOR.into(), unit_test(modules, name)),
         [GENERATOR, "tests", target] => ((*target).into(), name.into()),
         ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
@@ -325,8 +333,9 @@ fn target(test: &str) -> Result<(String, String)> {
 
 /// The name of a test in a file below `src`.
 fn unit_test(modules: &[&str], name: &str) -> String {
-    let inner = if modules.contains(&"tests") { "" } else { "tests::" };
-    format!("{}::{inner}{name}", path(modules))
+    let tests = if modules.contains(&"tests") { None } else { Some("tests") };
+    let modules: Vec<_> = modules.iter().copied().chain(tests).collect();
+    format!("{}::{name}", path(&modules))
 }
 
 /// The path of a module in a file with this way to it.
@@ -378,6 +387,7 @@ mod tests {
             ("src/observe/mod.rs::x", LIBRARY, "observe::tests::x"),
             ("bench/src/attention/mod.rs::x", BENCH, "attention::tests::x"),
             ("pktgen/src/traffic/mod.rs::x", GENERATOR, "traffic::tests::x"),
+            ("pktgen/src/main.rs::x", GENERATOR_PROGRAM, "tests::x"),
             ("pktgen/tests/ring.rs::x", "ring", "x"),
         ] {
             assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");
