@@ -304,6 +304,7 @@ pub fn run(programs: program::Programs) -> ExitCode {
 
 /// Runs a command and turns its end into an exit code.
 fn main(cli: Cli) -> ExitCode {
+    output::Style::of_stdout().set();
     log::start(cli.verbose, cli.log_format);
     let json = cli.json;
     let ended = match cli.command {

@@ -1,5 +1,7 @@
 //! How results are printed: tables for people, one JSON document for programs.
 
+mod style;
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -9,6 +11,7 @@ use super::Failure;
 use crate::api::flows::NamedFlow;
 use crate::api::view::HeavyFlow;
 use crate::program::Unit;
+pub use style::{Style, grouped};
 
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(Failure::failed)?;
@@ -70,19 +73,6 @@ pub fn wide_table(headings: &[impl AsRef<str>], rows: impl IntoIterator<Item = V
         table.add_row(row);
     });
     table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
-}
-
-/// 1234567 as "1 234 567".
-pub fn grouped(n: impl Into<u128>) -> String {
-    let digits = n.into().to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Heading of a column of [`epoch_start`].
@@ -168,13 +158,6 @@ mod tests {
         assert_eq!(epoch_start(26_753_081_231, 1 << 26), "17:34:49.912");
         assert_eq!(span((0, 1), 50_000_000), "00:00:00.000 to 00:00:00.100 UTC");
         assert_eq!(span((u64::MAX, u64::MAX), u64::MAX).len(), "00:00:00.000 to 00:00:00.000 UTC".len());
-    }
-
-    #[test]
-    fn digits_in_groups() {
-        assert_eq!(grouped(0u64), "0");
-        assert_eq!(grouped(999u64), "999");
-        assert_eq!(grouped(1_234_567u64), "1 234 567");
     }
 
     #[test]

@@ -258,6 +258,6 @@ mod tests {
         let rows =
             vec![json!({"hit_packets": 1000, "name": "x", "action": "deny"}), json!({"name": "y", "hit_packets": 2})];
         let text = rows_text(&view::TableRows { table, rows, default: None });
-        assert_eq!(text, "name  action  hit_packets\nx     deny          1 000\ny     -                 2");
+        assert_eq!(text, "name  action  hit_packets\nx     deny           1000\ny     -                 2");
     }
 }

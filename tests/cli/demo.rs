@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::weir;
+use crate::{in_terminal, weir};
 
 const SMALL: &str = "demo --workload isp/burst,flows=400,packets=20000 --loss link=0,rate=1%";
 
@@ -110,7 +110,7 @@ fn demo_as_a_person_reads_it() {
 fn the_readme_shows_the_demo() {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let shown = readme.split("```").find(|block| block.contains("What next:")).unwrap().trim();
-    let printed = weir("demo").stdout;
+    let Some(printed) = in_terminal(80, "demo") else { return };
     let stable = |text: &str| text.trim().lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(stable(&printed), stable(shown), "README.md shows what weir demo printed before:\n{printed}");
 }
@@ -211,7 +211,7 @@ fn budget_of_the_default() {
         (&"rmt".into(), &(6 * (4096 * 136 + 1024 * 328)).into())
     );
     let text = weir("budget --target rmt").stdout;
-    assert!(text.contains("hashpipe ipv6 stage 6") && text.contains("1 024 × 328 bits"), "{text}");
+    assert!(text.contains("hashpipe ipv6 stage 6") && text.contains("1024 × 328 bits"), "{text}");
 }
 
 /// A stage's decision takes effect two stages later on Tofino, so six stages of a program take
@@ -222,28 +222,28 @@ fn budget_of_tofino2() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     insta::assert_snapshot!(ended.stdout.trim_end(), @r"
     stage  array, hash or table   cells or entries  SRAM bits  of the stage  index hash or match
-        1  hashpipe ipv4 stage 1  4 096 × 64 bits     262 144        2.50 %              12 bits
+        1  hashpipe ipv4 stage 1  4096 × 64 bits       262144        2.50 %              12 bits
         2  -
-        3  hashpipe ipv4 stage 2  4 096 × 64 bits     262 144        2.50 %              12 bits
+        3  hashpipe ipv4 stage 2  4096 × 64 bits       262144        2.50 %              12 bits
         4  -
-        5  hashpipe ipv4 stage 3  4 096 × 64 bits     262 144        2.50 %              12 bits
+        5  hashpipe ipv4 stage 3  4096 × 64 bits       262144        2.50 %              12 bits
         6  -
-        7  hashpipe ipv4 stage 4  4 096 × 64 bits     262 144        2.50 %              12 bits
+        7  hashpipe ipv4 stage 4  4096 × 64 bits       262144        2.50 %              12 bits
         8  -
-        9  hashpipe ipv4 stage 5  4 096 × 64 bits     262 144        2.50 %              12 bits
+        9  hashpipe ipv4 stage 5  4096 × 64 bits       262144        2.50 %              12 bits
        10  -
-       11  hashpipe ipv4 stage 6  4 096 × 64 bits     262 144        2.50 %              12 bits
+       11  hashpipe ipv4 stage 6  4096 × 64 bits       262144        2.50 %              12 bits
 
     stages on the left are those of tofino2; behind a name stands the program's own
 
-    on tofino2          used           of    share
-    stages                11           20  55.00 %
-    stateful ALUs          6           80   7.50 %
-    hash units             6          120   5.00 %
-    SRAM bits      1 572 864  209 715 200   0.75 %
-    TCAM blocks            0          480   0.00 %
+    on tofino2        used         of    share
+    stages              11         20  55.00 %
+    stateful ALUs        6         80   7.50 %
+    hash units           6        120   5.00 %
+    SRAM bits      1572864  209715200   0.75 %
+    TCAM blocks          0        480   0.00 %
 
-    registers take 196 608 bytes; each core of this machine has 3 banks of them, 589 824 bytes
+    registers take 196608 bytes; each core of this machine has 3 banks of them, 589824 bytes
     ");
     assert_eq!(weir("budget --target tofino2 --program hashpipe:key=src,slots6=0 --json").json()["stages_used"], 11);
 }

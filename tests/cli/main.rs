@@ -67,6 +67,20 @@ fn weir_in(directory: &Path, words: &str) -> Ended {
     Ended::of(binary().current_dir(directory).args(words.split_whitespace()).output().unwrap())
 }
 
+/// What `weir` prints on a terminal that is so many columns wide; `None` where no terminal can be made.
+fn in_terminal(columns: usize, words: &str) -> Option<String> {
+    let shell = format!("stty cols {columns} rows 50; {} {words} 2>/dev/null", env!("CARGO_BIN_EXE_weir"));
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &shell, "/dev/null"]).env_remove("COLUMNS").env("SHELL", "/bin/sh");
+    match script.stdin(std::process::Stdio::null()).output() {
+        Ok(output) => Some(String::from_utf8(output.stdout).unwrap().replace('\r', "")),
+        Err(_) => {
+            eprintln!("skipped: there is no `script`, which makes a terminal");
+            None
+        }
+    }
+}
+
 /// A directory with files in it, gone at the end of the test.
 struct Files(TempDir);
 

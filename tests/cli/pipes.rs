@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{Ended, Files, binary};
+use crate::{Ended, Files, binary, in_terminal, weir};
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
@@ -41,4 +41,18 @@ fn no_escape_sequences() {
             assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'), "weir {words}");
         }
     }
+}
+
+/// A number is one word for `awk`, and has its thousands apart for a person.
+#[test]
+fn thousands_are_grouped_on_a_terminal_alone() {
+    let words = "budget --target tofino2 --program hashpipe:slots=8192,key=src,slots6=0";
+    let bits = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("SRAM bits")).unwrap().to_owned();
+        line.trim_start_matches("SRAM bits").trim().to_owned()
+    };
+    let piped = bits(&weir(words).stdout);
+    assert_eq!(piped.split_whitespace().collect::<Vec<_>>(), ["3145728", "209715200", "1.50", "%"]);
+    let Some(shown) = in_terminal(100, words) else { return };
+    assert!(bits(&shown).starts_with("3 145 728  209 715 200"), "{shown}");
 }

@@ -319,7 +319,7 @@ fn bytes_are_those_of_the_wire() {
     assert_eq!((&heavy[0]["bytes"], &heavy[0]["true_bytes"]), (&2214.into(), &2214.into()), "{heavy:#}");
     assert_eq!(heavy[1]["bytes"], 74);
     let text = files.weir("replay t.pcap").stdout;
-    assert!(text.contains("2288 bytes") || text.contains("2 288 bytes"), "{text}");
+    assert!(text.contains("2288 bytes"), "{text}");
 }
 
 /// Captures of hosts whose NICs cut and join packets: 64 KB and more in one frame, and no length in
@@ -406,7 +406,7 @@ fn a_truncated_capture_gives_what_was_read() {
     let read: u64 = reported(&document, "hashpipe", "packets").iter().map(|(_, packets)| packets).sum();
     assert!(read > 0 && read <= whole.truth().packets());
     let text = files.weir("replay cut.pcap");
-    assert_eq!((text.code, text.stdout.contains("19 999 packets")), (1, true), "{}", text.stdout);
+    assert_eq!((text.code, text.stdout.contains("19999 packets")), (1, true), "{}", text.stdout);
     // Where nothing could be read there is nothing to report.
     files.write("none.pcap", &bytes[..30]);
     assert!(files.weir("replay none.pcap").refused(1).contains("the file ends inside packet 1"));

@@ -17,19 +17,19 @@ fn the_table_of_a_small_network() {
 
     The truth:
 
-    epoch  flows   sent  delivered  lost  flows with losses  most of them at
-        0  2 000  2 250      2 150   100                100  edge0-1 → agg0-1
-        1  2 000  2 241      2 141   100                100  agg0-1 → edge0-0
-        2  2 000  2 244      2 144   100                100  edge0-0 → agg0-1
-        3  2 000  2 234      2 134   100                100  edge0-0 → agg0-0
+    epoch  flows  sent  delivered  lost  flows with losses  most of them at
+        0   2000  2250       2150   100                100  edge0-1 → agg0-1
+        1   2000  2241       2141   100                100  agg0-1 → edge0-0
+        2   2000  2244       2144   100                100  edge0-0 → agg0-1
+        3   2000  2234       2134   100                100  edge0-0 → agg0-0
 
     chamelemon, what it measured with, and what it found:
 
-    epoch  state       hh   hl  ll  hh threshold  hl threshold    load    sample  heavy candidates  heavy losses  light losses
-        0  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
-        1  healthy  3 584  512   0           250             1  0.81 %  100.00 %                 0           100             0
-        2  healthy  3 584  512   0             1             1  5.14 %  100.00 %             2 000           100             0
-        3  healthy  3 584  512   0             1             1  4.93 %  100.00 %             2 000           100             0
+    epoch  state      hh   hl  ll  hh threshold  hl threshold    load    sample  heavy candidates  heavy losses  light losses
+        0  healthy  3584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        1  healthy  3584  512   0           250             1  0.81 %  100.00 %                 0           100             0
+        2  healthy  3584  512   0             1             1  5.14 %  100.00 %              2000           100             0
+        3  healthy  3584  512   0             1             1  4.93 %  100.00 %              2000           100             0
 
     chamelemon, its answers beside the truth:
 

@@ -120,6 +120,7 @@ mod tests {
 
     use super::*;
     use crate::api::view::{Claim, EpochAttention, NetworkSwitch};
+    use crate::cli::output::Style as Written;
     use crate::program::ProgramConfig;
 
     fn look() -> Snapshot {
@@ -147,6 +148,7 @@ mod tests {
     }
 
     fn drawn(shown: &Shown) -> String {
+        Written::Terminal { columns: 120 }.set();
         let mut terminal = Terminal::new(TestBackend::new(120, 20)).unwrap();
         terminal.draw(|frame| shown.draw(frame)).unwrap();
         terminal.backend().to_string()

@@ -91,6 +91,7 @@ fn screen(shown: &Shown, width: u16, height: u16) -> String {
 }
 
 fn shown() -> Shown {
+    crate::cli::output::Style::Terminal { columns: 100 }.set();
     let mut shown = Shown::new(look(3600));
     shown.take(Ok(look(3601)));
     shown.take(Ok(look(3603)));
@@ -207,7 +208,7 @@ fn attention_has_a_line() {
     let parameters = parameters.as_object().cloned().unwrap();
     let shown = EpochAttention { epoch: 77, state: "ill".into(), parameters, ..EpochAttention::default() };
     let now = Snapshot { attention: Some(shown), ..look(2) };
-    let line = "ill: hh 1 024 buckets, hh threshold 28 packets, sample 25.00 %";
+    let line = "ill: hh 1024 buckets, hh threshold 28 packets, sample 25.00 %";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
     assert!(!text(&Rates::between(&look(1), &look(2))).contains("ill: "));
 }
