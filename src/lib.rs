@@ -18,6 +18,7 @@ pub mod forward;
 pub mod lock;
 mod cpus;
 pub mod text;
+pub mod json;
 pub mod stats;
 pub mod telemetry;
 pub mod observe;

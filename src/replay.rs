@@ -52,7 +52,7 @@ impl Replayer {
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
         let Assembly { mut switches, mut collector, learning, routing, ports, .. } = assemble(&config, epoch, 1)?;
-        let run = Run::of(&mut collector, &config.programs);
+        let run = Run::of(&mut collector, &config.programs, epoch.unwrap_or_default());
         Ok(Self {
             tx_bursts: TxBursts::without_queues(config.ports.len()),
             switch: switches.remove(0),

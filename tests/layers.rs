@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 23] = [
+const LAYERS: [&[&str]; 24] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -28,6 +28,7 @@ const LAYERS: [&[&str]; 23] = [
     &["wire"],
     &["lock"],
     &["cpus"],
+    &["json"],
     &["text"],
 ];
 

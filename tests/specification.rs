@@ -242,7 +242,7 @@ fn forwarding_goes_on_without_a_collector() {
                 [[program]]\nname = 'hashpipe'\nstages = 2\nslots = 8\n";
     let config = Config::parse(text).unwrap();
     let mut assembly = assemble(&config, Some(1000), 1).unwrap();
-    let run = Run::of(&mut assembly.collector, &config.programs);
+    let run = Run::of(&mut assembly.collector, &config.programs, 0);
     let mut switch = assembly.switches.remove(0);
     let mut bytes = Vec::new();
     let packet = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(1, 2);

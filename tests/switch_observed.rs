@@ -61,7 +61,7 @@ struct World {
 impl World {
     fn new(config: &Config) -> Self {
         let Assembly { mut switches, mut collector, learning, .. } = assemble(config, None, 1).unwrap();
-        let run = Run::of(&mut collector, &config.programs);
+        let run = Run::of(&mut collector, &config.programs, 0);
         let tx_bursts = TxBursts::new(PORTS);
         Self { switch: switches.remove(0), collector, learning, run, tx_bursts }
     }

@@ -29,7 +29,7 @@ impl Bench {
     fn new(toml: &str) -> Self {
         let config = Config::parse(toml).unwrap();
         let mut assembly = assemble(&config, None, 1).unwrap();
-        let run = Run::of(&mut assembly.collector, &config.programs);
+        let run = Run::of(&mut assembly.collector, &config.programs, 0);
         Self { assembly, run, now: NOW, received: 0, queued: 0 }
     }
 

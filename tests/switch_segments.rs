@@ -242,7 +242,7 @@ fn run<F: Frame>(setting: Setting, frames: &[Large], make: impl Fn(&[u8]) -> F) 
     let assembly = assemble(&config, None, 1).unwrap();
     let Assembly { mut switches, mut collector, mut learning, .. } = assembly;
     let mut switch = switches.remove(0);
-    let programs = Run::of(&mut collector, &config.programs);
+    let programs = Run::of(&mut collector, &config.programs, 0);
     let observers = Observers::default();
     switch.attach(&observers);
     let options = CaptureOptions { rx: true, tx: true, drops: true, snaplen: 2000, ..CaptureOptions::default() };

@@ -13,6 +13,7 @@ use crate::api::answers::{self, Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
+use crate::json::Time;
 use crate::lock::Hold;
 use crate::network::controller::{ChangeError, EvictError};
 use crate::network::rpc;
@@ -90,7 +91,7 @@ async fn change(
     });
     changed.map(|from_epoch| {
         let from_ns = from_epoch.saturating_mul(length);
-        Json(view::ChangedParameters { program: name, from_epoch, from_ns })
+        Json(view::ChangedParameters { program: name, from_epoch, from_ns, start: Some(Time(from_ns)) })
     })
 }
 

@@ -36,6 +36,9 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Maximum time that a trace waits for its packet, and that a capture lasts, in seconds.
 const LONGEST_TRACE: f64 = 3600.0;
 const LONGEST_CAPTURE: f64 = 1e6;
+/// The comment of a capture.
+const TIMES: &str = "Times are those of bursts: what a worker takes in, sends and drops in one round of its loop has \
+                     one time. A difference of 0 ns is no latency.";
 const SNAPLEN: std::ops::RangeInclusive<u32> = 14..=65_535;
 
 /// `POST /v1/trace`.
@@ -195,7 +198,7 @@ pub async fn capture<S: Service>(
     let (chunks, body) = mpsc::channel(CHUNKS);
     let id = opened.observer.id();
     let left = query.count.unwrap_or(u64::MAX);
-    let (stream, told) = (PcapNgStream::new(), Instant::now());
+    let (stream, told) = (PcapNgStream::new(TIMES), Instant::now());
     let mut pump = Pump { service, opened, stream, interfaces: Vec::new(), chunks, left, snaplen, told };
     for port in &names.0 {
         pump.describe(port.id, Some(port));

@@ -92,3 +92,6 @@ pub struct Failure {
 pub struct Reloaded {
     pub changes: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests;

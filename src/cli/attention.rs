@@ -30,7 +30,8 @@ pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, f
     let headings = [epoch.into(), "state".into()].into_iter().chain(headings);
     let row = |epoch: &view::EpochAttention| {
         let value = |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
-        let time = epoch_ns.map_or(epoch.epoch.to_string(), |length| output::epoch_start(epoch.epoch, length));
+        let number = epoch.epoch.number;
+        let time = epoch_ns.map_or(number.to_string(), |length| output::epoch_start(number, length));
         let first = [time, epoch.state.clone()].into_iter();
         first.chain(keys.iter().map(value)).chain((!facts).then(|| epoch.why.clone())).collect()
     };

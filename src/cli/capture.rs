@@ -16,6 +16,7 @@ use super::{Failure, help, names, output, signals, summary};
 use crate::api::observers::CaptureQuery;
 use crate::api::view::packet::PacketHeaders;
 use crate::config::Length;
+use crate::json::digits;
 use crate::trace::{CaptureReader, Captured};
 use crate::wire::{Filter, Headers, parse};
 use whole::WholeBlocks;
@@ -68,6 +69,7 @@ enum Direction {
 /// One packet, with `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
+    #[serde(with = "digits")]
     at_ns: u64,
     port: &'a str,
     direction: &'a str,
@@ -80,10 +82,32 @@ struct Line<'a> {
 }
 
 /// The end, with `--json -w FILE`.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Totals {
     packets: u64,
     missed_packets: u64,
+    /// Packets that have the time of the packet before them.
+    same_time_packets: u64,
+    #[serde(skip)]
+    last_ns: Option<u64>,
+}
+
+impl Totals {
+    fn count(&mut self, packet: &Captured<'_>) {
+        self.packets += 1;
+        self.same_time_packets += u64::from(self.last_ns.replace(packet.at_ns) == Some(packet.at_ns));
+    }
+
+    fn text(&self) -> String {
+        let (packets, missed) = (output::count(self.packets, "packet"), output::grouped(self.missed_packets));
+        let behind = if self.missed_packets == 0 { "" } else { ": its reader was behind, the switch forwarded them" };
+        let times = match self.same_time_packets {
+            0 => String::new(),
+            1 => "\n1 has the time of the packet before it: times are those of bursts".into(),
+            n => format!("\n{} have the time of the packet before them: times are those of bursts", output::grouped(n)),
+        };
+        format!("{packets} captured, {missed} missed{behind}{times}")
+    }
 }
 
 impl Capture {
@@ -110,10 +134,7 @@ impl Capture {
                 written(Tee::new(stream, WholeBlocks::new(file, name, |file, bytes| file.set_len(bytes)), stop.clone()))
             }
         }?;
-        let Totals { packets, missed_packets } = totals;
-        let behind = if missed_packets == 0 { "" } else { ": its reader was behind, the switch forwarded them" };
-        let (packets, missed) = (output::count(packets, "packet"), output::grouped(missed_packets));
-        output::say(&format!("{packets} captured, {missed} missed{behind}"));
+        output::say(&totals.text());
         if json && self.write.is_some() && !to_stdout { output::json(&totals) } else { Ok(()) }
     }
 
@@ -134,16 +155,16 @@ impl Capture {
 
 /// A line for each packet, until the stream ends or its reader has gone.
 fn lines<R: Read>(mut reader: CaptureReader<R>, json: bool, stop: &AtomicBool) -> Result<Totals, Failure> {
-    let mut packets = 0;
+    let mut totals = Totals::default();
     while let Some(captured) = reader.next() {
         let captured = captured.map_err(Failure::failed)?;
-        packets += 1;
+        totals.count(&captured);
         if !output::print_while_read(&line(&captured, json)?)? {
             stop.store(true, Relaxed);
             break;
         }
     }
-    Ok(Totals { packets, missed_packets: reader.missed() })
+    Ok(Totals { missed_packets: reader.missed(), ..totals })
 }
 
 fn line(captured: &Captured<'_>, json: bool) -> Result<String, Failure> {
@@ -173,12 +194,11 @@ fn line(captured: &Captured<'_>, json: bool) -> Result<String, Failure> {
 /// Counts what passes on its way into a file.
 fn written<W: Write>(tee: Tee<'_, W>) -> Result<Totals, Failure> {
     let mut reader = CaptureReader::new(tee).map_err(Failure::failed)?;
-    let mut packets = 0;
+    let mut totals = Totals::default();
     while let Some(captured) = reader.next() {
-        captured.map_err(Failure::failed)?;
-        packets += 1;
+        totals.count(&captured.map_err(Failure::failed)?);
     }
-    Ok(Totals { packets, missed_packets: reader.missed() })
+    Ok(Totals { missed_packets: reader.missed(), ..totals })
 }
 
 /// Writes all that is read through it.
@@ -209,5 +229,37 @@ impl<W: Write> Read for Tee<'_, W> {
             }
         }
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{LinkType, OUTBOUND};
+
+    fn totals(times: &[u64]) -> Totals {
+        let mut totals = Totals::default();
+        let packet = |at_ns| Captured {
+            at_ns,
+            link: LinkType::Ethernet,
+            wire_len: 60,
+            bytes: &[],
+            interface: None,
+            flags: OUTBOUND,
+            comment: None,
+        };
+        times.iter().for_each(|at_ns| totals.count(&packet(*at_ns)));
+        totals
+    }
+
+    /// A question and its answer may have one time, which says nothing about how long it took.
+    #[test]
+    fn times_of_bursts_are_said() {
+        assert_eq!(totals(&[1, 2, 3]).text(), "3 packets captured, 0 missed");
+        let one = "2 packets captured, 0 missed\n1 has the time of the packet before it: times are those of bursts";
+        assert_eq!(totals(&[7, 7]).text(), one);
+        let more = Totals { missed_packets: 4, ..totals(&[7, 7, 8, 8, 8, 7]) };
+        assert_eq!(more.same_time_packets, 3);
+        assert!(more.text().ends_with("\n3 have the time of the packet before them: times are those of bursts"));
     }
 }

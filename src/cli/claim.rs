@@ -53,7 +53,7 @@ pub fn text(claim: &Claim, all: &str) -> String {
     }
     const SHOWN: usize = 5;
     for gap in claim.gaps.iter().rev().take(SHOWN) {
-        let time = output::epoch_start(gap.epoch, claim.epoch_ns);
+        let time = output::epoch_start(gap.epoch.number, claim.epoch_ns);
         text += &format!("\n  gap: {time}, {}: {}", gap.switch, gap.gap);
     }
     if claim.gaps.len() > SHOWN {

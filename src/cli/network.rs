@@ -177,8 +177,8 @@ fn last_loss_text(losses: &Claimed<view::Losses>) -> String {
     format!(
         "\nthe last loss before: {} in the epoch from {} UTC, {:.1} s earlier",
         output::count(last.lost_packets, "packet"),
-        output::epoch_start(last.epoch, epoch_ns),
-        first.saturating_sub(last.epoch).saturating_mul(epoch_ns) as f64 / 1e9
+        output::epoch_start(last.epoch.number, epoch_ns),
+        first.saturating_sub(last.epoch.number).saturating_mul(epoch_ns) as f64 / 1e9
     )
 }
 
@@ -237,7 +237,7 @@ fn numbers_text(
     let claimed = claim::text(&numbers.claim, all);
     let mut rows = Vec::new();
     for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
-        let time = output::epoch_start(epoch.epoch, numbers.claim.epoch_ns);
+        let time = output::epoch_start(epoch.epoch.number, numbers.claim.epoch_ns);
         rows.push([time, "all".into(), of(epoch.flows, epoch.entropy_bits)]);
         if epoch.switches.len() > 1 {
             let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];

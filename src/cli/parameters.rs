@@ -28,7 +28,7 @@ impl ChangeParameters {
         if json {
             return output::json(&changed);
         }
-        let view::ChangedParameters { program, from_epoch, from_ns } = changed;
+        let view::ChangedParameters { program, from_epoch, from_ns, .. } = changed;
         output::print(&format!("{program}: from {} on, epoch {from_epoch}", output::time_of(from_ns)))
     }
 }

@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::budget::Memory;
 use super::measured::Measured;
 use super::{Failure, Programs, captures, help, in_memory, output, placed, signals};
-use crate::api::view::Packets;
+use crate::api::view::{Claim, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
+use crate::json::{Time, digits};
 use crate::program::answers::Task;
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
@@ -72,6 +73,7 @@ struct Configuration {
 struct Document {
     version: &'static str,
     /// Of hash polynomials; null where they were secret.
+    #[serde(with = "digits")]
     seed: Option<u64>,
     configuration: Configuration,
     memory: Memory,
@@ -80,8 +82,10 @@ struct Document {
     bytes: u64,
     /// Wall-clock time that the dataplane and the reading of the captures took.
     seconds: f64,
-    /// Time from the first packet to the last on the capture's clock.
+    /// Time from the first packet to the last on the capture's clock, and when that was.
     captured_seconds: f64,
+    start: Option<Time>,
+    end: Option<Time>,
     drops: Packets,
     /// Packets that no program measures.
     unmeasured_packets: u64,
@@ -208,12 +212,18 @@ impl Replay {
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
+        let captured = totals.first_ns.map(|first| (Time(first), Time(totals.last_ns)));
         for (i, (name, _)) in ProgramConfig::named(programs).enumerate() {
-            let measured = Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact))?;
+            let mut measured =
+                Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact))?;
             if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
                 && score.recall < min
             {
                 missed = Some(format!("recall {:.4} is below --min-recall {min}", score.recall));
+            }
+            if let Some(captured) = captured {
+                let whole = |claim: &mut Claim| *claim = std::mem::take(claim).of_capture(captured);
+                measured.claims.values_mut().for_each(whole);
             }
             documents.insert(name, measured);
         }
@@ -226,7 +236,9 @@ impl Replay {
             packets: totals.packets,
             bytes: totals.bytes,
             seconds,
-            captured_seconds: (totals.last_ns - totals.first_ns.unwrap_or(totals.last_ns)) as f64 / 1e9,
+            captured_seconds: captured.map_or(0.0, |(Time(first), Time(last))| (last - first) as f64 / 1e9),
+            start: captured.map(|(first, _)| first),
+            end: captured.map(|(_, last)| last),
             drops: replayer.ports().packets,
             unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,

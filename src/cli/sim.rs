@@ -13,6 +13,7 @@ use super::{Failure, Programs, attention, help, latency, output, signals, values
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
+use crate::json::Epoch;
 use crate::program::ProgramConfig;
 use crate::sim::report::{
     LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts, ValueCounts,
@@ -307,7 +308,13 @@ fn tables(epochs: &[EpochReport]) -> String {
 
 fn measured(epoch: &EpochReport, report: &ProgramReport) -> Option<EpochAttention> {
     let Measured { state, parameters, decided: why } = report.measured.clone()?;
-    Some(EpochAttention { epoch: epoch.epoch, state, parameters, why, ..EpochAttention::default() })
+    Some(EpochAttention {
+        epoch: Epoch { number: epoch.epoch, ..Epoch::default() },
+        state,
+        parameters,
+        why,
+        ..EpochAttention::default()
+    })
 }
 
 fn truth_text(epochs: &[EpochReport]) -> String {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Length, TlsConfig, check_length, check_name, wrong};
+use crate::json::{Form, large};
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
@@ -44,6 +45,8 @@ pub struct NetworkConfig {
     /// or system's directory for states.
     pub state: Option<PathBuf>,
     /// Hash polynomials from this seed instead of secret ones, for experiments.
+    #[serde(with = "large")]
+    #[schemars(with = "Option<Form>")]
     pub reproducible: Option<u64>,
     /// Address and port for switches on other machines. Needs `[tls]`.
     pub listen: Option<String>,

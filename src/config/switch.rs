@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
+use crate::json::{Form, large};
 use crate::pisa::{BatchOrder, Target};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch;
@@ -71,6 +72,8 @@ pub struct SwitchConfig {
     pub acl_rows: u32,
     /// Hash polynomials from this seed instead of secret ones, so that two runs give the same
     /// tables.
+    #[serde(with = "large")]
+    #[schemars(with = "Option<Form>")]
     pub reproducible: Option<u64>,
     /// true: fail without huge pages; false: never use them. By default they are used if there are
     /// any.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::json::{Epoch, Time, digits};
 use crate::program::answers::Described;
 
 /// `GET /v1/switches` of a controller.
@@ -29,9 +30,11 @@ pub struct EvictedSwitch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedParameters {
     pub program: String,
-    /// The first epoch, and when it begins, in nanoseconds since 1970.
+    /// The first epoch, and when it begins, in nanoseconds since 1970 and as a time of day.
     pub from_epoch: u64,
+    #[serde(with = "digits")]
     pub from_ns: u64,
+    pub start: Option<Time>,
 }
 
 /// One switch.
@@ -95,11 +98,14 @@ pub struct LinkedProgram {
 /// The parameters of one epoch, and what was decided from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochAttention {
-    pub epoch: u64,
+    #[serde(flatten)]
+    pub epoch: Epoch,
     /// The state of the network as the program calls it.
     pub state: String,
-    /// The parameter update decided from it, the first epoch that it holds for, and the reason.
+    /// The parameter update decided from it, the first epoch that it holds for with the time of day at
+    /// which that starts, and the reason.
     pub update_epoch: Option<u64>,
+    pub update_start: Option<Time>,
     pub update: Option<Map<String, Value>>,
     pub why: String,
     /// The parameters, with units in their names, and what the decision was made from.
@@ -109,7 +115,7 @@ pub struct EpochAttention {
 
 impl EpochAttention {
     /// What an epoch is measured with, of which nothing else is known.
-    pub fn of(epoch: u64, measured: Described) -> Self {
+    pub fn new(epoch: Epoch, measured: Described) -> Self {
         Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
     }
 }

@@ -411,6 +411,11 @@ impl Network {
         &self.generations[epoch as usize % self.generations.len()]
     }
 
+    /// Length of an epoch.
+    pub fn epoch_length(&self) -> Nanos {
+        self.epoch
+    }
+
     /// What is known of epochs whatever the clocks say; `None` where no fault was asked for.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_ref()

@@ -16,6 +16,7 @@ use crate::program::answers::{
     Reason, Reasons, Task, ValueAnswers,
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
+use crate::telemetry::epoch::Nanos;
 use crate::telemetry::score::{Score, score};
 use crate::wire::{Flow, FlowKey};
 
@@ -25,6 +26,9 @@ pub use paths::PathCounts;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EpochReport {
     pub epoch: u64,
+    /// When it starts and ends, in simulated time since the start.
+    pub start_ns: Nanos,
+    pub end_ns: Nanos,
     pub flows: u64,
     pub sent_packets: u64,
     pub delivered_packets: u64,
@@ -214,8 +218,11 @@ impl EpochReport {
     pub(super) fn new(epoch: u64, network: &Network) -> Self {
         let generation = network.generation(epoch);
         let Sums { flows, sent, delivered, lost, victims } = generation.sums();
+        let length = network.epoch_length();
         Self {
             epoch,
+            start_ns: epoch * length,
+            end_ns: (epoch + 1) * length,
             flows,
             sent_packets: sent,
             delivered_packets: delivered,

@@ -11,6 +11,7 @@ use crate::forward::acl::{
 };
 use crate::forward::policy::{PortFeatures, Publisher};
 use crate::forward::text::{PortNames, Word};
+use crate::json::counter;
 use crate::pisa::table::TableUse;
 
 /// The setup of a list.
@@ -173,7 +174,7 @@ impl Table for AclTable {
             row["name"] = entry.rule.name.clone().into();
             row["at"] = (at + 1).into();
             row["hit_packets"] = counted.packets.into();
-            row["hit_bytes"] = counted.bytes.into();
+            row["hit_bytes"] = counter(counted.bytes);
             row
         };
         self.rules.iter().enumerate().map(row).collect()
@@ -215,6 +216,6 @@ impl Table for AclTable {
     fn default_row(&self) -> Option<Value> {
         let counted = self.counted(DEFAULT_SLOT as u16);
         let action = if self.setup.permit_by_default { "permit" } else { "deny" };
-        Some(json!({"action": action, "hit_packets": counted.packets, "hit_bytes": counted.bytes}))
+        Some(json!({"action": action, "hit_packets": counted.packets, "hit_bytes": counter(counted.bytes)}))
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Change, Op, Table};
 use crate::config::{NeighbourConfig, RouteConfig};
 use crate::forward::route::{self, Net, Plan, Target};
+use crate::json::counter;
 use crate::lock::Hold;
 use crate::pisa::table::TableUse;
 use crate::tables::Routing;
@@ -123,7 +124,7 @@ fn routes(routing: &Routing) -> Vec<Value> {
         }
         row["origin"] = json!(if route.connected { "connected" } else { "static" });
         row["packets"] = json!(route.packets);
-        row["bytes"] = json!(route.bytes);
+        row["bytes"] = counter(route.bytes);
         row
     };
     routing.control().routes().into_iter().map(row).collect()

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::epoch::Nanos;
 use super::{Closed, Collector, Selected, Sink};
 use crate::lock::Hold;
 use crate::program::answers::{Gap, Task};
@@ -23,7 +24,11 @@ pub struct Answered {
 
 /// The records of a run, added up. Its memory grows with the flows.
 #[derive(Clone, Debug)]
-pub struct Run(Arc<Mutex<Vec<Program>>>);
+pub struct Run {
+    programs: Arc<Mutex<Vec<Program>>>,
+    /// Length of an epoch; 0 where all of the run is one.
+    length: Nanos,
+}
 
 /// What there is of one program.
 #[derive(Debug)]
@@ -36,17 +41,19 @@ struct Program {
 }
 
 impl Run {
-    /// Adds up what `collector` hands on. `programs` are in the order of the configuration.
-    pub fn of(collector: &mut Collector, programs: &[ProgramConfig]) -> Self {
+    /// Adds up what `collector` hands on. `programs` are in the order of the configuration, and
+    /// `length` is that of an epoch, or 0 where all of the run is one.
+    pub fn of(collector: &mut Collector, programs: &[ProgramConfig], length: Nanos) -> Self {
         let program =
             |config: &ProgramConfig| Program { config: config.clone(), record: None, epochs: None, refused: 0 };
-        let run = Self(Arc::new(Mutex::new(programs.iter().map(program).collect())));
+        let programs = Arc::new(Mutex::new(programs.iter().map(program).collect()));
+        let run = Self { programs, length };
         collector.subscribe(Box::new(run.clone()));
         run
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Program>> {
-        self.0.hold()
+        self.programs.hold()
     }
 
     /// The record of program number `program` over all epochs; `None` before the first one ends.
@@ -77,7 +84,7 @@ impl Run {
         }
         let first = answers.first_epoch;
         let tasks = answered.filter(|task| answers.has(*task)).collect();
-        let epochs = Selected { epochs: vec![Arc::new(answers)], first, ..Selected::default() };
+        let epochs = Selected { epochs: vec![Arc::new(answers)], first, length: self.length, ..Selected::default() };
         Some(Answered { epochs, tasks, distribution_wmre })
     }
 }
@@ -118,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_run_keeps_every_flow() {
-        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())]);
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::new::<HashPipe>(Config::default())], 0);
         let nothing = run.answers(0, None, 9).unwrap();
         assert!(nothing.epochs.epochs.is_empty() && nothing.tasks.contains(&Task::Heavy) && run.epochs(0).is_none());
         run.closed(Closed { program: 0, first: 4, last: 4, late: 0, record: &record((0..3000).map(|port| (port, 2))) });
@@ -133,7 +140,7 @@ mod tests {
     /// The record of another program changes nothing, and no answer is complete any more.
     #[test]
     fn a_record_that_does_not_fit_is_a_gap() {
-        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()]);
+        let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()], 0);
         let own = ProgramConfig::networked().build(&crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
         let own = own.spare().record();
         run.closed(Closed { program: 0, first: 1, last: 1, late: 0, record: &own });

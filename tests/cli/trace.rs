@@ -183,7 +183,7 @@ fn a_filter_finds_the_first() {
 fn a_learned_mac() {
     let files = Files::new();
     let (ask, answer) = (crate::frame(2, 1), crate::frame(1, 2));
-    let mut stream = weir::trace::PcapNgStream::new();
+    let mut stream = weir::trace::PcapNgStream::new("a comment");
     for name in ["a", "b"] {
         stream.interface(name, "memory", 2000);
     }

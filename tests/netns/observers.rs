@@ -48,6 +48,30 @@ fn capture_of_a_ping() {
     }
 }
 
+/// A question comes in and goes out in one round of the worker: the capture says so, in its text and
+/// in its file.
+#[test]
+fn times_of_a_ping_are_those_of_bursts() {
+    let Some(lab) = Lab::new("times_of_a_ping_are_those_of_bursts") else { return };
+    let (weir, hosts) = lab.start(Link::Veth, 2, "");
+    let (a, b) = pair(&hosts);
+    a.reaches(b);
+    let file = lab.path("ping.pcapng");
+    let mut command = weir.command(&format!("capture --filter icmp --count 2 --json -w {}", file.display()));
+    let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    while capture.try_wait().expect("ours").is_none() {
+        a.ping(b, "-c 1 -W 1");
+    }
+    let ended = capture.wait_with_output().expect("ends");
+    let totals: Value = serde_json::from_slice(&ended.stdout).expect("one document");
+    assert_eq!((&totals["packets"], &totals["same_time_packets"]), (&2.into(), &1.into()), "{totals}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.ends_with("\n1 has the time of the packet before it: times are those of bursts\n"), "{said}");
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("Times are those of bursts"));
+    weir.stop();
+}
+
 #[test]
 fn lines_of_what_is_dropped() {
     let Some(lab) = Lab::new("lines_of_what_is_dropped") else { return };

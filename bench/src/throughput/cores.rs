@@ -55,7 +55,7 @@ impl Contender {
     fn new(programs: &[String], cores: usize) -> Result<Self> {
         let (config, assembly) = Way::default().assemble(programs, BatchOrderConfig::default(), cores)?;
         let Assembly { switches, mut collector, .. } = assembly;
-        let run = Run::of(&mut collector, &config.programs);
+        let run = Run::of(&mut collector, &config.programs, 0);
         Ok(Self { config, switches, collector, run, rates: Vec::new() })
     }
 

@@ -51,7 +51,8 @@ impl Keeper {
         file: Option<&Path>,
         scorer: Option<Scorer>,
     ) -> Result<(Self, SyncSender<Closed>)> {
-        let create = |path: &Path| TruthFile::create(path).with_context(|| path.display().to_string());
+        let create =
+            |path: &Path| TruthFile::create(path, epoch.as_nanos() as u64).with_context(|| path.display().to_string());
         let patience = if scorer.is_some() { SCORED_PATIENCE } else { PATIENCE };
         let held = Held::new(patience.as_nanos().div_ceil(epoch.as_nanos().max(1)) as u64);
         let work = Work {

@@ -10,6 +10,7 @@ use pktgen::pace::Pace;
 use pktgen::traffic::{FCS, Source, WIRE_OVERHEAD};
 use pktgen::truth::{OPEN, ScoreSummary};
 use serde::Serialize;
+use weir::json::large;
 use weir::port::PortStats;
 
 use super::drops::limited;
@@ -82,6 +83,7 @@ impl Recorded {
 pub struct Sent {
     pub packets: u64,
     /// Without FCS.
+    #[serde(with = "large")]
     pub bytes: u64,
     pub malformed_packets: u64,
     /// Most packets that left at once.
@@ -110,6 +112,7 @@ pub struct Received {
     /// First copies of frames that were sent.
     pub packets: u64,
     /// Of all frames that came, without FCS.
+    #[serde(with = "large")]
     pub bytes: u64,
     /// None of a capture, whose frames cannot be told apart.
     #[serde(flatten)]

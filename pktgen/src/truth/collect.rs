@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
+use weir::json::Epoch;
 use weir::wire::Flow;
 
 use super::{Closed, SentCount};
@@ -14,6 +15,7 @@ pub struct FlowTruth {
     /// The flow's number in the run.
     #[serde(skip)]
     pub number: u32,
+    #[serde(skip_serializing)]
     pub epoch: u64,
     pub flow: Flow,
     pub sent_packets: u64,
@@ -23,6 +25,15 @@ pub struct FlowTruth {
     pub received_packets: u64,
     /// Of those that came back, frames that came more than three epochs later.
     pub late_packets: u64,
+}
+
+/// A flow's line, with the times of its epoch.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    epoch: Epoch,
+    #[serde(flatten)]
+    flow: &'a FlowTruth,
 }
 
 /// All flows of one epoch that sent something, by their number.
@@ -193,10 +204,11 @@ impl EpochTruth {
         true
     }
 
-    /// One line of JSON for each flow.
-    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+    /// One line of JSON for each flow, in epochs of this length.
+    pub fn write(&self, length_ns: u64, to: &mut impl Write) -> io::Result<()> {
+        let epoch = Epoch::new(self.epoch, length_ns);
         for flow in &self.flows {
-            serde_json::to_writer(&mut *to, flow)?;
+            serde_json::to_writer(&mut *to, &Line { epoch, flow })?;
             to.write_all(b"\n")?;
         }
         Ok(())
@@ -266,9 +278,11 @@ mod tests {
             }],
         };
         let mut text = Vec::new();
-        truth.write(&mut text).unwrap();
+        truth.write(1 << 26, &mut text).unwrap();
         let line = String::from_utf8(text).unwrap();
         assert_eq!(serde_json::from_str::<FlowTruth>(line.trim_end()).unwrap(), truth.flows[0]);
-        assert!(line.ends_with("}\n") && line.contains("\"epoch\":7"), "{line}");
+        let begin =
+            r#"{"epoch":7,"start":"1970-01-01T00:00:00.469762048Z","end":"1970-01-01T00:00:00.536870912Z","flow":{"#;
+        assert!(line.ends_with("}\n") && line.starts_with(begin), "{line}");
     }
 }

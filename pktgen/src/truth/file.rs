@@ -42,17 +42,18 @@ pub enum TruthError {
 /// Truth as a file in one of two forms.
 pub enum TruthFile {
     /// One line of JSON for each flow and epoch.
-    Lines(BufWriter<File>),
+    Lines { file: BufWriter<File>, epoch_ns: u64 },
     /// A Parquet file, which can be read once it is finished.
     Parquet { writer: Box<SerializedFileWriter<File>>, rows: Vec<FlowTruth> },
 }
 
 impl TruthFile {
     /// Creates the file: Parquet when its name ends in `.parquet`, else lines of JSON.
-    pub fn create(path: &Path) -> Result<Self, TruthError> {
+    /// Epochs are of this length.
+    pub fn create(path: &Path, epoch_ns: u64) -> Result<Self, TruthError> {
         let file = File::create(path)?;
         if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet")) {
-            return Ok(Self::Lines(BufWriter::new(file)));
+            return Ok(Self::Lines { file: BufWriter::new(file), epoch_ns });
         }
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::new()))?;
@@ -62,7 +63,7 @@ impl TruthFile {
     /// Writes the flows of an epoch, or keeps them until there are more.
     pub fn write(&mut self, truth: &EpochTruth) -> Result<(), TruthError> {
         match self {
-            Self::Lines(file) => Ok(truth.write(file)?),
+            Self::Lines { file, epoch_ns } => Ok(truth.write(*epoch_ns, file)?),
             Self::Parquet { writer, rows } => {
                 let mut flows = &truth.flows[..];
                 while !flows.is_empty() {
@@ -82,7 +83,7 @@ impl TruthFile {
     /// Writes what is left, and the end of the file.
     pub fn finish(self) -> Result<(), TruthError> {
         match self {
-            Self::Lines(mut file) => Ok(file.flush()?),
+            Self::Lines { mut file, .. } => Ok(file.flush()?),
             Self::Parquet { mut writer, rows } => {
                 if !rows.is_empty() {
                     write_group(&mut writer, &rows)?;
@@ -190,7 +191,7 @@ mod tests {
     fn parquet_has_the_rows_of_json() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("truth.parquet");
-        let mut file = TruthFile::create(&path).unwrap();
+        let mut file = TruthFile::create(&path, 1 << 26).unwrap();
         let epochs: Vec<EpochTruth> = (0..5).map(|epoch| truth(epoch, 40_000)).chain([truth(9, 0)]).collect();
         for truth in &epochs {
             file.write(truth).unwrap();
@@ -206,7 +207,7 @@ mod tests {
     fn an_empty_file_is_whole() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("truth.PARQUET");
-        TruthFile::create(&path).unwrap().finish().unwrap();
+        TruthFile::create(&path, 1 << 26).unwrap().finish().unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
     }

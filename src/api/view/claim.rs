@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::json::{Epoch, Time, span};
 use crate::program::answers::{EpochAnswers, Reason, Reasons, SwitchGap};
 use crate::telemetry::Selected;
 
@@ -51,6 +52,10 @@ pub struct Claim {
     /// The epochs that the answer covers.
     pub first_epoch: Option<u64>,
     pub last_epoch: Option<u64>,
+    /// When the first of them starts and the last one ends. Where a replay takes a whole capture as one,
+    /// the times of its first and last packet.
+    pub start: Option<Time>,
+    pub end: Option<Time>,
     /// Length of an epoch; 0 where a replay takes a whole capture as one.
     pub epoch_ns: u64,
     /// Time that the epochs span.
@@ -83,7 +88,8 @@ pub struct Claim {
 /// Something that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    pub epoch: u64,
+    #[serde(flatten)]
+    pub epoch: Epoch,
     pub switch: String,
     pub gap: String,
 }
@@ -106,8 +112,8 @@ impl Claim {
         let is_final = epochs.iter().all(|epoch| epoch.finality.is_final);
         incomplete.add_if(!is_final, Reason::Provisional);
         let missing = |epoch: &Arc<EpochAnswers>| {
-            let waiting = gaps(epoch.epoch, &epoch.finality.waiting);
-            gaps(epoch.epoch, &epoch.gaps).chain(waiting).collect::<Vec<_>>()
+            let of = Epoch::new(epoch.epoch, selected.length);
+            gaps(of, &epoch.gaps).chain(gaps(of, &epoch.finality.waiting)).collect::<Vec<_>>()
         };
         let switches: BTreeSet<_> =
             epochs.iter().flat_map(|epoch| &epoch.switches).map(|switch| &*switch.switch).collect();
@@ -132,15 +138,27 @@ impl Claim {
 
     /// The same for epochs from `first` on.
     fn since(self, first: u64) -> Self {
+        let last = self.last_epoch.unwrap_or_default();
         let spanned = self.last_epoch.map_or(0, |last| last.saturating_sub(first).saturating_add(1));
-        Self { first_epoch: Some(first), seconds: spanned as f64 * self.epoch_ns as f64 / 1e9, ..self }
+        let seconds = spanned as f64 * self.epoch_ns as f64 / 1e9;
+        let (start, end) = span((first, last), self.epoch_ns);
+        Self { first_epoch: Some(first), start, end, seconds, ..self }
+    }
+
+    /// The same for an answer about a whole capture as one epoch: its time is that of its packets.
+    #[must_use]
+    pub fn of_capture(self, (first, last): (Time, Time)) -> Self {
+        if self.first_epoch.is_none() || self.epoch_ns > 0 {
+            return self;
+        }
+        Self { start: Some(first), end: Some(last), ..self }
     }
 
     /// The same for an answer that also rests on the epoch before the first, in which this is
     /// missing.
     pub(super) fn with_epoch_before(self, missing: &[SwitchGap]) -> Self {
         let Some(before) = self.first_epoch.map(|first| first.saturating_sub(1)) else { return self };
-        let gaps = gaps(before, missing).chain(self.gaps.iter().cloned()).collect();
+        let gaps = gaps(Epoch::new(before, self.epoch_ns), missing).chain(self.gaps.iter().cloned()).collect();
         Self { gaps, ..self.since(before) }
     }
 
@@ -150,6 +168,6 @@ impl Claim {
     }
 }
 
-fn gaps(epoch: u64, gaps: &[SwitchGap]) -> impl Iterator<Item = Gap> {
+fn gaps(epoch: Epoch, gaps: &[SwitchGap]) -> impl Iterator<Item = Gap> {
     gaps.iter().map(move |gap| Gap { epoch, switch: gap.switch.to_string(), gap: gap.gap.to_string() })
 }

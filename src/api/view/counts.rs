@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::large;
 use crate::pisa::DropReason;
 use crate::stats::PortStats;
 
@@ -11,8 +12,10 @@ use crate::stats::PortStats;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     pub rx_packets: u64,
+    #[serde(with = "large")]
     pub rx_bytes: u64,
     pub tx_packets: u64,
+    #[serde(with = "large")]
     pub tx_bytes: u64,
     pub copied_packets: u64,
     pub without_shim_packets: u64,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Claimed;
 use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
+use crate::json::digits;
 use crate::program::answers::{self, EpochAnswers, LoopAnswers};
 use crate::telemetry::Selected;
 
@@ -32,7 +33,9 @@ pub struct FlowLoop {
     /// The switch that saw it, so one of those in the loop.
     pub switch: String,
     /// When it saw the first and the last of these packets, since 1970.
+    #[serde(with = "digits")]
     pub first_ns: u64,
+    #[serde(with = "digits")]
     pub last_ns: u64,
     /// Packets that it reported.
     pub packets: u64,

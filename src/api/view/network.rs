@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Claim, Claimed, EpochAttention, HeavyFlow};
 use crate::api::flows::{CountedFlow, NamedFlow, SizeClass};
+use crate::json::Epoch;
 use crate::program::answers::{Adaptation, Changes, Described, EpochAnswers, FlowName, Loss, Reason, Reasons};
 use crate::telemetry::Selected;
 
@@ -37,7 +38,8 @@ pub struct Losses {
 /// The newest epoch with lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastLoss {
-    pub epoch: u64,
+    #[serde(flatten)]
+    pub epoch: Epoch,
     /// Without those that left later than the horizon.
     pub lost_packets: u64,
 }
@@ -96,10 +98,10 @@ impl Losses {
         let (losses, omitted) = lost.largest(top, threshold);
         let (gains, omitted_gains) = gained.largest(top, threshold);
         all.omitted_flows = (not_named + omitted + omitted_gains) as u64;
-        all.last_loss = selected
-            .last_loss
-            .as_ref()
-            .map(|answers| LastLoss { epoch: answers.epoch, lost_packets: answers.truly_lost() });
+        all.last_loss = selected.last_loss.as_ref().map(|answers| LastLoss {
+            epoch: Epoch::new(answers.epoch, selected.length),
+            lost_packets: answers.truly_lost(),
+        });
         Claim::new(selected, lack).with(Self { losses, gains, ..all })
     }
 }
@@ -241,7 +243,8 @@ pub struct Numbers {
 /// One epoch's numbers, of the network and of each switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochNumbers {
-    pub epoch: u64,
+    #[serde(flatten)]
+    pub epoch: Epoch,
     /// Number of flows, and the entropy of their sizes; null when there are too many to estimate.
     pub flows: Option<f64>,
     pub entropy_bits: Option<f64>,
@@ -259,7 +262,7 @@ pub struct SwitchNumbers {
 impl Numbers {
     pub fn new(selected: &Selected) -> Claimed<Self> {
         let epoch = |epoch: &EpochAnswers| EpochNumbers {
-            epoch: epoch.epoch,
+            epoch: Epoch::new(epoch.epoch, selected.length),
             flows: epoch.network.flows,
             entropy_bits: epoch.network.entropy_bits,
             switches: epoch
@@ -294,9 +297,11 @@ impl Attention {
             let Adaptation { measured, facts, update, why } = epoch.adaptation.clone()?;
             let (update_epoch, update) =
                 update.map_or((None, None), |(from, update)| (Some(from), Some(update.parameters)));
+            let of = |epoch| Epoch::new(epoch, selected.length);
+            let (epoch, update_start) = (of(epoch.epoch), update_epoch.and_then(|from| of(from).start));
             let Described { state, mut parameters } = measured;
             parameters.extend(facts);
-            Some(EpochAttention { epoch: epoch.epoch, state, update_epoch, update, why, parameters })
+            Some(EpochAttention { epoch, state, update_epoch, update_start, update, why, parameters })
         };
         let epochs = selected.epochs.iter().filter_map(|answers| epoch(answers)).collect();
         let lack = |epoch: &EpochAnswers| {

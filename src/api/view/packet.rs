@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::digits;
 use crate::observe::{PacketTrace, ProgramTrace, SentTrace};
 use crate::pisa::{LookupTrace, PortId, Verdict};
 use crate::wire::{Fragment, Headers, Net};
@@ -12,6 +13,7 @@ use crate::wire::{Fragment, Headers, Net};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packet {
     /// Nanoseconds since 1970, or of the capture's clock.
+    #[serde(with = "digits")]
     pub at_ns: u64,
     /// The port it came in by.
     pub port: String,

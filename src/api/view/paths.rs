@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Claimed;
 use super::newest::{Bounds, Newest, OfEpoch};
 use crate::api::flows::NamedFlow;
+use crate::json::digits;
 use crate::program::answers::{Certainty, EpochAnswers, FlowPath, PathAnswers};
 use crate::telemetry::Selected;
 
@@ -38,7 +39,9 @@ pub struct Path {
     /// Of these, those of which the path is sure, and when the first and the last of them left the
     /// network, since 1970. Null unless it is sure.
     pub sure_packets: Option<u64>,
+    #[serde(with = "digits", default)]
     pub sure_since_ns: Option<u64>,
+    #[serde(with = "digits", default)]
     pub sure_until_ns: Option<u64>,
     /// Packets that look like earlier ones, and say nothing new. Where they are more than `packets`, a
     /// path that is undecided is so for that reason.

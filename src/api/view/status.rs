@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Packets, Ports};
+use crate::json::large;
 use crate::stats::{ProgramStats, SwitchStats};
 
 /// Counters of one worker. Cycles are those of the CPU's time stamp counter, or of DPDK's timer.
@@ -12,12 +13,16 @@ use crate::stats::{ProgramStats, SwitchStats};
 pub struct Worker {
     pub core: usize,
     /// Times the poll loop went round, and of these the ones that found packets.
+    #[serde(with = "large")]
     pub polls: u64,
+    #[serde(with = "large")]
     pub busy_polls: u64,
     /// Packets that came in.
     pub packets: u64,
     /// The time of the rounds that found packets, and of the others, sleep included.
+    #[serde(with = "large")]
     pub busy_cycles: u64,
+    #[serde(with = "large")]
     pub idle_cycles: u64,
     pub late_epochs: u64,
     pub lost_epochs: u64,
@@ -32,6 +37,7 @@ pub struct WorkerProgram {
     /// Packets that went through its ingress stages.
     pub packets: u64,
     /// The time of its ingress and egress stages, estimated from a part of the bursts.
+    #[serde(with = "large")]
     pub cycles: u64,
 }
 

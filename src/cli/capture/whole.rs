@@ -128,7 +128,7 @@ mod tests {
     /// Wherever the room ends, the file is a capture of the packets that the error names.
     #[test]
     fn a_full_disk_leaves_a_whole_capture() {
-        let mut stream = PcapNgStream::new();
+        let mut stream = PcapNgStream::new("a comment");
         let begins = stream.len();
         let interface = stream.interface("port", "a port", 0);
         for n in 0..20u8 {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_there_is_room_for_is_written_as_it_is() {
-        let mut stream = PcapNgStream::new();
+        let mut stream = PcapNgStream::new("a comment");
         stream.interface("port", "", 96);
         let bytes = stream.take();
         let mut to = WholeBlocks::new(Vec::new(), String::new(), |_, _| unreachable!());

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::json::Epoch;
 use crate::program::answers::{EpochAnswers, Finality, LoopAnswers, Losses, PathAnswers};
 use crate::telemetry::{AnswerStore, Selected};
 
@@ -58,14 +59,15 @@ fn the_last_loss_is_said_though_it_was_before() {
     store.count_late(27, 3);
     let answer = |seconds: f64| view::Losses::new(&store.last(seconds, false), 9, 0);
     let ten = answer(10.0);
-    assert_eq!((ten.lost_packets, &ten.last_loss), (0, &Some(view::LastLoss { epoch: 25, lost_packets: 40 })));
+    let last = view::LastLoss { epoch: Epoch::new(25, 500_000_000), lost_packets: 40 };
+    assert_eq!((ten.lost_packets, &ten.last_loss), (0, &Some(last)));
     let text = losses_text(&ten);
     assert!(
         text.contains("the last loss before: 40 packets in the epoch from 00:00:12.500 UTC, 1.5 s earlier"),
         "{text}"
     );
     let all = answer(20.0);
-    assert_eq!((all.lost_packets, all.last_loss.as_ref().map(|last| last.epoch)), (50, Some(25)));
+    assert_eq!((all.lost_packets, all.last_loss.as_ref().map(|last| last.epoch.number)), (50, Some(25)));
     assert!(!losses_text(&all).contains("the last loss before"), "it is among these");
     assert_eq!(answer(1.0).last_loss, ten.last_loss);
     store.forget_from(20);

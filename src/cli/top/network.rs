@@ -121,12 +121,14 @@ mod tests {
     use super::*;
     use crate::api::view::{Claim, EpochAttention, NetworkSwitch};
     use crate::cli::output::Style as Written;
+    use crate::json::Epoch;
     use crate::program::ProgramConfig;
 
     fn look() -> Snapshot {
         let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
         let measured = ProgramConfig::networked().start().describe().unwrap();
-        let attention = EpochAttention { why: "as before".into(), ..EpochAttention::of(7, measured) };
+        let attention =
+            EpochAttention { why: "as before".into(), ..EpochAttention::new(Epoch::new(7, 50_000_000), measured) };
         let claim = Claim {
             first_epoch: Some(7),
             last_epoch: Some(7),

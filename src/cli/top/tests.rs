@@ -11,6 +11,7 @@ use crate::api::flows::NamedFlow;
 use crate::api::view::{
     Claim, Claimed, Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram,
 };
+use crate::json::Epoch;
 use crate::wire::Flow;
 
 fn flow(n: u8) -> Flow {
@@ -206,7 +207,8 @@ fn attention_has_a_line() {
         "sample_share": 0.25,
     });
     let parameters = parameters.as_object().cloned().unwrap();
-    let shown = EpochAttention { epoch: 77, state: "ill".into(), parameters, ..EpochAttention::default() };
+    let shown =
+        EpochAttention { epoch: Epoch::new(77, 1 << 26), state: "ill".into(), parameters, ..EpochAttention::default() };
     let now = Snapshot { attention: Some(shown), ..look(2) };
     let line = "ill: hh 1024 buckets, hh threshold 28 packets, sample 25.00 %";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready, Record};
+use crate::json::Epoch;
 use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, linked};
 use crate::network::documents;
@@ -201,8 +202,9 @@ impl LinkedProgram {
 
     fn view(&self, length: Option<Nanos>) -> documents::LinkedProgram {
         let epoch = length.and_then(|length| wall_clock().checked_div(length));
-        let attention =
-            epoch.and_then(|epoch| Some(documents::EpochAttention::of(epoch, self.schedule.at(epoch).describe()?)));
+        let epoch = epoch.map(|epoch| Epoch::new(epoch, length.unwrap_or_default()));
+        let attention = epoch
+            .and_then(|epoch| Some(documents::EpochAttention::new(epoch, self.schedule.at(epoch.number).describe()?)));
         documents::LinkedProgram { program: self.name().into(), refused: self.refused.clone(), attention }
     }
 

@@ -20,11 +20,12 @@ const EPB_FLAGS: u16 = 2;
 const ISB_IFDROP: u16 = 5;
 
 impl PcapNgStream {
-    /// Begins a section.
-    pub fn new() -> Self {
+    /// Begins a section. The comment is about all of it.
+    pub fn new(comment: &str) -> Self {
         let mut stream = Self::default();
         let start = stream.begin(0x0a0d_0d0a);
         stream.words(&[0x1a2b_3c4d, 0x0000_0001, u32::MAX, u32::MAX]);
+        stream.option(COMMENT, comment.as_bytes());
         stream.option(SHB_USERAPPL, concat!("weir ", env!("CARGO_PKG_VERSION")).as_bytes());
         stream.end(start);
         stream

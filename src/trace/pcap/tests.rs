@@ -257,7 +257,7 @@ proptest! {
         packets in proptest::collection::vec((0..2u32, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..100), 0..3u32, "[a-z: ]{0,9}"), 0..20),
         missed in [0..u64::MAX / 2, 0..u64::MAX / 2],
     ) {
-        let mut stream = PcapNgStream::new();
+        let mut stream = PcapNgStream::new("a comment");
         for name in ["a", "port-two"] {
             stream.interface(name, "memory", 100);
         }

@@ -40,7 +40,7 @@ impl Net {
         let assembly = |toml: &String| {
             let config = Config::parse(toml).unwrap();
             let mut assembly = assemble(&config, None, 1).unwrap();
-            let run = Run::of(&mut assembly.collector, &config.programs);
+            let run = Run::of(&mut assembly.collector, &config.programs, 0);
             (assembly, run)
         };
         let links = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();

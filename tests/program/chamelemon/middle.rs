@@ -107,7 +107,7 @@ impl Network {
         let assembly = |toml: &String| {
             let config = Config::parse(toml).unwrap();
             let mut assembly = assemble(&config, None, workers).unwrap();
-            let run = Run::of(&mut assembly.collector, &config.programs);
+            let run = Run::of(&mut assembly.collector, &config.programs, 0);
             (assembly, run)
         };
         let links = (0..EDGES).map(|n| ((n, hosts as PortId), (EDGES, n as PortId)));

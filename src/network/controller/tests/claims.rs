@@ -62,7 +62,10 @@ fn heavy_changes_are_all_when_both_epochs_are_whole() {
     network.epoch(0, &["b"]);
     network.epoch(0, &[]);
     let silent = changes(&network, 20).claim;
-    assert!(!silent.complete && silent.gaps.iter().any(|gap| gap.epoch == 10 && gap.switch == "b"), "{silent:?}");
+    assert!(
+        !silent.complete && silent.gaps.iter().any(|gap| gap.epoch.number == 10 && gap.switch == "b"),
+        "{silent:?}"
+    );
     network.epoch(0, &[]);
     assert!(changes(&network, 20).claim.complete);
     network.controller.leave("b");
