@@ -197,7 +197,7 @@ mod tests {
         let written = text(Epoch::new(26_753_081_231, 1 << 26));
         assert_eq!(
             written,
-            r#"{"epoch":26753081231,"start":"2026-11-21T17:34:49.912414208Z","end":"2026-11-21T17:34:49.979523072Z"}"#
+            r#"{"epoch":26753081231,"start":"2026-11-22T17:34:49.912131584Z","end":"2026-11-22T17:34:49.979240448Z"}"#
         );
         assert_eq!(serde_json::from_str::<Epoch>(&written).unwrap(), Epoch::new(26_753_081_231, 1 << 26));
         assert_eq!(text(Epoch::new(7, 0)), r#"{"epoch":7,"start":null,"end":null}"#);

@@ -8,7 +8,6 @@ The API is HTTP with JSON documents (docs/json.md), on a Unix socket. Python's o
 """
 
 import argparse
-import datetime
 import http.client
 import json
 import socket
@@ -69,9 +68,9 @@ def main():
             time.sleep(0.02)
             continue
         last = document["last_epoch"]
-        begin = datetime.datetime.fromtimestamp(last * document["epoch_ns"] / 1e9, datetime.timezone.utc)
+        begin = document["start"][len("YYYY-MM-DDT") : len("YYYY-MM-DDThh:mm:ss.ffffff")]
         exact = "all losses" if document["complete"] else "not all is known"
-        print(f"{begin:%H:%M:%S.%f} {document['lost_packets']} packets lost, {exact}", flush=True)
+        print(f"{begin} {document['lost_packets']} packets lost, {exact}", flush=True)
         for loss in document["losses"]:
             print(f"  {loss['packets']:>8} {'' if loss['exact'] else '~'}{name(loss)}", flush=True)
         if left is not None:

@@ -41,7 +41,8 @@ pub struct Capture {
     /// Only packets that match (docs/capture.md has the language)
     #[arg(long, default_value = "", value_name = "FILTER", hide_default_value = true, help_heading = PACKETS)]
     filter: Filter,
-    /// Write pcapng into a file, or with '-' to a pipe, instead of printing lines
+    /// Write pcapng into a file, or with '-' to a pipe, instead of printing lines. Times are those of
+    /// bursts, as in lines
     #[arg(short, long, value_name = "FILE", help_heading = help::OUTPUT)]
     write: Option<PathBuf>,
     /// Stop after this many packets

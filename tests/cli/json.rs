@@ -309,9 +309,9 @@ fn numbers_of_documents_survive_doubles() {
     (worker.busy_cycles, worker.idle_cycles, worker.polls, worker.busy_polls) = (1 << 53, u64::MAX, 1 << 60, 1 << 59);
     status.totals.removed.counts.rx_bytes = u64::MAX;
     let written = serde_json::to_value(&status).unwrap();
-    for document in [&replay, &trace, &config, &written] {
-        survives(document);
-    }
+    let others = ["config schema", "budget --json", "sim --epochs 1 --workload isp,flows=10,packets=100 --json"];
+    others.iter().for_each(|words| survives(&weir(words).json()));
+    [&replay, &trace, &config, &written].into_iter().for_each(survives);
     assert_eq!((&replay["seed"], &trace["at_ns"]), (&seed.to_string().into(), &at_ns.to_string().into()));
     assert_eq!(config["switch"]["reproducible"], "9007199254740993");
     assert_eq!(replay["start"], "2025-12-31T23:59:59.123456789Z");
