@@ -64,13 +64,17 @@ pub struct Recorder {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramTrace {
     pub program: String,
-    /// The arrays on the packet's way, stage by stage; none when the program does not measure it.
+    /// The arrays on the packet's way, by the program's stages as the budget numbers them; none when
+    /// the program does not measure it.
     pub stages: Vec<Vec<AccessTrace>>,
     /// The same of its egress stages; left out when it has none, or the packet goes to no host.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub egress_stages: Vec<Vec<AccessTrace>>,
     /// The count of the packet's flow that the heavy-hitter program leaves in the PHV.
     pub flow_estimate: u32,
+    /// That count is the largest that there is, and stands for any larger one.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub at_least: bool,
 }
 
 impl Recorder {
@@ -104,10 +108,13 @@ impl Probe for Recorder {
 impl Observer for Recorder {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs {
-            self.programs.push(ProgramTrace { program: program.usage().program.into(), ..ProgramTrace::default() });
+            let usage = program.usage();
+            self.programs.push(ProgramTrace { program: usage.program.into(), ..ProgramTrace::default() });
             program.trace(phv, self);
             if let Some(program) = self.programs.last_mut() {
+                usage.number(&[], &mut program.stages);
                 program.flow_estimate = phv.flow_estimate;
+                program.at_least = phv.flow_estimate == u32::MAX;
             }
         }
     }
@@ -116,6 +123,9 @@ impl Observer for Recorder {
         self.leaving = Some(number);
         for phv in phvs {
             program.trace_egress(phv, self);
+            if let Some(ProgramTrace { stages, egress_stages, .. }) = self.programs.get_mut(number) {
+                program.usage().number(stages, egress_stages);
+            }
         }
     }
 

@@ -160,7 +160,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
                 let after = before.map(|cell| salu.rmw(array, cell, phv));
                 CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
             });
-            AccessTrace { array: (*name).into(), hash_bits: *hash_bits, cell }
+            AccessTrace { array: (*name).into(), logical: None, hash_bits: *hash_bits, cell }
         };
         (0..N).map(access).for_each(|access| probe.access(access));
         self.0.alu().packet(phv);

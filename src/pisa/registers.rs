@@ -109,7 +109,7 @@ impl<S: Salu> Array<S> {
             after: read(self),
             output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
         });
-        probe.access(AccessTrace { array: self.name.into(), hash_bits: self.hash_bits, cell });
+        probe.access(AccessTrace { array: self.name.into(), logical: None, hash_bits: self.hash_bits, cell });
         out
     }
 }

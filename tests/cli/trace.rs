@@ -51,12 +51,48 @@ fn egress_stages() {
     assert_eq!(ended.stdout.lines().filter(of_egress).count(), 1, "{}", ended.stdout);
 }
 
+/// A stage has one number, in a trace and in the budget.
+#[test]
+fn stages_have_the_budgets_numbers() {
+    let list = |of: &serde_json::Value| of.as_array().cloned().unwrap_or_default();
+    for (program, stages) in [
+        ("hashpipe:stages=3", &[1, 2, 3][..]),
+        ("chamelemon", &[4, 5, 1]),
+        ("pint:queries=utilisation:bits=8", &[1, 6, 8]),
+        ("pint:queries=latency:bits=8:aggregation=sum", &[5]),
+    ] {
+        let budget = weir(&format!("budget --program {program} --json")).json();
+        let of_budget =
+            |key: &str| list(&budget["stages"]).iter().flat_map(|stage| list(&stage[key])).collect::<Vec<_>>();
+        let (arrays, tables) = (of_budget("arrays"), of_budget("tables"));
+        let trace = hex(&format!("--program {program} --json")).json();
+        let traced = &trace["programs"][0];
+        let mut numbers = Vec::new();
+        for stage in list(&traced["stages"]).iter().chain(&list(&traced["egress_stages"])).map(list) {
+            let number = &stage[0]["logical"];
+            numbers.push(number.as_u64().unwrap());
+            for access in &stage {
+                assert_eq!(&access["logical"], number, "{program}: one stage, one number");
+                let is_its = |of: &serde_json::Value| (&of["name"], &of["logical"]) == (&access["array"], number);
+                let is_written = || access["array"].as_str().unwrap().starts_with("digest");
+                assert!(arrays.iter().any(is_its) || is_written(), "{program}: {access} is not in {arrays:?}");
+            }
+        }
+        assert_eq!(numbers, stages, "{program}: {tables:?}");
+    }
+    let text = hex("--program chamelemon --reproducible 7").stdout;
+    let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in ["chamelemon stage 4 tower[", "stage 5 upstream[", "stage 1 downstream["] {
+        assert_eq!(lines.iter().filter(|other| other.starts_with(line)).count(), 1, "{line} in\n{text}");
+    }
+}
+
 /// Of a digest each query's bits are shown, before and after the switch.
 #[test]
 fn a_digest_before_and_after() {
     let text = hex("--program pint:queries=path:bits=8+latency:bits=8 --reproducible 7").stdout;
     let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for line in ["egress program pint", "stage 1 digest, path[0]", "digest, latency[8]"] {
+    for line in ["egress program pint", "stage 4 digest, path[0]", "digest, latency[8]"] {
         assert!(lines.iter().any(|other| other == line), "{line} in\n{text}");
     }
     assert!(!text.contains("does not measure"), "{text}");
@@ -123,7 +159,7 @@ fn bytes_from_a_pipe() {
     ];
     assert_eq!(keys(&given), all);
     assert_eq!(keys(&given["programs"][0]), ["flow_estimate", "program", "stages"]);
-    assert_eq!(keys(&given["programs"][0]["stages"][0][0]), ["array", "cell", "hash_bits"]);
+    assert_eq!(keys(&given["programs"][0]["stages"][0][0]), ["array", "cell", "hash_bits", "logical"]);
     assert_eq!(keys(&given["programs"][0]["stages"][0][0]["cell"]), ["after", "before", "output", "slot"]);
     assert_eq!(keys(&given["lookups"][0]), ["action", "entry", "key", "port", "table"]);
     assert_eq!(keys(&given["outputs"][0]), ["frame", "port", "rewritten"]);

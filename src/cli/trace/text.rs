@@ -1,7 +1,7 @@
 //! A traced packet, to be read by a person.
 
 use crate::api::view::packet::{Lookup, Output, Packet, PacketHeaders};
-use crate::cli::output::{grouped, time_of};
+use crate::cli::output::{at_least, grouped, time_of};
 use crate::observe::ProgramTrace;
 use crate::pisa::AccessTrace;
 
@@ -106,24 +106,25 @@ fn measured(page: &mut Page, program: &ProgramTrace) {
     }
     stages(page, &program.stages);
     if program.flow_estimate > 0 {
-        page.line("estimate", &format!("{} so far for the packet's own flow", grouped(program.flow_estimate)));
+        let estimate = at_least(program.at_least) + &grouped(program.flow_estimate);
+        page.line("estimate", &format!("{estimate} so far for the packet's own flow"));
     }
 }
 
 fn stages(page: &mut Page, stages: &[Vec<AccessTrace>]) {
-    let untouched = |stage: &[AccessTrace]| stage.iter().all(|access| access.cell.is_none());
-    let mut number = 0;
-    while let Some(stage) = stages.get(number) {
-        let first = number + 1;
-        if untouched(stage) {
-            number += stages[number..].iter().take_while(|stage| untouched(stage)).count();
-            let names = if first == number { format!("stage {first}") } else { format!("stages {first}-{number}") };
-            page.line(&names, "no match: memory is not touched");
+    let untouched = |stage: &Vec<AccessTrace>| stage.iter().all(|access| access.cell.is_none());
+    let number = |stage: &Vec<AccessTrace>| stage.first().and_then(|access| access.logical);
+    for alike in stages.chunk_by(|one, next| untouched(one) && untouched(next)) {
+        let mut name = match (alike.first().and_then(number), alike.last().and_then(number)) {
+            (Some(first), Some(last)) if first < last => format!("stages {first}-{last}"),
+            (Some(only), _) => format!("stage {only}"),
+            (None, _) => "no array".into(),
+        };
+        if alike.iter().all(untouched) {
+            page.line(&name, "no match: memory is not touched");
             continue;
         }
-        number += 1;
-        let mut name = format!("stage {first}");
-        for access in stage {
+        for access in alike.iter().flatten() {
             touched(page, &std::mem::take(&mut name), access);
         }
     }

@@ -1,6 +1,10 @@
 //! What programs and tables declare that they use of a pipeline.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+
+use crate::pisa::AccessTrace;
 
 /// What one register array uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,6 +122,36 @@ pub struct ProgramUse {
 }
 
 impl ProgramUse {
+    /// Numbers the stages of a traced packet, which met those of `before` already, as the budget
+    /// does, and puts accesses of one stage together. Arrays of one name stand in the order in which
+    /// packets meet them.
+    pub fn number(&self, before: &[Vec<AccessTrace>], stages: &mut Vec<Vec<AccessTrace>>) {
+        let mut met = BTreeMap::<String, usize>::new();
+        before.iter().flatten().for_each(|access| *met.entry(access.array.clone()).or_default() += 1);
+        let mut numbered: Vec<Vec<AccessTrace>> = Vec::new();
+        for mut access in stages.drain(..).flatten() {
+            let place = met.entry(access.array.clone()).or_default();
+            access.logical = access.logical.or_else(|| self.stage_of(&access.array, *place));
+            *place += 1;
+            match numbered.last_mut().filter(|stage| stage.last().is_some_and(|last| last.logical == access.logical)) {
+                Some(stage) => stage.push(access),
+                None => numbered.push(vec![access]),
+            }
+        }
+        *stages = numbered;
+    }
+
+    /// The stage, from 1, of an array: of several with its name of that in this place, and of the last
+    /// one where there are not as many.
+    fn stage_of(&self, array: &str, place: usize) -> Option<u32> {
+        let stages = self.chains.iter().flat_map(|chain| (1..).zip(chain));
+        let named = |(logical, stage): (u32, &StageUse)| {
+            let number = stage.arrays.iter().filter(|of| of.name == array).count();
+            std::iter::repeat_n(logical, number)
+        };
+        stages.flat_map(named).take(place + 1).last()
+    }
+
     /// Whether it computes what no chip does.
     pub fn is_beyond_chips(&self) -> bool {
         let mut arrays = self.chains.iter().flatten().flat_map(|stage| &stage.arrays);

@@ -271,13 +271,15 @@ impl Dataplane for Replica {
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
         let Some(scheme) = plan.map(|plan| &plan.prepared.coding.scheme) else { return };
-        probe.stage();
+        let writes = usage::Writes::of(scheme, self.ports.usage());
         for part in scheme.parts(phv.identity) {
+            probe.stage();
             let [before, after] = [before, phv.digest].map(|digest| format!("{:#06x}", part.of(digest)));
             let output = format!("switch {hops} of its way, the digest is {:#06x}", phv.digest);
             let cell = CellTrace { slot: part.shift, before, after, output };
             let array = format!("digest, {}", scheme.name(part));
-            probe.access(AccessTrace { array, hash_bits: 0, cell: Some(cell) });
+            let logical = writes.stage(part);
+            probe.access(AccessTrace { array, logical, hash_bits: 0, cell: Some(cell) });
         }
     }
 

@@ -38,6 +38,20 @@ pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, roo
     ProgramUse { program: Pint::NAME, chains, reports }
 }
 
+/// The stage, from 1, that writes each part of the digest, by the value and the place of its code.
+pub struct Writes(Vec<(Value, Option<usize>, u32)>);
+
+impl Writes {
+    pub fn of(scheme: &Scheme, ports: Option<Vec<StageUse>>) -> Self {
+        Self(Chains::new(scheme, ports).writes)
+    }
+
+    pub fn stage(&self, part: &Part) -> Option<u32> {
+        let is_its = |value: Value, place: Option<usize>| value == part.value && place.is_none_or(|at| at == part.code);
+        self.0.iter().find_map(|(value, place, stage)| is_its(*value, *place).then_some(*stage))
+    }
+}
+
 fn hash(name: &'static str, bits: u32, added: bool) -> HashUse {
     HashUse { name, bits, added }
 }
@@ -51,24 +65,33 @@ struct Chains<'a> {
     /// By their names and the numbers of their instances.
     known: BTreeSet<(&'static str, usize)>,
     rounding_bits: u32,
+    /// See [`Writes`].
+    writes: Vec<(Value, Option<usize>, u32)>,
 }
 
 impl<'a> Chains<'a> {
     fn new(scheme: &'a Scheme, ports: Option<Vec<StageUse>>) -> Self {
         let are_times = |code: &ValueCode| matches!(code.codes(), Codes::Times(_));
         let rounding_bits = if ports.is_none() && scheme.values().iter().all(are_times) { 4 } else { 32 };
-        let mut chains = Self { scheme, all: Vec::new(), known: BTreeSet::new(), rounding_bits };
+        let (all, known, writes) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let mut chains = Self { scheme, all, known, rounding_bits, writes };
         // Which queries a packet carries is a part of what all of them match.
         if scheme.sets() > 1 {
             chains.all.push(set_chain(scheme));
         }
         if let Some(path) = scheme.path() {
-            chains.all.extend(chains.path(path));
+            let path = chains.path(path);
+            chains.writes.extend(path.first().map(|chain| (Value::Path, None, chain.len() as u32)));
+            chains.all.extend(path);
         }
         for code in scheme.values() {
             chains.value(code);
         }
-        chains.all.extend(scheme.loops().map(|code| chains.loops(code)));
+        if let Some(code) = scheme.loops() {
+            let chain = chains.loops(code);
+            chains.writes.push((Value::Loops, None, chain.len() as u32));
+            chains.all.push(chain);
+        }
         if let Some(ports) = ports {
             chains.ports(ports);
         }
@@ -137,6 +160,7 @@ impl<'a> Chains<'a> {
                 chain[2].needs.push(ROUNDING);
             }
             chain.push(self.write(code));
+            self.writes.push((code.query.value, self.place(code), chain.len() as u32));
         }
         self.all.push(chain);
     }
@@ -150,12 +174,16 @@ impl<'a> Chains<'a> {
     /// The stage that writes a code into the digest.
     fn write(&self, code: &ValueCode) -> StageUse {
         let [_, outer, acts] = names(code.query.value);
-        let place = self.scheme.values().iter().position(|of| of == code);
+        let place = self.place(code);
         let is_its = |part: &Part| part.value == code.query.value && Some(part.code) == place;
         match code.query.aggregation.is_of_hops() {
             true => self.matching(acts, 0, reservoir_entries(&code.limits), is_its).behind(&[SET, outer]),
             false => StageUse::default().behind(&[SET]),
         }
+    }
+
+    fn place(&self, code: &ValueCode) -> Option<usize> {
+        self.scheme.values().iter().position(|of| of == code)
     }
 
     fn loops(&self, code: &LoopCode) -> Vec<StageUse> {
@@ -183,6 +211,7 @@ impl<'a> Chains<'a> {
             self.all.push(vec![StageUse::default(), rounding]);
         }
         let codes = self.scheme.values().iter().filter(|code| code.query.value == Value::Utilisation);
+        self.writes.push((Value::Utilisation, None, ports.len() as u32));
         if let Some(last) = ports.last_mut() {
             for write in codes.map(|code| self.write(code)) {
                 last.matches.extend(write.matches);
