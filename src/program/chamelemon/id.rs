@@ -120,7 +120,7 @@ impl FlowId {
             left_over
         };
         let [source, destination, ports, proto] = self.0;
-        let left_over = LEFT_OVER[highest_bits(self.0) as usize % LEFT_OVER.len()];
+        let left_over = LEFT_OVER[highest_bits(self.0) as usize & (LEFT_OVER.len() - 1)];
         let rest = left_over | proto >> (PROTO_AT - FINGERPRINT_BITS) | fingerprint(hash);
         [source & LOW, destination & LOW, ports & LOW, rest]
     }

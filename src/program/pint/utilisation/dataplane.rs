@@ -61,7 +61,8 @@ impl Tables {
 /// The constants of a link, as logarithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// 2²⁴ / (B · T²), for B in bytes a nanosecond and T in nanoseconds.
+    /// 2²⁴ / (B · T²), for B in bytes a nanosecond and T in nanoseconds, times the bytes that the
+    /// packet's unit of a queue stands for.
     pub(super) queue: i32,
     /// 2²⁴ / (B · T).
     pub(super) bytes: i32,
@@ -78,7 +79,8 @@ pub struct Meta {
     pub port: u32,
     /// When the packet leaves the queue.
     pub now_ns: u64,
-    /// Bytes that wait in the port's queue at that time.
+    /// What waits in the port's queue at that time: bytes, or a share of its room
+    /// ([`Utilisation::set_queue_room`](super::Utilisation::set_queue_room)).
     pub queue: u32,
     /// The packet's length on the wire.
     pub bytes: u32,

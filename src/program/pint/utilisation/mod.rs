@@ -36,7 +36,7 @@ mod tests;
 
 pub use code::{Compression, SMALLEST, Scale};
 
-use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LastSent, Link, Meta, UNIT_BITS, terms};
+use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LOG_OF_ZERO, LastSent, Link, Meta, UNIT_BITS, terms};
 
 use crate::pisa::{Array, Banked, LookupUse, Pipeline, Probe, Stage, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
@@ -47,10 +47,14 @@ impl Link {
         let whole = period_ns.max(1);
         let period = f64::from(whole).log2();
         let volume = (bytes_per_second.max(1) as f64 * 1e-9).log2() + period;
-        let fixed = |log: f64| (log * f64::from(1 << FRACTION)).round() as i32;
         let unit = f64::from(UNIT_BITS);
         Self { queue: fixed(unit - volume - period), bytes: fixed(unit - volume), period: fixed(-period), whole }
     }
+}
+
+/// A logarithm as the registers have it.
+fn fixed(log: f64) -> i32 {
+    (log * f64::from(1 << FRACTION)).round() as i32
 }
 
 /// A table of numbers with so many bits in its key and in an entry.
@@ -69,6 +73,8 @@ fn logarithm() -> [LookupUse; 2] {
 pub struct Utilisation {
     last: Stage<Array<LastSent>>,
     links: Box<[Link]>,
+    /// The logarithm of the bytes that a packet's unit of a queue stands for.
+    queue_unit: i32,
     average: Stage<Array<Average>>,
 }
 
@@ -87,8 +93,18 @@ impl Utilisation {
         Self {
             last: Stage(Array::planned("last sent", LastSent { period: period_ns.max(1) }, cells)),
             links: links.iter().map(|rate| Link::new(*rate, period_ns)).collect(),
+            queue_unit: 0,
             average: Stage(Array::planned("utilisation", Average, cells)),
         }
+    }
+
+    /// From now on [`Meta::queue`] is the share of a queue's room, in units of 2⁻¹⁶, that packets
+    /// take; of no room it is nothing. Before, it is a number of bytes. The product is a sum of
+    /// logarithms, as all others are, and this part of it a constant.
+    pub fn set_queue_room(&mut self, bytes: u64) {
+        let unit = if bytes == 0 { LOG_OF_ZERO } else { fixed((bytes as f64).log2() - f64::from(u16::BITS)) };
+        self.links.iter_mut().for_each(|link| link.queue += unit - self.queue_unit);
+        self.queue_unit = unit;
     }
 
     /// Takes zeroed registers.

@@ -64,10 +64,12 @@ struct Set {
 }
 
 impl Set {
-    /// Those of a plan that nobody has taken.
-    fn take(from: &Arc<Prepared>) -> Option<Self> {
+    /// Those of a plan that nobody has taken, for queues with room for this number of bytes.
+    fn take(from: &Arc<Prepared>, queue_room: u64) -> Option<Self> {
         let Registers { links, set } = from.registers.as_ref()?;
-        Some(Self { links: *links, registers: set.take()?, from: from.clone() })
+        let mut registers = set.take()?;
+        registers.set_queue_room(queue_room);
+        Some(Self { links: *links, registers, from: from.clone() })
     }
 
     fn give_back(self) {
@@ -88,7 +90,7 @@ impl Ports {
         for plan in plans {
             let is_there = self.sets.iter().any(|set| plan.links() == Some(set.links));
             if !is_there && !self.sets.is_full() {
-                self.sets.extend(Set::take(plan));
+                self.sets.extend(Set::take(plan, self.queue_room));
             }
         }
     }
@@ -96,6 +98,7 @@ impl Ports {
     /// The queue of each port has room for this number of bytes.
     pub fn set_queue_room(&mut self, bytes: u64) {
         self.queue_room = bytes;
+        self.sets.iter_mut().for_each(|set| set.registers.set_queue_room(bytes));
     }
 
     /// How full queues are says how many bytes wait.
@@ -127,7 +130,7 @@ impl Ports {
         let mut utilisation = 0;
         if phv.disposition.leaves() {
             for Set { links, registers, .. } in &mut self.sets {
-                let mut meta = meta(phv, self.queue_room);
+                let mut meta = meta(phv);
                 through(registers, &mut meta);
                 if of == Some(*links) {
                     utilisation = meta.utilisation;
@@ -143,16 +146,15 @@ impl Ports {
     }
 }
 
-/// A packet as the stages see it. Its bytes are those of the frame that is sent, without FCS, and
-/// what waits is a share of the queue's room.
+/// A packet as the stages see it. Its bytes are those of the frame that is sent, without FCS.
 #[inline(always)]
-fn meta(phv: &Phv, queue_room: u64) -> Meta {
+fn meta(phv: &Phv) -> Meta {
     let shim = if phv.disposition == Disposition::ToFabric { shim::LEN as u32 } else { 0 };
     Meta {
         port: phv.egress.into(),
         now_ns: phv.egress_ns,
         bytes: phv.wire_bytes.saturating_add(shim),
-        queue: ((u64::from(phv.queue_used) * queue_room) >> 16).min(u32::MAX.into()) as u32,
+        queue: phv.queue_used.into(),
         ..Meta::default()
     }
 }

@@ -241,3 +241,31 @@ fn eight_stages_and_a_cell_for_each_port() {
     let beyond = stages.iter().flat_map(|stage| &stage.arrays).filter(|array| array.beyond_chips.is_some());
     assert_eq!(beyond.count(), 2);
 }
+
+/// Packets that carry the share of a queue's room give what those with its bytes give, but for the
+/// errors of two logarithms; with room for nothing nothing waits.
+#[test]
+fn shares_of_a_queue_are_bytes() {
+    let averages = |room: Option<u64>, queue: u32| {
+        let mut utilisation = Utilisation::new(&[1_250_000_000], 100_000);
+        room.into_iter().for_each(|room| utilisation.set_queue_room(room));
+        let packet = |number: u64| {
+            let mut meta = Meta { now_ns: 1000 * number, queue, bytes: 500, ..Meta::default() };
+            utilisation.packet(&mut meta);
+            f64::from(meta.utilisation)
+        };
+        (1..200).map(packet).collect::<Vec<_>>()
+    };
+    for (room, share) in [(3_000_000, 0x2000), (1_000_000, 700), (64_000, u16::MAX.into()), (1 << 20, 1)] {
+        let bytes = (room * u64::from(share)) >> 16;
+        let pairs = averages(Some(room), share).into_iter().zip(averages(None, bytes as u32));
+        pairs.for_each(|(one, other)| assert!((one / other - 1.0).abs() < 0.004, "{one}, {other}: {share} of {room}"));
+    }
+    assert_eq!(averages(Some(0), 40_000), averages(None, 0));
+    assert_eq!(averages(Some(1 << 40), 0), averages(None, 0));
+    // Registers that a replica gives back may go to one whose queues have other room.
+    let mut twice = Utilisation::new(&[1_250_000_000], 100_000);
+    let links = twice.links.clone();
+    [7, 3_000_000, 0, 1 << 16].into_iter().for_each(|room| twice.set_queue_room(room));
+    assert_eq!(twice.links, links);
+}
