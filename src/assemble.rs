@@ -20,7 +20,10 @@ use crate::tables::{Learning, Routing};
 use crate::telemetry::Collector;
 use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
 
+mod lesser;
 mod room;
+
+pub use lesser::{Lesser, lesser};
 
 /// Zeroed banks by which each program of a replica can be ahead of the collector.
 const SPARES: usize = 2;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::api::baseline::SwitchInfo;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, Service};
-use crate::assemble::{AssembleError, Assembly, assemble, no_chip};
+use crate::assemble::{AssembleError, Assembly, Lesser, assemble, lesser, no_chip};
 use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
@@ -138,6 +138,9 @@ impl Live {
         let mut assembly = assemble(&config, Some(config.switch.epoch.nanos()), cores.len())?;
         for (target, why) in no_chip(&config, &assembly.placement) {
             tracing::warn!("the pipeline does not fit {target}, and is placed on software: {why}");
+        }
+        for Lesser { change, targets } in lesser(&config, &assembly.placement) {
+            tracing::warn!("{change} the pipeline would fit {}", targets.join(", "));
         }
         let controller = controlled::link(&config, &mut assembly)?;
         let infos = std::mem::take(&mut assembly.ports);

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Failure, Programs, help, output, placed};
-use crate::assemble::{BANKS, no_chip};
+use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
 use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
 
@@ -43,6 +43,9 @@ struct Document {
     /// Why the pipeline fits no chip, where it was to be placed on one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     no_chip: Vec<Refusal>,
+    /// With which changes it would fit one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    would_fit: Vec<Lesser>,
 }
 
 #[derive(Serialize)]
@@ -98,7 +101,7 @@ impl Budget {
 }
 
 fn document(config: &Config, placement: Placement) -> Document {
-    let refused = no_chip(config, &placement);
+    let (refused, would_fit) = (no_chip(config, &placement), lesser(config, &placement));
     let target = placement.target;
     let memory = Memory::of(&placement);
     let (salus, hashes) = (placement.salus_used(), placement.hash_units_used());
@@ -116,6 +119,7 @@ fn document(config: &Config, placement: Placement) -> Document {
         tcam_share: f64::from(tcam) / f64::from(target.stages * target.tcam_blocks),
         memory,
         stages: placement.stages,
+        would_fit,
         no_chip: refused.into_iter().map(|(target, why)| Refusal { target, why }).collect(),
         reports: placement.reports.into_iter().map(|(program, usage)| ProgramReports { program, usage }).collect(),
     }

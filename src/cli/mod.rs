@@ -67,7 +67,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::CompleteEnv;
 
-use crate::assemble::{AssembleError, no_chip, place};
+use crate::assemble::{AssembleError, lesser, no_chip, place};
 use crate::config::{Config, ConfigError, PortConfig};
 use crate::pisa::Placement;
 use crate::pisa::hash::HashFamily;
@@ -240,7 +240,11 @@ fn placed(config: &Config, file: Option<&Path>) -> Result<Placement, Failure> {
 fn no_chip_text(config: &Config, placement: &Placement) -> Option<String> {
     let why = no_chip(config, placement);
     let chips = why.iter().map(|(target, why)| format!("\n  {target}: {why}"));
-    (!why.is_empty()).then(|| format!("fits no chip, and is placed on software:{}", chips.collect::<String>()))
+    let less = lesser(config, placement);
+    let less = less.iter().map(|less| format!("\n  {}: fits {}", less.change, less.targets.join(", ")));
+    let would = less.collect::<String>();
+    let would = if would.is_empty() { would } else { format!("\nwith less it would fit:{would}") };
+    (!why.is_empty()).then(|| format!("fits no chip, and is placed on software:{}{would}", chips.collect::<String>()))
 }
 
 /// The name, if a thing of this kind can have it.

@@ -86,6 +86,12 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// be less. Error messages name both.
     fn blame(config: &Self::Config, array: &str, excess: Excess) -> (&'static str, &'static str);
 
+    /// Configurations that ask for less of a target, each with what is less in words: `without …`,
+    /// `with …`. They are named to who has a pipeline that fits no chip.
+    fn lesser(_config: &Self::Config) -> Vec<(String, Self::Config)> {
+        Vec::new()
+    }
+
     /// The parameters of the first epoch.
     fn start(config: &Self::Config) -> Self::Parameters;
 

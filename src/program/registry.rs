@@ -94,6 +94,8 @@ pub trait Configured: Any + Send + Sync {
     fn validate(&self) -> Result<(), ProgramError>;
     /// [`Program::blame`].
     fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str);
+    /// [`Program::lesser`].
+    fn lesser(&self) -> Vec<(String, ProgramConfig)>;
     /// Where the parameters that may change from epoch to epoch are set.
     fn schedule(&self) -> AnySchedule;
     /// One that begins with [`Program::waiting`].
@@ -160,6 +162,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn blame(&self, array: &str, excess: Excess) -> (&'static str, &'static str) {
         P::blame(&self.0, array, excess)
+    }
+
+    fn lesser(&self) -> Vec<(String, ProgramConfig)> {
+        P::lesser(&self.0).into_iter().map(|(how, config)| (how, ProgramConfig::new::<P>(config))).collect()
     }
 
     fn schedule(&self) -> AnySchedule {

@@ -108,6 +108,12 @@ fn budget_of_the_papers_configuration() {
     let why = both["no_chip"][1].as_object().unwrap();
     assert_eq!(why["target"], "tofino");
     assert!(why["why"].as_str().is_some_and(|why| why.contains("write a narrower one, key = \"src\"")), "{why:?}");
+    let fits = |change: &str, targets: &[&str]| serde_json::json!({ "change": change, "targets": targets });
+    let less = [fits("without hashpipe", &["tofino", "tofino2"]), fits("without chamelemon", &["rmt"])];
+    assert_eq!(both["would_fit"].as_array().unwrap()[..2], less);
+    let text = weir("budget --program hashpipe --program chamelemon").stdout;
+    assert!(text.contains("with less it would fit:\n  without hashpipe: fits tofino, tofino2\n"), "{text}");
+    assert_eq!(small.get("would_fit"), None);
 }
 
 #[test]

@@ -240,7 +240,11 @@ fn utilisation_fits_no_chip() {
     assert_eq!(entries.map(|table| table["entries"].as_u64().unwrap()).sum::<u64>(), 15 * 1024 + 4096);
     let text = weir(words).stdout;
     assert!(text.contains("fits no chip, and is placed on software:") && text.contains(why), "{text}");
-    assert!(!weir("budget --program pint").stdout.contains("no chip"));
+    let fits = |change: &str| json!([{ "change": change, "targets": ["rmt", "tofino", "tofino2"] }]);
+    assert_eq!(document["would_fit"], fits("pint without queries for utilisation, for path instead"));
+    let several = "budget --program pint:queries=path:bits=8+utilisation:bits=8 --json";
+    assert_eq!(weir(several).json()["would_fit"], fits("pint without queries for utilisation"));
+    assert!(!weir("budget --program pint").stdout.contains("fit"));
 }
 
 /// With vectors the path of one instance takes the paper's four stages too, and that of two takes five

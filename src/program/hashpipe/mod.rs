@@ -206,6 +206,12 @@ impl Program for HashPipe {
         }
     }
 
+    /// Five-tuples, and all IPv6 addresses, are wider than what the stateful ALUs of most chips take.
+    fn lesser(config: &Config) -> Vec<(String, Config)> {
+        let (key, slots6) = (Key::Source, Some(0));
+        vec![("with key=src and slots6=0".into(), Config { key, slots6, ..config.clone() })]
+    }
+
     fn start(_: &Config) {}
 
     fn dataplane(config: &Config, hashes: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {

@@ -123,6 +123,19 @@ impl Program for Pint {
         }
     }
 
+    fn lesser(config: &Config) -> Vec<(String, Config)> {
+        let Queries(queries) = &config.queries;
+        let mut values: Vec<_> = queries.iter().map(|query| query.value).collect();
+        values.dedup();
+        let without = |value: Value| {
+            let kept: Vec<_> = queries.iter().filter(|query| query.value != value).cloned().collect();
+            let instead = if kept.is_empty() { ", for path instead" } else { "" };
+            let how = format!("without queries for {}{instead}", value.name());
+            (how, Config { queries: Queries(kept), ..config.clone() })
+        };
+        values.into_iter().filter(|value| queries.len() > 1 || *value != Value::Path).map(without).collect()
+    }
+
     fn start(config: &Config) -> PlanParameters {
         config.parameters()
     }
