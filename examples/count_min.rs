@@ -22,8 +22,8 @@
 //!   (`weir::pisa::hash::index`).
 //! - IPv4 and IPv6 share all arrays, so that an IPv4 flow takes as much room in the table as an
 //!   IPv6 flow.
-//! - A counter stays at 2³² − 1, from which on an estimate may be too low: an epoch with as many
-//!   packets takes hours.
+//! - A counter stays at 2³² − 1. A full one is left out of estimates, and a flow of which all are full
+//!   has at least that many packets.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -154,6 +154,9 @@ impl GroupSalu<5> for Words {
 
 pub type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>));
 
+/// Stands for a counter that is full, and for each sum with one.
+const FULL: u64 = u64::MAX;
+
 /// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the
 /// table.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,7 +174,8 @@ impl Sketch {
     }
 
     pub fn read_out(&self, (rows, (_, words)): &Memory) -> Self {
-        let counters = rows.iter().flat_map(|row| row.cells()).map(|&count| count.into()).collect();
+        let counter = |&count: &u32| if count == u32::MAX { FULL } else { count.into() };
+        let counters = rows.iter().flat_map(|row| row.cells()).map(counter).collect();
         let flows = words.cells().iter().map(|&words| FiveTuple(words)).filter(|flow| *flow != FiveTuple::default());
         Self { counters, flows: flows.collect(), ..Self::new(&self.config, &self.family) }
     }
@@ -181,7 +185,10 @@ impl Sketch {
         let slots = slots(&self.config, &self.family);
         let estimate = |flow: &FiveTuple| {
             let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
-            let count = rows.map(|(row, slot)| row[slot as usize]).min().unwrap_or_default();
+            let count = match rows.map(|(row, slot)| row[slot as usize]).min().unwrap_or_default() {
+                FULL => Counted::of_register(u32::MAX),
+                count => count.into(),
+            };
             FlowCount { flow: FlowName::Flow(flow.flow()), count }
         };
         let lack = [Reason::BelowThreshold].into_iter().collect();

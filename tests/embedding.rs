@@ -34,7 +34,7 @@ fn a_capture_through_a_replayer() {
     let mut truth: Vec<_> = trace.truth().flows().iter().map(|flow| (flow.packets, flow.flow)).collect();
     truth.sort_by_key(|(packets, _)| std::cmp::Reverse(*packets));
     let named = |flow: &FlowName| flow.flow().unwrap();
-    let found: Vec<_> = found.iter().map(|found| (found.count, named(&found.flow))).collect();
+    let found: Vec<_> = found.iter().map(|found| (found.count.number, named(&found.flow))).collect();
     assert_eq!((found, dropped), (truth[..3].to_vec(), 0));
     assert!(replayer::heaviest("nowhere.pcap", 3).is_err());
 }
@@ -60,7 +60,7 @@ fn egress_stages_count_packets_that_leave() {
     assert!(empty.heaviest(9).heavy.is_empty(), "ingress stages have no registers");
     replica.exchange_egress(bank.as_mut());
     let counted = bank.record().into::<egress::Sketch>().unwrap();
-    assert_eq!(counted.heaviest(9).heavy.iter().map(|flow| flow.count).collect::<Vec<_>>(), [3]);
+    assert_eq!(counted.heaviest(9).heavy.iter().map(|flow| flow.count.number).collect::<Vec<_>>(), [3]);
 }
 
 /// The crate of docs/program.md has what its program uses, and cargo takes it.

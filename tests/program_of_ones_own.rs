@@ -7,15 +7,15 @@ mod count_min;
 
 use std::collections::{HashMap, HashSet};
 
-use count_min::{Config, CountMin, Sketch};
+use count_min::{Config, CountMin, Sketch, slots};
 use proptest::prelude::*;
 use weir::assemble::place;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
 use weir::program::answers::FlowCount;
-use weir::program::{Program, ProgramConfig, Programs, Record};
+use weir::program::{Counted, Program, ProgramConfig, Programs, Record};
 use weir::trace::{Frames, Trace, Workload};
-use weir::wire::{Flow, parse};
+use weir::wire::{FiveTuple, Flow, parse};
 
 const FAMILY: u64 = 7;
 
@@ -47,12 +47,32 @@ fn measured(config: &Config, packets: &[Phv], order: BatchOrder) -> Sketch {
 }
 
 fn counts(sketch: &Sketch) -> Vec<(Flow, u64)> {
-    let named = |FlowCount { flow, count }: FlowCount| (flow.flow().unwrap(), count);
+    let named = |FlowCount { flow, count }: FlowCount| (flow.flow().unwrap(), count.number);
     sketch.heaviest(usize::MAX).heavy.into_iter().map(named).collect()
 }
 
 fn truth(trace: &Trace) -> HashMap<Flow, u64> {
     trace.truth().flows().iter().map(|flow| (flow.flow, flow.packets)).collect()
+}
+
+/// A counter that is full says nothing of a flow whose other counters are not, and where all are the
+/// flow has at least as many packets.
+#[test]
+fn full_counters_are_left_out() {
+    let config = Config { rows: 2, columns: 10, flows: 4 };
+    let family = HashFamily::reproducible(FAMILY);
+    let flow = FiveTuple::of(&packets(&trace("isp/burst,flows=1,packets=1"))[0].headers).unwrap();
+    let at = |row: usize| 10 * row + slots(&config, &family).slots(flow.bytes())[row] as usize;
+    let mut sketch = Sketch::new(&config, &family);
+    sketch.flows.insert(flow);
+    (sketch.counters[at(0)], sketch.counters[at(1)]) = (u64::MAX, 5_000_000_000);
+    let count = |sketch: &Sketch| sketch.heaviest(1).heavy[0].count;
+    assert_eq!(count(&sketch), 5_000_000_000.into());
+    let mut sum = sketch.clone();
+    sketch.counters[at(1)] = u64::MAX;
+    sum.merge(&sketch).unwrap();
+    assert_eq!(count(&sum), Counted { number: u32::MAX.into(), at_least: true });
+    assert_eq!(sketch.clone().decode(&sketch.encode()).unwrap(), sketch);
 }
 
 /// Also where many flows share a counter, in both address families. And few are far above the

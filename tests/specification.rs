@@ -259,6 +259,6 @@ fn forwarding_goes_on_without_a_collector() {
     switch.finish();
     assembly.collector.finish();
     let heavy = run.answers(0, None, usize::MAX).unwrap().epochs.epochs[0].network.clone();
-    let packets: u64 = heavy.heavy.iter().map(|flow| flow.count).sum();
+    let packets: u64 = heavy.heavy.iter().map(|flow| flow.count.number).sum();
     assert_eq!((packets, run.epochs(0)), (epochs, Some((1, epochs))));
 }

@@ -56,7 +56,7 @@ impl Answering for Fake {
             return Err("nothing is kept for as long".into());
         }
         let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
-        let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n) }).collect();
+        let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n).into() }).collect();
         let network = FlowAnswers { found: 51, ..FlowAnswers::heaviest(Unit::Bytes, found, 50) };
         let switches = vec![SwitchAnswers { switch: "weir".into(), answers: FlowAnswers::default() }];
         let answers = EpochAnswers {

@@ -187,7 +187,7 @@ pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {
     if sizes.claim.last_epoch.is_none() {
         return claimed;
     }
-    let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::grouped(heavy.count())]);
+    let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::heavy_count(heavy)]);
     let unit = if sizes.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
     let heavy = output::table(["flow", unit], rows);
     let digests = output::digests(sizes.heavy.iter().map(|heavy| &heavy.name));

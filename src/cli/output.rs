@@ -120,6 +120,16 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
+/// What was counted of a heavy flow: "1 234", or "at least 1 234" where a register was full.
+pub fn heavy_count(heavy: &HeavyFlow) -> String {
+    at_least(heavy.at_least) + &grouped(heavy.count())
+}
+
+/// Stands before a number of which a register may have held no more.
+pub fn at_least(full: bool) -> String {
+    String::from(if full { "at least " } else { "" })
+}
+
 /// Heavy flows, with the true counts beside them when they are known.
 pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
     let counted = format!(">{}", unit_name(unit));
@@ -127,7 +137,7 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
     if heavy.iter().all(|heavy| heavy.truth().is_none()) {
         let row = |(i, heavy): (usize, &HeavyFlow)| {
             let (rank, flow) = rank_and_flow((i, heavy));
-            [rank, flow, grouped(heavy.count())]
+            [rank, flow, heavy_count(heavy)]
         };
         return table([">#", "flow", &counted], heavy.iter().enumerate().map(row));
     }
@@ -135,7 +145,7 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
         let (rank, flow) = rank_and_flow((i, heavy));
         let truth = heavy.truth().unwrap_or_default();
         let error = if truth == 0 { "-".into() } else { percent(heavy.count().abs_diff(truth) as f64 / truth as f64) };
-        [rank, flow, grouped(heavy.count()), grouped(truth), error]
+        [rank, flow, heavy_count(heavy), grouped(truth), error]
     };
     table([">#", "flow", &counted, ">true", ">error"], heavy.iter().enumerate().map(row))
 }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::answers::{
     Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons, SwitchAnswers, SwitchGap, Task,
 };
-use super::{Analysis, Decision, Epoch, Record, Reported, Unit};
+use super::{Analysis, Counted, Decision, Epoch, Record, Reported, Unit};
 
 /// The heaviest flows of a record: of all that it knows, at most so many.
 type Answer<R> = dyn Fn(&R, usize) -> FlowAnswers + Send;
@@ -115,7 +115,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
 /// The flows of all switches, each with its largest count.
 fn largest(switches: &[SwitchAnswers]) -> FlowAnswers {
     let (mut unit, mut lack) = (Unit::default(), Reasons::default());
-    let mut largest: FxHashMap<FlowName, u64> = FxHashMap::default();
+    let mut largest: FxHashMap<FlowName, Counted> = FxHashMap::default();
     for SwitchAnswers { answers, .. } in switches {
         unit = answers.unit;
         lack.extend(&answers.lack);
@@ -151,7 +151,7 @@ mod tests {
         let mut analysis = HashPipe::analysis(&Default::default(), 0);
         let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
         let counts = |counts: &[(u16, u64)]| {
-            Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count)).collect())))
+            Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect())))
         };
         let switches = vec![
             reported("a", counts(&[(1, 10), (2, 30), (3, 1)])),
@@ -160,7 +160,7 @@ mod tests {
         ];
         let epoch = analysis.epoch(7, &(), switches, true);
         let answers = analysis.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
-        let named = |answers: &FlowAnswers| answers.heavy.iter().map(|f| (f.flow, f.count)).collect::<Vec<_>>();
+        let named = |answers: &FlowAnswers| answers.heavy.iter().map(|f| (f.flow, f.count.number)).collect::<Vec<_>>();
         let expected = [(2, 30), (1, 12), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
         assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
         assert_eq!((answers.epoch, answers.gaps.len(), answers.switches.len()), (7, 1, 2));

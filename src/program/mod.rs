@@ -10,6 +10,7 @@ mod analysis;
 pub mod answers;
 pub mod bytes;
 pub mod chamelemon;
+mod counted;
 mod exact;
 pub mod hashpipe;
 mod heavy;
@@ -34,6 +35,7 @@ use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse, Wide, wide};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
+pub use counted::Counted;
 pub use exact::{Exact, FlowCounts, Heavy, Unit};
 pub use heavy::HeavyAnalysis;
 pub use needs::Needs;

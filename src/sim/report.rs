@@ -273,7 +273,7 @@ impl ProgramReport {
         for flow in &truth.flows {
             exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
         }
-        let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count });
+        let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count.number });
         let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();
         let answers_heavy = program.rank(Task::Heavy).is_some();
         let lost = || nets(program, lost(truth, fabric));

@@ -120,7 +120,7 @@ mod tests {
 
     fn record(counts: impl IntoIterator<Item = (u16, u64)>) -> AnyRecord {
         let flow = |sport| Flow { sport: Some(sport), ..Flow::default() };
-        Box::new(Counts(counts.into_iter().map(|(port, count)| (flow(port), count)).collect()))
+        Box::new(Counts(counts.into_iter().map(|(port, count)| (flow(port), count.into())).collect()))
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         run.partial(Closed { program: 0, first: 9, last: 11, late: 0, record: &record([(0, 5), (5000, 1)]) });
         let epochs = run.answers(0, None, usize::MAX).unwrap().epochs.epochs;
         let heavy = &epochs[0].network;
-        assert_eq!((heavy.heavy.len(), heavy.heavy[0].count, heavy.found), (3001, 7, 3001));
+        assert_eq!((heavy.heavy.len(), heavy.heavy[0].count.number, heavy.found), (3001, 7, 3001));
         assert_eq!(run.epochs(0), Some((4, 11)));
         assert!(run.record(1).is_none());
     }

@@ -340,7 +340,7 @@ mod tests {
     use crate::wire::Flow;
 
     fn answers(epoch: u64, flows: usize) -> EpochAnswers {
-        let found = vec![FlowCount { flow: FlowName::Flow(Flow::default()), count: 1 }; flows];
+        let found = vec![FlowCount { flow: FlowName::Flow(Flow::default()), count: 1.into() }; flows];
         let network = FlowAnswers::heaviest(Unit::Packets, found, flows);
         EpochAnswers { epoch, first_epoch: epoch, network, finality: Finality::at_once(), ..EpochAnswers::default() }
     }

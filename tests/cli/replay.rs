@@ -7,7 +7,7 @@ use serde_json::Value;
 use weir::trace::{CaptureWriter, Trace};
 use weir::wire::Flow;
 
-use crate::{Files, keys};
+use crate::{Files, frame, keys};
 
 const SMALL: &str = "isp/burst,flows=300,packets=20000,seed=3";
 
@@ -159,6 +159,56 @@ fn what_is_not_answered_has_no_score() {
     let refused = files.weir(&format!("{words} --min-recall 0.5"));
     assert!(refused.refused(2).contains("--min-recall: no program names heavy flows"));
     assert_eq!(files.weir(&format!("{words} --program hashpipe --min-recall 0.5")).code, 0);
+}
+
+/// A capture of frames that are as long on the wire as may be: so many of each flow, by its source
+/// port, and the next ones 10 ms later.
+fn long_frames(flows: &[(u8, usize)]) -> Vec<u8> {
+    let headers = |port| {
+        let mut frame = frame(1, 2);
+        frame[14..23].copy_from_slice(&[0x45, 0, 5, 220, 0, 0, 0, 0, 64]);
+        (frame[23], frame[29], frame[33], frame[35]) = (17, 1, 2, port);
+        frame
+    };
+    let mut capture: Vec<u8> =
+        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].into_iter().flat_map(u32::to_le_bytes).collect();
+    for (at, &(port, number)) in (0..).zip(flows) {
+        let record = [1_700_000_000, 10_000 * at, 60, 1 << 24].into_iter().flat_map(u32::to_le_bytes);
+        let record: Vec<u8> = record.chain(headers(port)).collect();
+        capture.extend(record.repeat(number));
+    }
+    capture
+}
+
+/// A register that is full tells the least that a flow can have, also in a sum of epochs.
+#[test]
+fn a_full_register_is_at_least() {
+    const FULL: u64 = u32::MAX as u64;
+    let files = Files::new();
+    files.write("t.pcap", long_frames(&[(7, 257), (8, 255), (7, 1)]));
+    let words = "replay t.pcap --program hashpipe:count=bytes --score";
+    let heavy = |words: &str| {
+        let document = files.weir(&format!("{words} --json")).json();
+        let program = &document["programs"]["hashpipe"];
+        assert!(program["claims"]["heavy"]["incomplete"].to_string().contains("saturated"), "{program}");
+        let flow = |flow: &Value| [flow["bytes"].clone(), flow["at_least"].clone(), flow["true_bytes"].clone()];
+        program["heavy"].as_array().unwrap().iter().map(flow).collect::<Vec<_>>()
+    };
+    let exact = [(255u64 << 24).into(), Value::Null, (255u64 << 24).into()];
+    assert_eq!(heavy(words), [[FULL.into(), true.into(), (258u64 << 24).into()], exact.clone()]);
+    let cut = format!("{words} --epoch 5ms");
+    assert_eq!(heavy(&cut), [[(FULL + (1 << 24)).into(), true.into(), (258u64 << 24).into()], exact]);
+    let text = files.weir(words).stdout;
+    assert!(text.contains("at least 4294967295") && !text.contains("at least 4278"), "{text}");
+    assert!(text.contains("registers were full"), "{text}");
+    files.write("less.pcap", long_frames(&[(7, 255)]));
+    let text = files.weir(&words.replace("t.pcap", "less.pcap")).stdout;
+    assert!(text.contains("4278190080") && !text.contains("at least 4") && !text.contains("full"), "{text}");
+    let text = files.weir("trace --read t.pcap --packet 258 --program hashpipe:count=bytes").stdout;
+    assert!(text.contains("16777216 so far") || text.contains("4278190080 so far"), "{text}");
+    let words = "trace --read t.pcap --packet 257 --program hashpipe:count=bytes";
+    assert!(files.weir(words).stdout.contains("at least 4294967295 so far"));
+    assert_eq!(files.weir(&format!("{words} --json")).json()["programs"][0]["at_least"], true);
 }
 
 /// One slot is enough for one packet an epoch, so with short epochs nothing is lost.

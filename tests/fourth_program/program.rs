@@ -332,12 +332,12 @@ impl Bank for MicroburstBank {
 
     fn record(&self) -> AnyRecord {
         let (counts, owners) = &self.flows;
-        let mut flows = BTreeMap::new();
+        let mut flows = BTreeMap::<_, Counted>::new();
         for (&count, &words) in counts.cells().iter().zip(owners.cells()).filter(|(count, _)| **count > 0) {
-            *flows.entry(FiveTuple(words)).or_default() += u64::from(count);
+            *flows.entry(FiveTuple(words)).or_default() += Counted::of_register(count);
         }
         let depths = std::array::from_fn(|depth| self.depths.cells()[depth].into());
-        let packets = flows.values().sum();
+        let packets = flows.values().map(|count| count.number).sum();
         let fragments = vec![Fragment { coverage: self.coverage, packets, depths }];
         Box::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
     }
@@ -358,7 +358,7 @@ pub struct Fragment {
 pub struct Bursts {
     config: Config,
     pub fragments: Vec<Fragment>,
-    pub flows: BTreeMap<FiveTuple, u64>,
+    pub flows: BTreeMap<FiveTuple, Counted>,
     pub reports: Reports<Waited>,
 }
 
@@ -388,7 +388,7 @@ impl Bursts {
 
     /// The heaviest flows.
     pub fn heaviest(&self, max: usize) -> FlowAnswers {
-        let count = |(flow, &count): (&FiveTuple, &u64)| FlowCount { flow: FlowName::Flow(flow.flow()), count };
+        let count = |(flow, &count): (&FiveTuple, &Counted)| FlowCount { flow: FlowName::Flow(flow.flow()), count };
         let mut answers = FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(count).collect(), max);
         answers.lack.add_if(self.reports.overflow() > 0, Reason::Overflow);
         answers
@@ -417,7 +417,13 @@ impl Bursts {
             record.fragments.push(fragment);
         }
         let flows = from.number("the number of flows")?;
-        let flow = |from: &mut Reader<'_>| Ok((FiveTuple::from_bytes(from.take("a flow")?), from.number("a count")?));
+        let flow = |from: &mut Reader<'_>| {
+            let (tuple, number) = (FiveTuple::from_bytes(from.take("a flow")?), from.number("a count")?);
+            match from.take("whether it is certain")? {
+                [full @ 0..=1] => Ok((tuple, Counted { number, at_least: full == 1 })),
+                _ => from.wrong("whether it is certain", "0 or 1"),
+            }
+        };
         record.flows = from.ascending("a flow", flows, flow)?.into_iter().collect();
         record.reports = Reports::decode(&mut from, config.reports as usize)?;
         from.end().map(|()| record)
@@ -433,8 +439,7 @@ impl Record for Bursts {
         }
         other.fragments.iter().for_each(|fragment| self.add(fragment.clone()));
         for (flow, count) in &other.flows {
-            let sum = self.flows.entry(*flow).or_default();
-            *sum = sum.saturating_add(*count);
+            *self.flows.entry(*flow).or_default() += *count;
         }
         self.reports.merge(&other.reports);
         Ok(())
@@ -450,7 +455,8 @@ impl Record for Bursts {
         to.number(self.flows.len() as u64);
         for (flow, count) in &self.flows {
             to.bytes(&flow.bytes());
-            to.number(*count);
+            to.number(count.number);
+            to.bytes(&[count.at_least.into()]);
         }
         self.reports.encode(&mut to);
         to.0
@@ -532,7 +538,7 @@ impl Analysis for BurstAnalysis {
 
     fn answers(&self, burst: &Burst, _: Option<&Burst>, limits: Limits) -> EpochAnswers {
         let mut all = FlowAnswers::default();
-        let mut largest: BTreeMap<FlowName, u64> = BTreeMap::new();
+        let mut largest: BTreeMap<FlowName, Counted> = BTreeMap::new();
         let mut switches = Vec::new();
         for (switch, record) in &burst.switches {
             let mut answers = record.heaviest(usize::MAX);
@@ -621,7 +627,7 @@ impl Program for Microbursts {
         // Each replica has owners of its own, and in each sub-epoch others.
         let owners = config.slots as usize * MAX_REPLICAS * MAX_SUB_EPOCHS as usize;
         let fragments = MAX_SUB_EPOCHS as usize * (4 + DEPTHS) * MAX_U64;
-        let flows = owners * (size_of::<FiveTuple>() + MAX_U64);
+        let flows = owners * (size_of::<FiveTuple>() + MAX_U64 + 1);
         1 + 2 * MAX_U64 + fragments + flows + Reports::<Waited>::max_bytes(config.reports as usize)
     }
 

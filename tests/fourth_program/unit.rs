@@ -52,7 +52,7 @@ fn phv(flow: u16, depth: u16, now: u64) -> Phv {
 struct Naive {
     config: Config,
     settings: Settings,
-    owners: BTreeMap<u32, (FiveTuple, u64)>,
+    owners: BTreeMap<u32, (FiveTuple, Counted)>,
     depths: [u64; DEPTHS],
     waited: Vec<Waited>,
     coverage: Coverage,
@@ -62,7 +62,7 @@ impl Naive {
     fn packet(&mut self, phv: &Phv) {
         let tuple = FiveTuple::of(&phv.headers).unwrap();
         let [slot] = slots(&self.config, &HashFamily::reproducible(FAMILY)).slots(tuple.bytes());
-        self.owners.entry(slot).or_insert((tuple, 0)).1 += 1;
+        self.owners.entry(slot).or_insert((tuple, 0.into())).1 += 1.into();
         self.depths[usize::from(phv.queue_depth).min(DEPTHS - 1)] += 1;
         if u32::from(phv.queue_depth) >= self.settings.depth {
             let (time_ns, port, depth) = (phv.egress_ns, phv.egress, phv.queue_depth);
@@ -73,7 +73,7 @@ impl Naive {
     /// Holds a record against what was counted, and forgets that.
     fn check(&mut self, record: &Bursts) {
         let owners = std::mem::take(&mut self.owners);
-        let packets = owners.values().map(|(_, count)| count).sum();
+        let packets = owners.values().map(|(_, count)| count.number).sum();
         assert_eq!(record.flows, owners.into_values().collect());
         let depths = std::mem::replace(&mut self.depths, [0; DEPTHS]);
         assert_eq!(record.fragments, [Fragment { coverage: self.coverage, packets, depths }]);
@@ -208,7 +208,7 @@ proptest! {
         let totals = [
             total(|record| record.fragments.iter().map(|fragment| fragment.packets).sum()),
             total(|record| record.left(0)),
-            total(|record| record.flows.values().sum()),
+            total(|record| record.flows.values().map(|count| count.number).sum()),
             total(|record| record.reports.kept().len() as u64 + record.reports.overflow()),
         ];
         prop_assert!(totals.iter().all(|(sum, parts)| sum == parts), "{:?}", totals);
@@ -249,7 +249,7 @@ fn a_switch_counts_every_packet() {
     replayer.finish();
     let record = replayer.run().record(0).unwrap();
     let record = record.get::<Bursts>().unwrap();
-    assert_eq!((record.left(0), record.flows.values().sum::<u64>()), (20_000, 20_000));
+    assert_eq!((record.left(0), record.flows.values().map(|count| count.number).sum::<u64>()), (20_000, 20_000));
     assert_eq!((record.reports.kept().len(), record.reports.overflow(), record.left(1)), (0, 0, 0));
     let indexes: Vec<_> =
         record.fragments.iter().map(|fragment| fragment.coverage.sub_epochs.trailing_zeros()).collect();

@@ -184,7 +184,8 @@ impl Cores {
 
 /// Recall and average relative error of the heaviest flows.
 fn beside(answers: &FlowAnswers, truth: &Truth, heaviest: usize) -> String {
-    let named = answers.heavy.iter().filter_map(|named| Some(Heavy { flow: named.flow.flow()?, count: named.count }));
+    let named =
+        answers.heavy.iter().filter_map(|named| Some(Heavy { flow: named.flow.flow()?, count: named.count.number }));
     let score = score(&named.collect::<Vec<_>>(), truth, heaviest);
     format!("{:.2} %, {:.3} %", score.recall * 100.0, score.average_relative_error * 100.0)
 }

@@ -160,10 +160,11 @@ impl FlowSizes {
         let answers = &epoch.network;
         let named_from_packets = answers.named_from.unwrap_or_default();
         let cut = answers.found.saturating_sub(answers.heavy.len());
-        let heavy = Truncated::new(&answers.heavy, cut, top, |flow| flow.count >= threshold);
+        let heavy = Truncated::new(&answers.heavy, cut, top, |flow| flow.count.number >= threshold);
         let claim = Claim::new(&selected, |epoch| {
             let mut lack = epoch.network.lack.clone();
             lack.add_if(!heavy.whole, Reason::NotKept);
+            lack.add_if(heavy.named.iter().any(|flow| flow.count.at_least), Reason::Saturated);
             lack.add_if(threshold < named_from_packets, Reason::BelowThreshold);
             lack
         });

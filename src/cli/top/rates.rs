@@ -93,6 +93,9 @@ pub struct FlowRate {
     pub packets_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bits_per_second: Option<f64>,
+    /// A register that counts the flow was full: its rate is at least that.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub at_least: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -192,6 +195,7 @@ impl ProgramRates {
             name: flow.name.clone(),
             packets_per_second: flow.packets.map(per_second),
             bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
+            at_least: flow.at_least,
         };
         Self {
             program: heavy.program.clone(),

@@ -11,7 +11,7 @@ use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::api::view::EpochAttention;
 use crate::cli::attention::{parameter, parameter_keys, parameter_name};
 use crate::cli::counts::link_text;
-use crate::cli::output;
+use crate::cli::output::{self, at_least};
 use crate::cli::screen::si;
 use crate::program::Unit;
 use crate::text::named;
@@ -171,7 +171,7 @@ fn program_title(program: &ProgramRates) -> String {
 fn flows(program: &ProgramRates) -> Cells {
     let row = |(i, flow): (usize, &super::rates::FlowRate)| {
         let rate = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
-        vec![(i + 1).to_string(), flow.name.to_string(), si(rate)]
+        vec![(i + 1).to_string(), flow.name.to_string(), at_least(flow.at_least) + &si(rate)]
     };
     let rate = match program.unit {
         Unit::Packets => ">pkt/s",

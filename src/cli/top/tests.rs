@@ -24,6 +24,7 @@ fn heavy(flows: u8) -> Claimed<HeavyFlows> {
         name: NamedFlow { flow: flow(n), ipv6_digest: None },
         packets: Some(50_000 / u64::from(n)),
         bytes: None,
+        at_least: false,
         true_packets: None,
         true_bytes: None,
     };

@@ -61,6 +61,9 @@ named! {
         /// Flows may have been evicted from the tables, and counts are what is left.
         #[error("flows may have been evicted, and counts are at least what is told")]
         Evicted = "evicted",
+        /// A register that counts a flow had its largest value: the flow's count is marked.
+        #[error("registers were full, and the counts of their flows are at least what is told")]
+        Saturated = "saturated",
         /// Reports about single packets found no room.
         #[error("reports about single packets found no room")]
         Overflow = "overflow",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Gap, LoopAnswers, PathAnswers, Reason, Reasons, SwitchGap, Task, ValueAnswers};
-use crate::program::Unit;
+use crate::program::{Counted, Unit};
 use crate::wire::Flow;
 
 /// What names a flow: its fields, or a digest when the program knows only that.
@@ -54,7 +54,7 @@ impl fmt::Debug for FlowName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowCount {
     pub flow: FlowName,
-    pub count: u64,
+    pub count: Counted,
 }
 
 /// The tasks about flows: heavy flows, their number, the distribution of their sizes and its

@@ -43,7 +43,7 @@ pub fn flows_of_network(network: &NetworkEpoch, known: &Known, max: usize) -> Fl
 }
 
 fn heavy(heavy: &[Sized], known: &Known, max: usize) -> FlowAnswers {
-    let counted = |flow: &Sized| FlowCount { flow: known.name(flow.id), count: flow.packets };
+    let counted = |flow: &Sized| FlowCount { flow: known.name(flow.id), count: flow.packets.into() };
     let kept = heavy.iter().take(max).map(counted).collect();
     FlowAnswers { unit: Unit::Packets, heavy: kept, found: heavy.len(), ..FlowAnswers::default() }
 }

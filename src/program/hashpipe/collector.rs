@@ -4,19 +4,20 @@ use std::collections::HashMap;
 
 use super::dataplane::Cell;
 use crate::pisa::{Registers, Word};
-use crate::program::Unit;
 use crate::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
+use crate::program::{Counted, Unit};
 use crate::wire::{Flow, FlowKey};
 
 /// Counts by flow, in packets or bytes as the program was told. A peer's record names the flows, so
 /// the map's hash is keyed at random.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(pub HashMap<Flow, u64>);
+pub struct Counts(pub HashMap<Flow, Counted>);
 
-/// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4).
+/// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4). A cell
+/// with the largest count may stand for more.
 pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut Counts) {
     for (key, count) in tables.iter().flat_map(|table| table.cells()).filter(|(_, count)| *count > 0) {
-        *counts.0.entry(key.flow()).or_default() += u64::from(*count);
+        *counts.0.entry(key.flow()).or_default() += Counted::of_register(*count);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Counts as a record: how they merge, and their byte form.
 //!
 //! The form: a version; the number of flows; and for each flow, in ascending order, a byte that
-//! says which fields follow, the fields in network order, and the count. docs/record-format.md
-//! describes it to others.
+//! says which fields follow and whether the count is the least that it can be, the fields in network
+//! order, and the count. docs/record-format.md describes it to others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Config, Counts, HashPipe};
 use crate::program::bytes::{MAX_U64, Reader, Writer};
-use crate::program::{DecodeError, MAX_REPLICAS, MergeError, Program, Record};
+use crate::program::{Counted, DecodeError, MAX_REPLICAS, MergeError, Program, Record};
 use crate::wire::Flow;
 
 /// The first byte.
@@ -22,26 +22,29 @@ const DST6: u8 = 8;
 const SPORT: u8 = 16;
 const DPORT: u8 = 32;
 const PROTO: u8 = 64;
+/// A cell of the flow was full.
+const AT_LEAST: u8 = 128;
 
 impl Record for Counts {
     const PROGRAM: &'static str = HashPipe::NAME;
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         for (flow, count) in &other.0 {
-            let sum = self.0.entry(*flow).or_default();
-            *sum = sum.saturating_add(*count);
+            *self.0.entry(*flow).or_default() += *count;
         }
         Ok(())
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut flows: Vec<_> = self.0.iter().filter(|(_, count)| **count > 0).collect();
+        let mut flows: Vec<_> = self.0.iter().filter(|(_, count)| count.number > 0).collect();
         flows.sort_unstable();
         let mut to = Writer(vec![VERSION]);
         to.number(flows.len() as u64);
         for (flow, &count) in flows {
+            let fields = to.0.len();
             write_flow(&mut to, flow);
-            to.number(count);
+            to.0[fields] |= if count.at_least { AT_LEAST } else { 0 };
+            to.number(count.number);
         }
         to.0
     }
@@ -75,11 +78,12 @@ fn write_flow(to: &mut Writer, flow: &Flow) {
     }
 }
 
-fn read_flow(from: &mut Reader<'_>) -> Result<Flow, DecodeError> {
+/// A flow, and whether its count is the least that it can be.
+fn read_flow(from: &mut Reader<'_>) -> Result<(Flow, bool), DecodeError> {
     let [fields] = from.take("a flow's fields")?;
     let both = |bits: u8| fields & bits == bits;
-    if fields & 0x80 != 0 || both(SRC4 | SRC6) || both(DST4 | DST6) {
-        return from.wrong("a flow's fields", "an address is of one family, and bit 7 has no meaning");
+    if both(SRC4 | SRC6) || both(DST4 | DST6) {
+        return from.wrong("a flow's fields", "an address is of one family");
     }
     let mut ip = |v4: u8, v6: u8| -> Result<Option<IpAddr>, DecodeError> {
         Ok(match fields {
@@ -94,7 +98,8 @@ fn read_flow(from: &mut Reader<'_>) -> Result<Flow, DecodeError> {
     };
     let (sport, dport) = (port(SPORT)?, port(DPORT)?);
     let proto = (fields & PROTO != 0).then(|| from.take::<1>("a protocol")).transpose()?;
-    Ok(Flow { src, dst, sport, dport, proto: proto.map(|[proto]| proto) })
+    let flow = Flow { src, dst, sport, dport, proto: proto.map(|[proto]| proto) };
+    Ok((flow, fields & AT_LEAST != 0))
 }
 
 /// Maximum number of flows in the record of a switch: its replicas' cells, each with a flow of its
@@ -122,9 +127,13 @@ impl Counts {
         if flows > max as u64 {
             return from.wrong("the number of flows", "at most one for each cell of the switch");
         }
-        let counts = from.ascending("a flow", flows, |from| match (read_flow(from)?, from.number("a count")?) {
-            (_, 0) => from.wrong("a count", "flows without any are not written"),
-            counted => Ok(counted),
+        let counts = from.ascending("a flow", flows, |from| {
+            let ((flow, at_least), number) = (read_flow(from)?, from.number("a count")?);
+            match number {
+                0 => from.wrong("a count", "flows without any are not written"),
+                _ if at_least && number < u32::MAX.into() => from.wrong("a count", "a cell that is full holds more"),
+                _ => Ok((flow, Counted { number, at_least })),
+            }
         })?;
         from.end()?;
         Ok(Self(counts.into_iter().collect()))
@@ -151,8 +160,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(counts in prop::collection::hash_map(flows(), 1..u64::MAX, 0..40)) {
-            let counts = Counts(counts.into_iter().collect());
+        fn what_is_written_is_read(counts in prop::collection::hash_map(flows(), (1..u64::MAX, any::<bool>()), 0..40)) {
+            let counted = |(number, full): (u64, bool)| Counted { number, at_least: full && number >= u32::MAX.into() };
+            let counts = Counts(counts.into_iter().map(|(flow, count)| (flow, counted(count))).collect());
             prop_assert_eq!(Counts::decode(&counts.encode(), 40), Ok(counts));
         }
 
@@ -163,7 +173,7 @@ mod tests {
             if let Ok(counts) = Counts::decode(&bytes, 9) {
                 prop_assert_eq!(counts.encode(), bytes);
             }
-            let good = Counts([(Flow { sport: Some(7), ..Flow::default() }, 300)].into_iter().collect()).encode();
+            let good = Counts([(Flow { sport: Some(7), ..Flow::default() }, 300.into())].into_iter().collect()).encode();
             let cut = cut % good.len();
             prop_assert!(Counts::decode(&good[..cut], 9).is_err());
         }
@@ -179,20 +189,20 @@ mod tests {
             proto: Some(6),
         };
         let wide = Flow { src: Some(IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 1])), ..Flow::default() };
-        let counts = [(flow([10, 0, 0, 1], 0x1234), 300), (wide, 1)].into_iter().collect();
+        let counts = [(flow([10, 0, 0, 1], 0x1234), 300.into()), (wide, 1.into())].into_iter().collect();
         let bytes = Counts(counts).encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, "0102750a0000010a0000021234005006ac0202fe80000000000000000000000000000101");
+        let full = Counts([(flow([10, 0, 0, 1], 0x1234), Counted::of_register(u32::MAX))].into_iter().collect());
+        assert_eq!(full.encode(), [&[1, 1, 0xf5][..], &bytes[3..16], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat());
         let refused = |at: usize, byte| {
             let mut bytes = bytes.clone();
             bytes[at] = byte;
             Counts::decode(&bytes, 3).unwrap_err().to_string()
         };
         assert_eq!(refused(0, 2), "version 2, and 1 is understood");
-        assert_eq!(
-            refused(2, 0x77),
-            "a flow's fields before byte 3: an address is of one family, and bit 7 has no meaning"
-        );
+        assert_eq!(refused(2, 0x77), "a flow's fields before byte 3: an address is of one family");
+        assert_eq!(refused(2, 0xf5), "a count before byte 18: a cell that is full holds more");
         assert_eq!(refused(1, 3), "it ends after 36 bytes, in a flow's fields");
         assert!(refused(bytes.len() - 1, 0).ends_with("flows without any are not written"));
         let descending = [&bytes[..2], &bytes[17..], &bytes[2..17]].concat();

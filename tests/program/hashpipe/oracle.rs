@@ -150,8 +150,8 @@ proptest! {
             program.ingress(std::slice::from_mut(phv), BatchOrder::PacketMajor);
             let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
             let sent = truth.0.entry(config.narrow(&phv.headers.flow().unwrap())).or_default();
-            *sent += u64::from(weight);
-            prop_assert!(phv.flow_estimate >= weight && u64::from(phv.flow_estimate) <= *sent);
+            *sent += u64::from(weight).into();
+            prop_assert!(phv.flow_estimate >= weight && u64::from(phv.flow_estimate) <= sent.number);
         }
         let mut bank = program.spare();
         program.exchange(bank.as_mut());

@@ -96,6 +96,21 @@ fn false_flows() {
     assert_eq!(wrong[1], 0);
 }
 
+/// A count of 32 bits that went round is not taken for one that did not.
+#[test]
+fn counts_that_went_round_are_not_decoded() {
+    let mut rng = SplitMix64::new(11);
+    for round in 0..200 {
+        let mut sketch = sketch(round, SHAPE, 32);
+        let (large, small) = (random_id(&mut rng), random_id(&mut rng));
+        sketch.insert(large, (1 << 32) + rng.below(1 << 31) as i64);
+        sketch.insert(small, 7);
+        sketch.buckets.iter_mut().for_each(|bucket| bucket.count &= 0xffff_ffff);
+        let decoded = sketch.decode(Verify::Fingerprint);
+        assert!(!decoded.complete && !decoded.flows.contains_key(&large), "{decoded:?}");
+    }
+}
+
 /// Two flows that share all their buckets stop the peeling; a small fourth array tells most of them
 /// apart (NOTES: 1 000 flows need 2.44 buckets a flow with three arrays).
 #[test]

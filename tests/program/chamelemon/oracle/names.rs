@@ -72,7 +72,7 @@ fn victims_of_both_families_are_named() {
         assert_eq!(victims(&found), by_name(&lost));
         let mut sizes = BTreeMap::<Flow, u64>::new();
         frames.iter().for_each(|(flow, _)| *sizes.entry(*flow).or_default() += 1);
-        let heavy: BTreeMap<_, _> = found.network.heavy.iter().map(|heavy| (heavy.flow, heavy.count)).collect();
+        let heavy: BTreeMap<_, _> = found.network.heavy.iter().map(|heavy| (heavy.flow, heavy.count.number)).collect();
         for (flow, packets) in sizes.into_iter().filter(|(_, packets)| *packets >= 20) {
             assert!(heavy[&FlowName::Flow(flow)] >= packets, "{flow}");
         }
