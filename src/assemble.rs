@@ -163,8 +163,8 @@ pub fn place(config: &Config, hashes: &HashFamily) -> Result<Placement, Assemble
     Demand::new(config, hashes)?.place(config)
 }
 
-/// Of a pipeline that was to be placed on a chip and fits none: each chip, with the key that asks for
-/// too much and what would be less. Empty of any other.
+/// The chips that refused a pipeline with target `auto`: each with the key that asks for too much, and
+/// with less that would do. Empty when a chip takes the pipeline.
 pub fn no_chip(config: &Config, placement: &Placement) -> Vec<(&'static str, String)> {
     let refused = placement.refused.iter().filter(|_| !placement.target.chip);
     refused.map(|error| (error.target(), room::refusal(config, error, &[]).to_string())).collect()

@@ -182,7 +182,7 @@ pub struct TableNeed {
 }
 
 impl TableNeed {
-    /// A program's table: in TCAM, or with numbers of so many bits in SRAM.
+    /// A program's table: in SRAM, with a number of `numbers` bits an entry; without one, in TCAM.
     pub(super) fn in_stage(table: &'static str, entries: u64, key_bits: u32, numbers: Option<u32>) -> Self {
         let (action_bits, ternary) = (numbers.unwrap_or(0), numbers.is_none());
         Self { table, entries, key_bits, action_bits, ternary, before_programs: false }
