@@ -30,6 +30,8 @@ pub use network::{
 };
 pub use paths::{Path, Paths};
 pub use ports::{Measurement, Packets, Port, Ports, Removed};
+#[cfg(test)]
+pub use queries::tests::answers as value_answers;
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 pub use utilisation::{FlowUtilisation, Utilisation};
 pub use values::{FlowValues, Frequent, Told, Value, Values};

@@ -26,6 +26,13 @@ pub fn latency_table(flows: &[FlowLatency]) -> String {
     output::table(["flow", ">hop", "switch", ">samples", ">p50", ">between", ">p99", ">between"], rows)
 }
 
+/// A note that the longest time stands for longer ones too, where the table has it.
+pub fn largest_text(largest_ns: Option<u64>, flows: &[FlowLatency]) -> String {
+    let hops = flows.iter().flat_map(|flow| &flow.hops);
+    let times = hops.flat_map(|hop| [hop.p50_ns, hop.p50_high_ns, hop.p99_ns, hop.p99_high_ns]).flatten();
+    values::largest_text("ns", largest_ns.map(|ns| ns as f64), times.map(|ns| ns as f64))
+}
+
 /// A time, rounded to three digits from 1 µs to 1000 s.
 pub fn time(ns: u64) -> String {
     if ns < 1000 {

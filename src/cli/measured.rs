@@ -33,6 +33,9 @@ pub struct Measured {
     /// The query in words that these are the answers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_query: Option<String>,
+    /// This time, and any beyond it, may stand for longer ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_largest_ns: Option<u64>,
     /// `None` for programs that do not look for loops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<Vec<FlowLoop>>,
@@ -42,6 +45,9 @@ pub struct Measured {
     /// The query in words that these are the answers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation_query: Option<String>,
+    /// This utilisation, and any beyond it, may stand for larger ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilisation_largest: Option<f64>,
     /// Of programs that measure other values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Value>,
@@ -85,10 +91,12 @@ impl Measured {
             paths: paths.as_ref().map(|paths| paths.flows.iter().take(top).map(Path::from).collect()),
             latencies: latency.map(|found| found.flows.iter().take(top).map(FlowLatency::from).collect()),
             latency_query,
+            latency_largest_ns: latency.and_then(|found| found.largest).map(|ns| ns as u64),
             loops: loops.as_ref().map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect()),
             utilisations: utilisation
                 .map(|found| found.flows.iter().take(top).filter_map(FlowUtilisation::new).collect()),
             utilisation_query,
+            utilisation_largest: utilisation.and_then(|found| found.largest),
             values: others.map(|answers| Value::of(answers, top)).collect(),
         };
         if let Some(truth) = truth.filter(|_| tasks.contains(&Task::Heavy)) {
@@ -128,20 +136,22 @@ impl Measured {
 
     fn tables(&self) -> String {
         let paths = self.paths.as_deref().map(paths::paths_table);
-        let titled = |query: &Option<String>, table: String| match query {
-            Some(query) => format!("{query}\n{table}"),
+        let titled = |query: &Option<String>, largest: String, table: String| match query {
+            Some(query) => format!("{query}{largest}\n{table}"),
             None => table,
         };
-        let latencies =
-            self.latencies.as_deref().map(|found| titled(&self.latency_query, latency::latency_table(found)));
+        let latencies = self.latencies.as_deref().map(|found| {
+            let largest = latency::largest_text(self.latency_largest_ns, found);
+            titled(&self.latency_query, largest, latency::latency_table(found))
+        });
         let loops = self.loops.as_deref().map(|found| match found {
             [] => "no packet came back to a switch".into(),
             found => loops::loops_table(found),
         });
-        let utilisations = self
-            .utilisations
-            .as_deref()
-            .map(|found| titled(&self.utilisation_query, utilisation::utilisation_table(found)));
+        let utilisations = self.utilisations.as_deref().map(|found| {
+            let largest = utilisation::largest_text(self.utilisation_largest, found);
+            titled(&self.utilisation_query, largest, utilisation::utilisation_table(found))
+        });
         let values = (!self.values.is_empty()).then(|| values::values_tables(&self.values));
         let tables: Vec<_> = [paths, latencies, loops, utilisations, values].into_iter().flatten().collect();
         if !tables.is_empty() {

@@ -307,6 +307,7 @@ pub fn latency_text(found: &Claimed<view::Latency>) -> String {
         Some(off) => format!("{query}; times are {off}"),
         None => query.to_owned(),
     };
+    let error = error + &latency::largest_text(found.largest_ns, &found.latencies);
     let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
     let window = window.unwrap_or_default();
     format!("{}\n\n{error}{window}\n{claimed}{unnamed}{evicted}", latency::latency_table(&found.latencies))
@@ -348,6 +349,7 @@ pub fn utilisation_text(found: &Claimed<view::Utilisation>) -> String {
     let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let query = found.query.as_deref().unwrap_or_default();
     let error = format!("{query}; utilisations are off by a factor of {:.3} at most", found.error_factor);
+    let error = error + &utilisation::largest_text(found.largest, &found.utilisations);
     format!("{}\n\n{error}\n{claimed}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
 }
 

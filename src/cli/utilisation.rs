@@ -3,6 +3,11 @@
 use super::{output, paths, values};
 use crate::api::view::FlowUtilisation;
 
+/// A note that the largest utilisation stands for larger ones too, where the table has it.
+pub fn largest_text(largest: Option<f64>, flows: &[FlowUtilisation]) -> String {
+    values::largest_text("share", largest, flows.iter().map(|flow| flow.max_utilisation))
+}
+
 /// A row for each flow, or for each of its paths.
 pub fn utilisation_table(flows: &[FlowUtilisation]) -> String {
     let row = |flow: &FlowUtilisation| {

@@ -33,21 +33,25 @@ pub fn off_text(unit: &str, error: f64, factor: f64) -> Option<String> {
     (!both.is_empty()).then(|| format!("off by {} at most", both.join(" or ")))
 }
 
-/// A note that the number of the last code stands for larger ones too, where the table has it.
-fn largest_text(value: &Value) -> String {
-    let told = || value.told.iter().flat_map(|flow| &flow.told);
-    let numbers = |told: &Told| {
-        told.max.into_iter().chain(told.frequent.iter().map(|frequent| frequent.number)).collect::<Vec<_>>()
-    };
-    match value.largest.filter(|largest| told().flat_map(numbers).any(|number| number >= *largest)) {
-        Some(largest) => format!("; {} means that or more", number_text(&value.unit, largest)),
+/// A note that the number of the last code stands for larger ones too, where a table has it among its
+/// `numbers`.
+pub fn largest_text(unit: &str, largest: Option<f64>, mut numbers: impl Iterator<Item = f64>) -> String {
+    match largest.filter(|largest| numbers.any(|number| number >= *largest)) {
+        Some(largest) => format!("; {} means that or more", number_text(unit, largest)),
         None => String::new(),
     }
 }
 
+/// Those of a value's table.
+fn numbers(value: &Value) -> impl Iterator<Item = f64> {
+    let told = value.told.iter().flat_map(|flow| &flow.told);
+    told.flat_map(|told| told.max.into_iter().chain(told.frequent.iter().map(|frequent| frequent.number)))
+}
+
 fn value_table(value: &Value, title: String) -> String {
     let off = off_text(&value.unit, value.error, value.error_factor).map(|off| format!("; {off}"));
-    let heading = title + &off.unwrap_or_default() + &largest_text(value);
+    let largest = largest_text(&value.unit, value.largest, numbers(value));
+    let heading = title + &off.unwrap_or_default() + &largest;
     if value.told.is_empty() {
         return format!("{heading}\nno packet told of it");
     }

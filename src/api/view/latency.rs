@@ -21,6 +21,8 @@ pub struct Latency {
     /// whichever is more.
     pub error_ns: u64,
     pub error_factor: f64,
+    /// This time, and any beyond it, may stand for longer ones.
+    pub largest_ns: Option<u64>,
     /// The packets of so much time count alone, up to a flow's newest; null is all time.
     pub window_seconds: Option<f64>,
     /// The flows with the most samples.
@@ -99,6 +101,7 @@ impl Latency {
             flows,
             error_ns: bounds.error as u64,
             error_factor: bounds.error_factor,
+            largest_ns: bounds.largest.map(|ns| ns as u64),
             window_seconds: bounds.window_ns.map(|ns| ns as f64 / 1e9),
             latencies: named.into_iter().map(FlowLatency::from).collect(),
             omitted_flows,

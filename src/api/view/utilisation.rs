@@ -19,6 +19,8 @@ pub struct Utilisation {
     pub flows: u64,
     /// The factor by which a utilisation is off at most, because packets carry it in few bits.
     pub error_factor: f64,
+    /// This utilisation, and any beyond it, may stand for larger ones.
+    pub largest: Option<f64>,
     /// The flows with the most packets that told.
     pub utilisations: Vec<FlowUtilisation>,
     /// Flows that are not named here.
@@ -79,6 +81,7 @@ impl Utilisation {
             query: of.map(|answers| answers.query.to_string()),
             flows,
             error_factor: bounds.error_factor,
+            largest: bounds.largest,
             utilisations: named.into_iter().filter_map(FlowUtilisation::new).collect(),
             omitted_flows,
             evicted_flows,

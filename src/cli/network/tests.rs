@@ -42,6 +42,23 @@ fn what_is_not_asked_for_is_told() {
     }
 }
 
+/// The number of the last code stands for larger ones, and where a table has it the line below says so.
+#[test]
+fn the_last_code_means_that_or_more() {
+    use crate::api::view::value_answers as answers;
+    let epoch = |number: f64| {
+        let values = [Task::Latency, Task::Utilisation].map(|task| answers(task, "q", &[(1, 50, number)]));
+        EpochAnswers { epoch: 7, first_epoch: 7, values: values.into(), ..EpochAnswers::default() }
+    };
+    let [_, _, latency, utilisation, _] = super::tests::answers(epoch(9.0)).try_into().unwrap();
+    assert_eq!((&latency.0["largest_ns"], &utilisation.0["largest"]), (&9.into(), &9.0.into()));
+    assert!(latency.1.contains("; 9 ns means that or more\n"), "{}", latency.1);
+    assert!(utilisation.1.contains("; 900.00 % means that or more\n"), "{}", utilisation.1);
+    for (_, text) in super::tests::answers(epoch(8.0)) {
+        assert!(!text.contains("or more"), "{text}");
+    }
+}
+
 /// When nothing was lost in the epochs that were asked for, the answer says when something was.
 /// Packets that only came late are none.
 #[test]
