@@ -212,6 +212,8 @@ const SMALL: &[&str] = &[
     "epoch_ns",
     "error_ns",
     "from_bytes",
+    "largest_ns",
+    "latency_largest_ns",
     "link_bits_per_second",
     "longest_queue_bytes",
     "lost_after_ns",
