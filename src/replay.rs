@@ -172,6 +172,11 @@ impl Replayer {
         self.switch.stats().unmeasured.get()
     }
 
+    /// Packets whose flow lacks something, such as ports.
+    pub fn lacking(&self) -> view::Lacking {
+        self.ports().measurement.lacking
+    }
+
     /// The counters, as `weir show ports` has them.
     pub fn ports(&self) -> view::Ports {
         view::Ports::collect(

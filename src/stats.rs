@@ -7,6 +7,7 @@ use crossbeam_utils::CachePadded;
 use crate::lock::Hold;
 pub use crate::pisa::Count;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
+use crate::wire::MissingHeader;
 
 /// Counters of one worker for one port. Over all ports and after a drain, `rx_packets + copies =
 /// tx_packets + Σ drops`; a drop stands with the port that the packet came from, and one on the way
@@ -60,6 +61,27 @@ pub struct ProgramStats {
     pub cycles: Count,
 }
 
+/// Packets by what their flow lacks.
+#[derive(Debug, Default)]
+pub struct MissingCounts {
+    pub ip: Count,
+    pub ports: Count,
+    pub fragment: Count,
+    pub transport: Count,
+}
+
+impl MissingCounts {
+    pub fn count(&self, missing: MissingHeader) {
+        let count = match missing {
+            MissingHeader::Ip => &self.ip,
+            MissingHeader::Ports => &self.ports,
+            MissingHeader::Fragment => &self.fragment,
+            MissingHeader::Transport => &self.transport,
+        };
+        count.add(1);
+    }
+}
+
 /// Counters of one worker. They outlive all changes of the worker's switch.
 #[derive(Debug)]
 pub struct SwitchStats {
@@ -68,6 +90,8 @@ pub struct SwitchStats {
     pub unmeasured: Count,
     /// Of these, packets with more VLAN tags than are looked behind.
     pub too_many_tags: Count,
+    /// Packets whose flow lacks something: see [`MissingHeader`](crate::wire::MissingHeader).
+    pub lacking: MissingCounts,
     /// Ends of an epoch at which a program found no zeroed bank, so that its record also covers the
     /// next epoch.
     pub late_epochs: Count,
@@ -101,6 +125,7 @@ impl Default for SwitchStats {
             ports: (0..MAX_PORTS).map(|_| CachePadded::default()).collect(),
             unmeasured: Count::default(),
             too_many_tags: Count::default(),
+            lacking: MissingCounts::default(),
             late_epochs: Count::default(),
             late_sub_epochs: Count::default(),
             lost_epochs: Count::default(),

@@ -186,6 +186,18 @@ impl Families<'_> {
                 counted.too_many_tags_packets,
             ),
             (
+                "no_ip_header_packets",
+                "Packets that are not measured because their IP header is cut or wrong",
+                counted.lacking.no_ip_header_packets,
+            ),
+            ("no_ports_packets", "Packets whose ports are cut off or out of reach", counted.lacking.no_ports_packets),
+            (
+                "later_fragment_packets",
+                "Fragments but the first, which have no ports",
+                counted.lacking.later_fragment_packets,
+            ),
+            ("portless_packets", "Packets of protocols without ports", counted.lacking.portless_packets),
+            (
                 "epochs_late",
                 "Epochs whose record also covers the next, the collector being behind",
                 counted.late_epochs,

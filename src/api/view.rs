@@ -29,7 +29,7 @@ pub use network::{
     Attention, ChangedFlow, EpochNumbers, FlowSizes, HeavyChanges, LastLoss, Losses, Numbers, SwitchNumbers,
 };
 pub use paths::{Path, Paths};
-pub use ports::{Measurement, Packets, Port, Ports, Removed};
+pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed};
 #[cfg(test)]
 pub use queries::tests::answers as value_answers;
 pub use status::{SinceReset, Status, Worker, WorkerProgram};

@@ -53,8 +53,12 @@ pub fn text(claim: &Claim, all: &str) -> String {
     }
     const SHOWN: usize = 5;
     for gap in claim.gaps.iter().rev().take(SHOWN) {
-        let time = output::epoch_start(gap.epoch.number, claim.epoch_ns);
-        text += &format!("\n  gap: {time}, {}: {}", gap.switch, gap.gap);
+        text += &match claim.epoch_ns {
+            0 => format!("\n  gap: {}", gap.gap),
+            length => {
+                format!("\n  gap: {}, {}: {}", output::epoch_start(gap.epoch.number, length), gap.switch, gap.gap)
+            }
+        };
     }
     if claim.gaps.len() > SHOWN {
         let before = claim.gaps.len() - SHOWN;

@@ -32,14 +32,15 @@ pub fn ports_text(ports: &view::Ports) -> String {
         }
     }
     let measurement = &ports.measurement;
-    for (n, what) in [
+    let of_switch = [
         (measurement.late_epochs, "epochs ran on into the next, because the collector was behind"),
         (measurement.late_sub_epochs, "sub-epochs ran on into the next, because the collector was behind"),
         (measurement.lost_epochs, "epochs' records were lost"),
         (measurement.lost_learn_digests, "learn digests found their queue full"),
         (measurement.refused_macs, "times a new MAC address found the table full"),
         (measurement.moved_macs, "times a MAC address moved to another port (weir show macs)"),
-    ] {
+    ];
+    for (n, what) in measurement.lacking.rows().into_iter().chain(of_switch) {
         if n > 0 {
             text += &format!("\n{} {what}", output::grouped(n));
         }

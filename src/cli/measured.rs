@@ -9,7 +9,7 @@ use crate::api::flows::Flows;
 use crate::api::view::{self, Claim, FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
 use crate::program::answers::{EpochAnswers, Task};
 use crate::program::{Exact, Heavy, Unit};
-use crate::telemetry::score::{Score, score};
+use crate::telemetry::score::{CountedFrom, Score, score};
 use crate::telemetry::{Answered, Run};
 use crate::wire::Flow;
 
@@ -103,7 +103,7 @@ impl Measured {
             let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
             measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
             let report = measured.heavy.iter().map(|h| Heavy { flow: h.name.flow, count: h.count() });
-            measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored));
+            measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored, CountedFrom::Parsed));
         }
         measured.heavy.truncate(top);
         Ok(measured)

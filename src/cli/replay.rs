@@ -1,26 +1,25 @@
 //! `weir replay`: the dataplane over captures, with exact counts beside it on request.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::budget::Memory;
 use super::measured::Measured;
 use super::{Failure, Programs, captures, help, in_memory, output, placed, signals};
-use crate::api::view::{Claim, Packets};
+use crate::api::view::{Claim, Lacking, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::json::{Time, digits};
-use crate::program::answers::Task;
+use crate::program::answers::{Gap, Task};
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
 use crate::telemetry::score::Score;
-use crate::trace::LinkType;
-use crate::wire::{Headers, parse};
+use reading::{Reading, Said, Totals};
+
+mod reading;
 
 /// A group of options.
 const ANSWERS: &str = "Answers";
@@ -94,25 +93,15 @@ struct Document {
     /// Packets that were captured with another link type than Ethernet, and count with an Ethernet
     /// header in place of their own.
     reframed_packets: u64,
+    /// Packets whose flow lacks something.
+    lacking: Lacking,
+    captures: Said,
     /// Whether a signal ended the reading.
     interrupted: bool,
     /// Why reading ended before the end of the captures.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     programs: std::collections::BTreeMap<String, Measured>,
-}
-
-#[derive(Default)]
-struct Totals {
-    packets: u64,
-    bytes: u64,
-    cut: u64,
-    reframed: u64,
-    interrupted: bool,
-    /// Why reading ended before the end of the captures.
-    error: Option<String>,
-    first_ns: Option<u64>,
-    last_ns: u64,
 }
 
 impl Replay {
@@ -140,9 +129,9 @@ impl Replay {
 
         let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
         let started = Instant::now();
-        let mut totals = Totals::default();
+        let mut reading = Reading::new(&mut replayer, &mut exact);
         let read = self.files.iter().try_for_each(|file| {
-            let read = self.replay(file, &stop, &mut replayer, &mut exact, &mut totals);
+            let read = reading.file(file, &stop);
             match (stop.load(Relaxed), captures::is_stdin(file)) {
                 (false, _) => read,
                 // A signal is how a capture on its way ends, also within a packet.
@@ -150,55 +139,22 @@ impl Replay {
                 (true, false) => Err(format!("{}: interrupted", captures::name(file))),
             }
         });
+        let mut totals = reading.totals;
         totals.interrupted = stop.load(Relaxed);
         totals.error = match read {
             Err(error) if totals.packets == 0 => return Err(Failure::Failed(error)),
             read => read.err(),
         };
         replayer.finish();
+        if let Some(packets @ 1..) = totals.captures.metadata.missed_packets {
+            replayer.run().lacks(Gap::NotCaptured { packets });
+        }
+        let Lacking { no_ip_header_packets, no_ports_packets, .. } = replayer.lacking();
+        if no_ip_header_packets + no_ports_packets > 0 {
+            replayer.run().lacks(Gap::Headers { packets: no_ip_header_packets + no_ports_packets });
+        }
         let seconds = started.elapsed().as_secs_f64();
         self.report(json, &programs, &replayer, exact, totals, (seconds, memory))
-    }
-
-    /// Takes one capture in, up to the first record that cannot be read. The error says which that
-    /// is.
-    fn replay(
-        &self,
-        file: &Path,
-        stop: &Arc<AtomicBool>,
-        replayer: &mut Replayer,
-        exact: &mut [Box<dyn Exact>],
-        totals: &mut Totals,
-    ) -> Result<(), String> {
-        let name = captures::name(file);
-        let broken = |error| format!("{name}: {error}");
-        let mut reader = captures::open(file, stop)?;
-        let progress = ProgressBar::new_spinner().with_message(format!("replaying {name}"));
-        let mut headers = Headers::default();
-        while let Some(captured) = reader.next() {
-            let captured = captured.map_err(broken)?;
-            totals.first_ns.get_or_insert(captured.at_ns);
-            totals.last_ns = totals.last_ns.max(captured.at_ns);
-            totals.packets += 1;
-            let wire_len = captured.wire_len as usize;
-            totals.bytes += wire_len as u64;
-            totals.cut += u64::from(wire_len > captured.bytes.len());
-            if captured.link != LinkType::Ethernet {
-                if totals.reframed == 0 {
-                    progress.suspend(|| captures::say_reframed(file, captured.link));
-                }
-                totals.reframed += 1;
-            }
-            replayer.cut_packet(0, captured.at_ns, captured.bytes, wire_len);
-            if !exact.is_empty() && parse(captured.bytes, &mut headers).is_ok() {
-                exact.iter_mut().for_each(|exact| exact.packet(&headers, wire_len));
-            }
-            if totals.packets.is_multiple_of(1 << 16) {
-                progress.tick();
-            }
-        }
-        progress.finish_and_clear();
-        Ok(())
     }
 
     fn report(
@@ -212,7 +168,7 @@ impl Replay {
     ) -> Result<(), Failure> {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
-        let captured = totals.first_ns.map(|first| (Time(first), Time(totals.last_ns)));
+        let captured = totals.span_ns().map(|(first, last)| (Time(first), Time(last)));
         for (i, (name, _)) in ProgramConfig::named(programs).enumerate() {
             let mut measured =
                 Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact))?;
@@ -243,6 +199,8 @@ impl Replay {
             unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,
             reframed_packets: totals.reframed,
+            lacking: replayer.lacking(),
+            captures: totals.captures,
             interrupted: totals.interrupted,
             error: totals.error,
             programs: documents,
@@ -280,11 +238,15 @@ fn text(document: &Document) -> String {
     if document.cut_packets > 0 {
         text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
     }
+    document.captures.text().iter().for_each(|line| text += &format!("{line}\n"));
     if document.unmeasured_packets > 0 {
         text += &format!(
             "{} without IP, which no program measures\n",
             output::count(document.unmeasured_packets, "packet")
         );
+    }
+    for (packets, what) in document.lacking.rows().into_iter().filter(|(packets, _)| *packets > 0) {
+        text += &format!("{} {what}\n", output::grouped(packets));
     }
     if document.drops.dropped_packets > 0 {
         let were = if document.drops.dropped_packets == 1 { "was" } else { "were" };
@@ -293,10 +255,24 @@ fn text(document: &Document) -> String {
     for (name, program) in &document.programs {
         text += &format!("\n{name}: {}\n{}\n", program.title(), program.text());
         if let Some(score) = &program.score {
-            text += &format!("\n{}\n", score_text(score));
+            text += &format!("\n{}\n{}\n", score_text(score), truth_text(document));
         }
     }
     text.trim_end().to_string()
+}
+
+/// What the scores rest on.
+fn truth_text(document: &Document) -> String {
+    let Lacking { no_ip_header_packets, no_ports_packets, .. } = document.lacking;
+    let mut text = String::from("the truth: exact counts of the packets as this parser reads them");
+    if document.cut_packets > 0 {
+        text += &format!(", {} of them cut by the capture", output::grouped(document.cut_packets));
+    }
+    match no_ip_header_packets + no_ports_packets {
+        0 => {}
+        packets => text += &format!(", {} without the headers that tell flows apart", output::grouped(packets)),
+    }
+    text
 }
 
 pub fn score_text(score: &Score) -> String {

@@ -292,7 +292,7 @@ fn audit_text(audit: &Audit) -> String {
 
 /// The tables, which are the same for every run of a seed.
 fn tables(epochs: &[EpochReport]) -> String {
-    let mut text = format!("\nThe truth:\n\n{}\n", truth_text(epochs));
+    let mut text = format!("\nThe truth, as hosts sent and received:\n\n{}\n", truth_text(epochs));
     let names: BTreeSet<&String> = epochs.iter().flat_map(|epoch| epoch.programs.keys()).collect();
     for name in names {
         let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();

@@ -17,7 +17,7 @@ use crate::observe::PacketTrace;
 use crate::pisa::PortId;
 use crate::replay::Replayer;
 use crate::telemetry::epoch::Nanos;
-use crate::trace::{Captured, LinkType};
+use crate::trace::{Captured, LinkType, Timeline};
 use crate::wire::{Filter, Headers, parse};
 
 mod text;
@@ -84,6 +84,17 @@ pub struct Trace {
     #[cfg(feature = "control")]
     #[command(flatten)]
     at: Where,
+}
+
+/// A capture's way through the switch, up to the packet that is traced.
+struct Way<'a> {
+    config: &'a Config,
+    replayer: Replayer,
+    ingress: PortId,
+    file: &'a Path,
+    /// Packets that have passed.
+    number: u64,
+    traced: Option<Result<(Packet, String), Failure>>,
 }
 
 impl Trace {
@@ -171,40 +182,55 @@ impl Trace {
 
     fn captured(&self, file: &Path) -> Result<(Packet, String), Failure> {
         let name = captures::name(file);
-        let broken = |error| Failure::Failed(format!("{name}: {error}"));
         let config = self.config()?;
-        let (mut replayer, ingress) = (self.replayer(&config)?, self.ingress(&config)?);
+        let (replayer, ingress) = (self.replayer(&config)?, self.ingress(&config)?);
         let mut reader = captures::open(file, &Arc::default()).map_err(Failure::Failed)?;
-        let mut number = 0;
-        while let Some(captured) = reader.next() {
-            let captured = captured.map_err(broken)?;
-            number += 1;
-            let named = captured.interface.filter(|_| self.port.is_none()).and_then(|name| config.port(name));
-            let (port, at, frame) = (named.unwrap_or(ingress), captured.at_ns, captured.bytes);
-            let wire_len = captured.wire_len as usize;
-            let (wanted, outbound) = (self.is_wanted(number, &captured), captured.is_outbound());
-            match (wanted, outbound) {
-                (true, true) => {
-                    return Err(Failure::Usage(format!(
-                        "packet {number} went out by its port; trace the one that came in"
-                    )));
-                }
-                (true, false) => {
-                    if captured.link != LinkType::Ethernet {
-                        captures::say_reframed(file, captured.link);
-                    }
-                    let trace = replayer.trace(port, at, frame, wire_len);
-                    return Ok((packet(&trace, &config), format!("Packet {number} of {name}")));
-                }
-                (false, false) if !self.fresh => replayer.cut_packet(port, at, frame, wire_len),
-                (false, _) => {}
-            }
+        let mut way = Way { config: &config, replayer, ingress, file, number: 0, traced: None };
+        let (mut timeline, mut read) = (Timeline::default(), Ok(()));
+        while way.traced.is_none()
+            && read.is_ok()
+            && let Some(captured) = reader.next()
+        {
+            read = captured.map(|captured| timeline.take(captured, |captured| self.pass(&mut way, &captured)));
         }
+        timeline.end(|captured| self.pass(&mut way, &captured));
+        if let Some(traced) = way.traced {
+            return traced;
+        }
+        read.map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
         let what = match (&self.filter, self.packet) {
             (Some(filter), _) => format!("matches {filter:?}", filter = filter.to_string()),
             (None, number) => format!("is number {}", number.unwrap_or(1)),
         };
-        Err(Failure::Failed(format!("{name}: of {number} packets none {what}")))
+        Err(Failure::Failed(format!("{name}: of {number} packets none {what}", number = way.number)))
+    }
+
+    /// Takes the capture's next packet through, up to the one that is wanted.
+    fn pass(&self, way: &mut Way<'_>, captured: &Captured<'_>) {
+        if way.traced.is_some() {
+            return;
+        }
+        way.number += 1;
+        let (number, config) = (way.number, way.config);
+        let named = captured.interface.filter(|_| self.port.is_none()).and_then(|name| config.port(name));
+        let (port, at, frame) = (named.unwrap_or(way.ingress), captured.at_ns, captured.bytes);
+        let wire_len = captured.wire_len as usize;
+        match (self.is_wanted(number, captured), captured.is_outbound()) {
+            (true, true) => {
+                let text = format!("packet {number} went out by its port; trace the one that came in");
+                way.traced = Some(Err(Failure::Usage(text)));
+            }
+            (true, false) => {
+                if captured.link != LinkType::Ethernet {
+                    captures::say_reframed(way.file, captured.link);
+                }
+                let trace = way.replayer.trace(port, at, frame, wire_len);
+                let what = format!("Packet {number} of {}", captures::name(way.file));
+                way.traced = Some(Ok((packet(&trace, config), what)));
+            }
+            (false, false) if !self.fresh => way.replayer.cut_packet(port, at, frame, wire_len),
+            (false, _) => {}
+        }
     }
 
     fn is_wanted(&self, number: u64, captured: &Captured<'_>) -> bool {

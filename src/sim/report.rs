@@ -17,7 +17,7 @@ use crate::program::answers::{
 };
 use crate::program::{Exact, Heavy, ProgramConfig, Unit};
 use crate::telemetry::epoch::Nanos;
-use crate::telemetry::score::{Score, score};
+use crate::telemetry::score::{CountedFrom, Score, score};
 use crate::wire::{Flow, FlowKey};
 
 pub use paths::PathCounts;
@@ -288,7 +288,7 @@ impl ProgramReport {
             utilisation: answers.of_task(Task::Utilisation).next().map(UtilisationCounts::new),
             values: answers.of_task(Task::Values).map(ValueCounts::new).collect(),
             heavy: answers_heavy.then(|| HeavyScore::new(&answers.network, &heavy, &*exact)),
-            score: answers_heavy.then(|| score(&heavy, exact.counts(), SCORED)),
+            score: answers_heavy.then(|| score(&heavy, exact.counts(), SCORED, CountedFrom::Sent)),
             flows: answers.network.flows,
             true_flows: exact.counts().len() as u64,
             entropy_bits: answers.network.entropy_bits,

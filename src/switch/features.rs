@@ -42,10 +42,10 @@ impl Switch {
         }
         if let Some(vlans) = &settings.vlans {
             for (phv, rejected) in phvs.iter_mut().zip(&mut rejected[..burst.len()]) {
-                let measured = phv.headers.net != Net::Other;
+                let (measured, too_many) = (phv.headers.net != Net::Other, phv.headers.has_too_many_tags());
                 *rejected = vlans.ingress(ingress, &mut phv.headers).err();
-                if measured && phv.headers.has_too_many_tags() {
-                    stats.unmeasured.add(1);
+                if !too_many && phv.headers.has_too_many_tags() {
+                    stats.unmeasured.add(measured.into());
                     stats.too_many_tags.add(1);
                 }
             }

@@ -23,9 +23,13 @@ impl Switch {
         let mut found = Found::default();
         let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
         wide(Parsed { burst, phvs, begun, telemetry: &telemetry, rejected: burst_rejected, found: &mut found });
-        let Found { unmeasured, too_many_tags, rejects } = found;
+        let Found { lacking, unmeasured, too_many_tags, rejects } = found;
         self.stats.unmeasured.add(unmeasured);
         self.stats.too_many_tags.add(too_many_tags);
+        if lacking > 0 {
+            let packets = self.phvs.iter().take(burst.len()).zip(&rejected).filter(|(_, rejected)| rejected.is_none());
+            packets.filter_map(|(phv, _)| phv.headers.missing()).for_each(|missing| self.stats.lacking.count(missing));
+        }
         if role == Role::Fabric && header == TelemetryHeader::Dscp {
             self.read_dscp(burst.len());
         }
@@ -74,10 +78,11 @@ struct Parsed<'a, F> {
     found: &'a mut Found,
 }
 
-/// Packets that are neither IPv4 nor IPv6, of these the ones with more tags than are looked behind,
+/// Packets without a whole transport header, of these the ones that are neither IPv4 nor IPv6, of these the ones with more tags than are looked behind,
 /// and packets that may not enter.
 #[derive(Default)]
 struct Found {
+    lacking: u64,
     unmeasured: u64,
     too_many_tags: u64,
     rejects: u64,
@@ -95,11 +100,12 @@ impl<F: Frame> Wide for Parsed<'_, F> {
                 continue;
             }
             match telemetry.read(phv, frame.bytes()) {
-                Ok(()) if phv.headers.net == Net::Other => {
-                    found.unmeasured += 1;
+                Ok(()) if phv.headers.l4 != 0 => {}
+                Ok(()) => {
+                    found.lacking += 1;
+                    found.unmeasured += u64::from(phv.headers.net == Net::Other);
                     found.too_many_tags += u64::from(phv.headers.has_too_many_tags());
                 }
-                Ok(()) => {}
                 Err(reason) => {
                     *rejected = Some(reason);
                     found.rejects += 1;

@@ -36,8 +36,8 @@ struct Program {
     config: ProgramConfig,
     record: Option<AnyRecord>,
     epochs: Option<(u64, u64)>,
-    /// Records that could not be added.
-    refused: u64,
+    /// What the answers lack: records that could not be added, and what the packets' source says.
+    gaps: Vec<Gap>,
 }
 
 impl Run {
@@ -45,7 +45,7 @@ impl Run {
     /// `length` is that of an epoch, or 0 where all of the run is one.
     pub fn of(collector: &mut Collector, programs: &[ProgramConfig], length: Nanos) -> Self {
         let program =
-            |config: &ProgramConfig| Program { config: config.clone(), record: None, epochs: None, refused: 0 };
+            |config: &ProgramConfig| Program { config: config.clone(), record: None, epochs: None, gaps: Vec::new() };
         let programs = Arc::new(Mutex::new(programs.iter().map(program).collect()));
         let run = Self { programs, length };
         collector.subscribe(Box::new(run.clone()));
@@ -66,11 +66,16 @@ impl Run {
         self.lock().get(program)?.epochs
     }
 
+    /// Says what all answers lack.
+    pub fn lacks(&self, gap: Gap) {
+        self.lock().iter_mut().for_each(|program| program.gaps.push(gap));
+    }
+
     /// Answers of program number `program`, with at most `max` flows of each kind; about no epoch
     /// where none has ended.
     pub fn answers(&self, program: usize, truth: Option<&Truth>, max: usize) -> Option<Answered> {
         let programs = self.lock();
-        let Program { config, record, epochs, refused } = programs.get(program)?;
+        let Program { config, record, epochs, gaps } = programs.get(program)?;
         let answered = Task::ALL.into_iter().filter(|task| config.rank(*task).is_some());
         let Some(record) = record else {
             return Some(Answered { tasks: answered.collect(), ..Answered::default() });
@@ -79,9 +84,7 @@ impl Run {
         let distribution_wmre = answers.distribution_wmre;
         let switch = SWITCH.into();
         let mut answers = answers.into_epoch(&switch, epochs.unwrap_or_default());
-        if *refused > 0 {
-            answers.spoil(&switch, Gap::Foreign);
-        }
+        gaps.iter().for_each(|gap| answers.spoil(&switch, *gap));
         let first = answers.first_epoch;
         let tasks = answered.filter(|task| answers.has(*task)).collect();
         let epochs = Selected { epochs: vec![Arc::new(answers)], first, length: self.length, ..Selected::default() };
@@ -98,7 +101,9 @@ impl Sink for Run {
             Some(sum) => {
                 if let Err(error) = sum.add_epoch(record) {
                     tracing::error!(target: "weir", event = "records", "epoch {last}: {error}");
-                    program.refused += 1;
+                    if !program.gaps.contains(&Gap::Foreign) {
+                        program.gaps.push(Gap::Foreign);
+                    }
                     return;
                 }
             }

@@ -6,12 +6,25 @@ use serde::{Deserialize, Serialize};
 use crate::program::Heavy;
 use crate::wire::Flow;
 
+/// What a score's exact counts are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedFrom {
+    /// Packets as the parser read them that the program measured with: what it could not read is not
+    /// in the truth either.
+    Parsed,
+    /// Packets as they were made, whatever a parser finds in them.
+    Sent,
+}
+
 /// How well a report of the k heaviest flows agrees with the truth (HashPipe §2.1 and §5).
 ///
 /// The true heavy flows are the k with the largest counts; of several flows with the k-th count any
 /// may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
+    /// What it is held against.
+    pub truth: CountedFrom,
     pub k: usize,
     /// Flows in all.
     pub flows: usize,
@@ -28,8 +41,8 @@ pub struct Score {
     pub average_relative_error: f64,
 }
 
-/// Scores the first `k` of `report`, heaviest first.
-pub fn score(report: &[Heavy], truth: &FxHashMap<Flow, u64>, k: usize) -> Score {
+/// Scores the first `k` of `report`, heaviest first, by counts of what `from` says.
+pub fn score(report: &[Heavy], truth: &FxHashMap<Flow, u64>, k: usize, from: CountedFrom) -> Score {
     let k = k.min(truth.len());
     let mut counts: Vec<u64> = truth.values().copied().collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -43,6 +56,7 @@ pub fn score(report: &[Heavy], truth: &FxHashMap<Flow, u64>, k: usize) -> Score 
     let hits = hits_above + hits_tied.min(k - above.min(k));
     let wrong = report.len() - hits;
     Score {
+        truth: from,
         k,
         flows: truth.len(),
         precision: ratio(hits, report.len(), 1.0),
@@ -77,6 +91,10 @@ fn ratio_f64(part: f64, whole: f64, of_nothing: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn score(report: &[Heavy], truth: &FxHashMap<Flow, u64>, k: usize) -> Score {
+        super::score(report, truth, k, CountedFrom::Sent)
+    }
 
     fn flow(n: u32) -> Flow {
         Flow { src: Some(std::net::Ipv4Addr::from(n).into()), dst: None, sport: None, dport: None, proto: None }
@@ -115,6 +133,6 @@ mod tests {
     fn fewer_flows_than_asked_for() {
         let score = score(&report(&[(0, 9)]), &truth(&[9]), 10);
         assert_eq!((score.k, score.recall, score.false_positives), (1, 1.0, 0.0));
-        assert_eq!(super::score(&[], &truth(&[]), 5).recall, 1.0);
+        assert_eq!(super::score(&[], &truth(&[]), 5, CountedFrom::Sent).recall, 1.0);
     }
 }

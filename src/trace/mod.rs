@@ -22,6 +22,7 @@ mod order;
 mod pcap;
 mod rng;
 mod sizes;
+mod timeline;
 mod truth;
 mod tuple;
 mod workload;
@@ -35,10 +36,12 @@ pub(crate) use keys::{EPHEMERAL, EPHEMERAL_BITS, ephemeral};
 pub use lengths::Lengths;
 pub use order::Order;
 pub use pcap::{
-    CaptureError, CaptureReader, CaptureWriter, Captured, CompressionError, INBOUND, LinkType, OUTBOUND, PcapNgStream,
+    CaptureError, CaptureReader, CaptureWriter, Captured, CompressionError, INBOUND, LinkType, Metadata, OUTBOUND,
+    PcapNgStream,
 };
 pub use rng::SplitMix64;
 pub use sizes::SizeLaw;
+pub use timeline::Timeline;
 pub use truth::{FlowTruth, Truth};
 pub use tuple::Tuple;
 pub(crate) use tuple::scramble;

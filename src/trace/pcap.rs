@@ -17,11 +17,14 @@ use thiserror::Error;
 mod blocks;
 mod framing;
 mod link;
+mod metadata;
 mod source;
 mod stream;
 use blocks::Interfaces;
 use framing::Blocks;
 pub use link::LinkType;
+pub use metadata::Metadata;
+use metadata::Stored;
 pub use source::CompressionError;
 use source::Source;
 pub use stream::PcapNgStream;
@@ -37,6 +40,10 @@ pub enum CaptureError {
     Empty,
     #[error("neither pcap nor pcapng: it starts with {0:02x?}")]
     Magic(Vec<u8>),
+    #[error("{0}, which is not read; `editcap -F pcap` makes a pcap of it")]
+    Form(&'static str),
+    #[error("version {0}.{1} of its format, which is not read")]
+    Version(u16, u16),
     #[error("link type {0:?}, which is not read")]
     LinkType(DataLink),
     #[error("the file ends inside packet {packet}")]
@@ -89,8 +96,14 @@ pub const OUTBOUND: u32 = 2;
 /// The largest record accepted: well above any Ethernet frame, below the parser's buffer.
 const MAX_RECORD: usize = 256 * 1024;
 
-/// The link type in its word of a pcap's header. The rest is about frame check sequences.
+/// The link type in its word of a pcap's header. The rest is about frame check sequences: whether
+/// their length is there, and that in units of two bytes.
 const LINK_TYPE: u32 = 0x03ff_ffff;
+const HAS_FCS_LEN: u32 = 0x0400_0000;
+const FCS_LEN_SHIFT: u32 = 28;
+
+/// The version of pcap since 1998. Older ones have a packet's two lengths the other way round.
+const VERSION: (u16, u16) = (2, 4);
 
 /// The largest length on the wire accepted, in bytes: above every frame that segmentation offload
 /// makes.
@@ -138,7 +151,7 @@ const NANOS: u64 = 1_000_000_000;
 type Stream<R> = io::Chain<Cursor<Vec<u8>>, Source<R>>;
 
 enum Format<R: Read> {
-    Pcap { reader: PcapReader<Stream<R>>, link: LinkType },
+    Pcap { reader: PcapReader<Stream<R>>, link: LinkType, fcs_len: u32 },
     PcapNg { blocks: Blocks<BufReader<Stream<R>>>, interfaces: Interfaces },
 }
 
@@ -149,6 +162,9 @@ pub struct CaptureReader<R: Read> {
     /// The Ethernet frame of a packet with another link type.
     frame: Vec<u8>,
     packet: u64,
+    /// The time of the packet before, for packets without one.
+    latest_ns: u64,
+    metadata: Metadata,
     ended: bool,
 }
 
@@ -167,6 +183,7 @@ impl<R: Read> CaptureReader<R> {
                 if let Some(Err(error)) = blocks.next(0) {
                     return Err(error);
                 }
+                blocks::check_version(&blocks)?;
                 Format::PcapNg { blocks, interfaces: Interfaces::default() }
             }
             [0xa1, 0xb2, 0xc3, 0xd4]
@@ -174,14 +191,21 @@ impl<R: Read> CaptureReader<R> {
             | [0xa1, 0xb2, 0x3c, 0x4d]
             | [0x4d, 0x3c, 0xb2, 0xa1] => {
                 let reader = PcapReader::new(stream).map_err(|e| broken(e, 0))?;
-                let link = DataLink::from(u32::from(reader.header().datalink) & LINK_TYPE);
+                let header = reader.header();
+                if (header.version_major, header.version_minor) != VERSION {
+                    return Err(CaptureError::Version(header.version_major, header.version_minor));
+                }
+                let word = u32::from(header.datalink);
+                let link = DataLink::from(word & LINK_TYPE);
                 let link = LinkType::new(link).ok_or(CaptureError::LinkType(link))?;
-                Format::Pcap { reader, link }
+                let fcs_len = if word & HAS_FCS_LEN == 0 { 0 } else { 2 * (word >> FCS_LEN_SHIFT) };
+                Format::Pcap { reader, link, fcs_len }
             }
             [] => return Err(CaptureError::Empty),
-            _ => return Err(CaptureError::Magic(magic)),
+            _ => return Err(other_form(&magic).map_or(CaptureError::Magic(magic), CaptureError::Form)),
         };
-        Ok(Self { format, frame: Vec::new(), packet: 0, ended: false })
+        let metadata = Metadata::default();
+        Ok(Self { format, frame: Vec::new(), packet: 0, latest_ns: 0, metadata, ended: false })
     }
 
     /// The next packet, lent until the next call; `None` at the end and after an error.
@@ -193,36 +217,58 @@ impl<R: Read> CaptureReader<R> {
         self.packet += 1;
         // Set first and taken back on success: a packet that is lent keeps `self` borrowed.
         self.ended = true;
+        let said = &mut self.metadata;
         let next = match &mut self.format {
-            Format::Pcap { reader, link } => next_pcap(reader, *link, self.packet),
-            Format::PcapNg { blocks, interfaces } => blocks::next_packet(blocks, interfaces, self.packet),
+            Format::Pcap { reader, link, fcs_len } => next_pcap(reader, (*link, *fcs_len), self.packet),
+            Format::PcapNg { blocks, interfaces } => blocks::next_packet(blocks, interfaces, said, self.packet),
         };
         match next? {
-            Ok(captured) => {
+            Ok(stored) => {
                 self.ended = false;
+                let captured = stored.captured(&mut self.latest_ns, &mut self.metadata);
                 Some(Ok(match captured.link {
                     LinkType::Ethernet => captured,
                     link => link.to_ethernet(captured, &mut self.frame),
                 }))
             }
-            error => Some(error),
+            Err(error) => Some(Err(error)),
         }
     }
 
-    /// Packets that the capturer says it missed, as far as has been read.
-    pub fn missed(&self) -> u64 {
-        match &self.format {
-            Format::Pcap { .. } => 0,
-            Format::PcapNg { interfaces, .. } => interfaces.missed(),
+    /// What the capture says about itself, as far as it has been read.
+    pub fn metadata(&self) -> Metadata {
+        let mut said = self.metadata.clone();
+        if let Format::PcapNg { interfaces, .. } = &self.format {
+            interfaces.counts().add_to(&mut said);
         }
+        said
     }
+
+    /// Packets that the capturer missed, as far as it says and has been read.
+    pub fn missed(&self) -> u64 {
+        self.metadata().missed_packets.unwrap_or_default()
+    }
+}
+
+/// The name of a form of capture that is known and not read, by its first bytes.
+fn other_form(magic: &[u8]) -> Option<&'static str> {
+    let magic = u32::from_be_bytes(magic.try_into().ok()?);
+    Some(match magic {
+        0xa1b2_cd34 | 0x34cd_b2a1 => "a pcap in Kuznetsov's modified form",
+        0xa1b2_34cd | 0xcd34_b2a1 => "a pcap in Mesquita's modified form",
+        0xa12b_3c4d | 0x4d3c_2ba1 => "a pcap in Navtel's modified form",
+        0x1c00_01ac | 0xac01_001c | 0x1c00_01ab | 0xab01_001c => "a capture in IXIA's form",
+        0x736e_6f6f => "a snoop capture",
+        0x474d_4255 | 0x5254_5353 => "a Network Monitor capture",
+        _ => return None,
+    })
 }
 
 fn next_pcap<R: Read>(
     reader: &mut PcapReader<R>,
-    link: LinkType,
+    (link, fcs_len): (LinkType, u32),
     packet: u64,
-) -> Option<Result<Captured<'_>, CaptureError>> {
+) -> Option<Result<Stored<'_>, CaptureError>> {
     let resolution = reader.header().ts_resolution;
     let raw = match reader.next_raw_packet()? {
         Ok(raw) => raw,
@@ -246,7 +292,8 @@ fn next_pcap<R: Read>(
         return malformed(format!("a length of {wire_len} bytes, more than any frame"));
     }
     let at_ns = u64::from(raw.ts_sec) * NANOS + fraction;
-    Some(Ok(Captured { at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None }))
+    let captured = Captured { at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None };
+    Some(Ok(Stored { captured, has_time: true, fcs_len, is_damaged: false }))
 }
 
 /// The parser's error in our terms. A length beyond the file's end and a full buffer look alike to

@@ -100,6 +100,20 @@ impl Fragment {
     }
 }
 
+/// What the flow of a packet lacks that flows have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingHeader {
+    /// All: its EtherType is that of IP, and its IP header is cut or wrong.
+    Ip,
+    /// Its ports: they are cut off, or stand behind an extension header that is, or behind more of
+    /// these than are stepped over.
+    Ports,
+    /// Its ports, which its first fragment has.
+    Fragment,
+    /// Ports: its protocol has none, or is not known.
+    Transport,
+}
+
 /// The parsed fields of one frame. Absent fields are zero.
 ///
 /// In this order in memory, without a gap in the first [`FRONT`](Self::FRONT) bytes, so that these
@@ -193,6 +207,20 @@ impl Headers {
     #[inline(always)]
     pub fn has_ports(&self) -> bool {
         self.net != Net::Other && self.l4 != 0 && super::proto::has_ports(self.proto)
+    }
+
+    /// What the packet's flow lacks; `None` also of ICMP, which has no ports, and of a packet that is
+    /// no IP.
+    pub fn missing(&self) -> Option<MissingHeader> {
+        use super::{ethertype, proto};
+        match (self.net, self.fragment) {
+            (Net::Other, _) => matches!(self.ethertype, ethertype::IPV4 | ethertype::IPV6).then_some(MissingHeader::Ip),
+            _ if self.l4 != 0 => None,
+            (_, Fragment::Later) => Some(MissingHeader::Fragment),
+            _ if proto::has_ports(self.proto) || proto::leads_on(self.proto) => Some(MissingHeader::Ports),
+            _ if matches!(self.proto, proto::ICMP | proto::ICMPV6) => None,
+            _ => Some(MissingHeader::Transport),
+        }
     }
 
     /// The five-tuple of an IPv4 or IPv6 packet.

@@ -27,7 +27,7 @@ pub use error::{Layer, WireError};
 pub use filter::{Filter, FilterError};
 pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, NOTHING, Pair4, Pair6, Places, Tuple4, Tuple6, places};
 pub use frame::{Frame, HeapFrame};
-pub use headers::{Fragment, Headers, Mac, Net};
+pub use headers::{Fragment, Headers, Mac, MissingHeader, Net};
 pub use numbers::{ethertype, ppp, proto};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain};
 pub use shim::Shim;

@@ -84,6 +84,11 @@ pub mod proto {
         matches!(proto, AUTHENTICATION | HIP)
     }
 
+    /// Whether an extension header always stands in front of another header.
+    pub const fn leads_on(proto: u8) -> bool {
+        matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
+    }
+
     /// Whether an extension header is itself the protocol: one of mobility, HIP or Shim6 behind which
     /// nothing follows is a message.
     #[inline(always)]

@@ -86,30 +86,30 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// How numbers stand in a file, and what its fractions of a second are.
 #[derive(Clone, Copy, Debug)]
-struct Form {
-    little: bool,
-    nanos: bool,
+pub struct Form {
+    pub little: bool,
+    pub nanos: bool,
 }
 
-const FORMS: [Form; 4] = [
+pub const FORMS: [Form; 4] = [
     LITTLE,
     Form { little: false, nanos: true },
     Form { little: true, nanos: false },
     Form { little: false, nanos: false },
 ];
-const LITTLE: Form = Form { little: true, nanos: true };
+pub const LITTLE: Form = Form { little: true, nanos: true };
 
 impl Form {
-    fn words(self, words: &[u32]) -> Vec<u8> {
+    pub fn words(self, words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| if self.little { word.to_le_bytes() } else { word.to_be_bytes() }).collect()
     }
 
-    fn shorts(self, shorts: &[u16]) -> Vec<u8> {
+    pub fn shorts(self, shorts: &[u16]) -> Vec<u8> {
         shorts.iter().flat_map(|short| if self.little { short.to_le_bytes() } else { short.to_be_bytes() }).collect()
     }
 
     /// A packet a millisecond.
-    fn pcap(self, link: u32, records: &[Vec<u8>]) -> Vec<u8> {
+    pub fn pcap(self, link: u32, records: &[Vec<u8>]) -> Vec<u8> {
         let magic = if self.nanos { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
         let version = if self.little { 0x0004_0002 } else { 0x0002_0004 };
         let mut file = self.words(&[magic, version, 0, 0, 262_144, link]);
@@ -121,7 +121,7 @@ impl Form {
         file
     }
 
-    fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
+    pub fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
         let length = padded as u32 + 12;
         let padding = vec![0; padded - body.len()];
@@ -411,7 +411,11 @@ fn the_corpus_has_the_same_flows() {
     let files = Files::new();
     let read = |name: &Path| {
         std::fs::copy(name, files.path("seed")).unwrap();
-        let document = answers(&files, "seed");
+        let mut document = answers(&files, "seed");
+        // The files have clocks of different resolutions.
+        for program in ["hashpipe", "hashpipe_2"] {
+            document["programs"][program].as_object_mut().unwrap().remove("claims").unwrap();
+        }
         (document["bytes"].clone(), document["programs"].clone())
     };
     let expected = read(&seeds.join("link_ethernet"));

@@ -8,8 +8,10 @@ mod demo;
 #[path = "../common/help.rs"]
 mod help;
 mod json;
+mod lacking;
 mod log;
 mod manual;
+mod metadata;
 mod pint;
 mod pipes;
 mod replay;

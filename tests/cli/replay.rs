@@ -59,11 +59,13 @@ fn the_documented_example() {
         [
             "bytes",
             "captured_seconds",
+            "captures",
             "configuration",
             "cut_packets",
             "drops",
             "end",
             "interrupted",
+            "lacking",
             "memory",
             "packets",
             "programs",
@@ -90,7 +92,8 @@ fn the_documented_example() {
     let program = &scored["programs"]["hashpipe"];
     assert_eq!(keys(program), ["claims", "heavy", "score", "unit"]);
     assert_eq!(keys(&program["heavy"][0]), ["flow", "packets", "true_packets"]);
-    let score = ["average_relative_error", "false_negatives", "false_positives", "flows", "k", "precision", "recall"];
+    let score =
+        ["average_relative_error", "false_negatives", "false_positives", "flows", "k", "precision", "recall", "truth"];
     assert_eq!(keys(&program["score"]), score);
 }
 

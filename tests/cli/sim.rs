@@ -146,7 +146,11 @@ fn what_is_not_complete_says_why() {
 fn the_report_has_its_tables() {
     let text =
         weir("sim --topology spine-leaf:2,2,1 --workload keyvalue,flows=200 --epochs 1 --program hashpipe").stdout;
-    assert!(text.contains("The truth:") && text.contains("hashpipe, its answers beside the truth:"), "{text}");
+    assert!(
+        text.contains("The truth, as hosts sent and received:")
+            && text.contains("hashpipe, its answers beside the truth:"),
+        "{text}"
+    );
 }
 
 #[test]

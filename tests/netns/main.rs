@@ -33,6 +33,7 @@ mod paths;
 mod segments;
 mod several;
 mod observers;
+mod tags;
 mod traffic;
 mod utilisation;
 mod vlan;

@@ -14,7 +14,7 @@ use weir::dpdk::{Eal, Lcore, cycles_per_second};
 use weir::program::answers::FlowAnswers;
 use weir::program::{Heavy, ProgramConfig, Truth};
 use weir::switch::Switch;
-use weir::telemetry::score::score;
+use weir::telemetry::score::{CountedFrom, score};
 use weir::telemetry::{Collector, Run};
 use weir::trace::{Trace, Workload};
 
@@ -186,6 +186,6 @@ impl Cores {
 fn beside(answers: &FlowAnswers, truth: &Truth, heaviest: usize) -> String {
     let named =
         answers.heavy.iter().filter_map(|named| Some(Heavy { flow: named.flow.flow()?, count: named.count.number }));
-    let score = score(&named.collect::<Vec<_>>(), truth, heaviest);
+    let score = score(&named.collect::<Vec<_>>(), truth, heaviest, CountedFrom::Sent);
     format!("{:.2} %, {:.3} %", score.recall * 100.0, score.average_relative_error * 100.0)
 }

@@ -224,9 +224,11 @@ impl Traffic {
     pub fn recorded(&self) -> Option<Recorded> {
         match self {
             Self::Flows(..) => None,
-            Self::Capture(recording, _) => {
-                Some(Recorded { cut_packets: recording.cut(), time_jumps: recording.jumps() })
-            }
+            Self::Capture(recording, _) => Some(Recorded {
+                cut_packets: recording.cut(),
+                time_jumps: recording.jumps(),
+                said: recording.said().clone(),
+            }),
         }
     }
 }

@@ -12,6 +12,7 @@ use pktgen::truth::{OPEN, ScoreSummary};
 use serde::Serialize;
 use weir::json::large;
 use weir::port::PortStats;
+use weir::trace::Metadata;
 
 use super::drops::limited;
 use super::options::Arguments;
@@ -51,19 +52,21 @@ pub struct Report {
     pub error: Option<anyhow::Error>,
 }
 
-/// What is sent of a capture otherwise than it was captured.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What is sent of a capture otherwise than it was captured, and what the capture says about itself.
+#[derive(Clone, Debug, Serialize)]
 pub struct Recorded {
     /// Frames that are shorter than they were on the wire, or than their IP headers say.
     pub cut_packets: u64,
     /// Jumps of the capture's time by more than --max-gap, which are not waited for.
     pub time_jumps: u64,
+    #[serde(flatten)]
+    pub said: Metadata,
 }
 
 impl Recorded {
     /// A line for each that is not 0; jumps where they matter, with the longest gap.
     pub fn text(&self, longest_gap: Option<Duration>) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = self.said.text();
         if self.cut_packets > 0 {
             let n = self.cut_packets;
             lines.push(format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir::trace::{CaptureError, CaptureReader};
+use weir::trace::{CaptureError, CaptureReader, Metadata};
 use weir::wire::{Flow, Headers, Net, parse};
 
 use super::{FCS, Source, Stamp};
@@ -49,6 +49,7 @@ pub struct Recording {
     cut: u64,
     /// Jumps of the capture's time that are not followed.
     jumps: u64,
+    said: Metadata,
 }
 
 impl Recording {
@@ -86,7 +87,7 @@ impl Recording {
             recording.frames.push(Recorded { at_ns, start, length: length as u16, flow: number });
         }
         let last = recording.frames.last().ok_or(RecordingError::Empty)?.at_ns;
-        recording.jumps = time.jumps;
+        (recording.jumps, recording.said) = (time.jumps, capture.metadata());
         // The first of a round comes a mean gap after the last of the one before.
         recording.round_ns = last + last / (recording.frames.len() as u64 - 1).max(1);
         Ok(recording)
@@ -108,6 +109,11 @@ impl Recording {
     /// Times at which the capture's clock jumped by more than the longest gap.
     pub fn jumps(&self) -> u64 {
         self.jumps
+    }
+
+    /// What the capture says about itself.
+    pub fn said(&self) -> &Metadata {
+        &self.said
     }
 
     pub fn bytes(&self) -> u64 {
@@ -371,6 +377,19 @@ mod tests {
         assert_eq!(times(&[50, 52, 4_000_000_000, 54, 57]), (vec![0, 2, 12, 12, 15], 2), "one time in 2096");
         assert_eq!(times(&[100, 110, 120, 131]), (vec![0, 10, 20, 30], 1), "ten seconds are no jump");
         assert_eq!(times(&[100, 103, 101, 105]), (vec![0, 3, 3, 5], 0), "out of order by a little");
+    }
+
+    /// A check sequence that the file's header declares is not sent, as the device makes one.
+    #[test]
+    fn what_the_capture_says_of_itself_is_used() {
+        let mut capture = weir::trace::CaptureWriter::new(Vec::new()).unwrap();
+        [64, 1518].into_iter().for_each(|length| capture.write(0, &vec![0; length]).unwrap());
+        let mut bytes = capture.finish().unwrap();
+        bytes[23] = 0x24;
+        let recording = Recording::read(&mut CaptureReader::new(&bytes[..]).unwrap(), HOUR).unwrap();
+        assert_eq!((recording.bytes(), recording.longest(), recording.cut()), (60 + 1514, 1514, 0));
+        assert_eq!(recording.said().fcs_packets, 2);
+        assert_eq!(read(&[(0, &[0; 60])], HOUR).said(), &Metadata::default());
     }
 
     #[test]

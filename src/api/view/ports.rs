@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Counts;
 use crate::config::PortConfig;
 use crate::pisa::PortId;
-use crate::stats::SwitchStats;
+use crate::stats::{MissingCounts, SwitchStats};
 
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,48 @@ impl Packets {
     }
 }
 
+/// Packets whose flow lacks something. Those of fragments, ports and transport are measured, with the
+/// ports 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lacking {
+    /// The EtherType is that of IP, and the IP header is cut or wrong. They are not measured.
+    pub no_ip_header_packets: u64,
+    /// The ports are cut off or out of reach.
+    pub no_ports_packets: u64,
+    /// Fragments but the first.
+    pub later_fragment_packets: u64,
+    /// The protocol has no ports, or is not known. ICMP is not among them.
+    pub portless_packets: u64,
+}
+
+impl Lacking {
+    fn add(&mut self, counts: &MissingCounts) {
+        self.no_ip_header_packets += counts.ip.get();
+        self.no_ports_packets += counts.ports.get();
+        self.later_fragment_packets += counts.fragment.get();
+        self.portless_packets += counts.transport.get();
+    }
+
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            no_ip_header_packets: self.no_ip_header_packets.saturating_sub(before.no_ip_header_packets),
+            no_ports_packets: self.no_ports_packets.saturating_sub(before.no_ports_packets),
+            later_fragment_packets: self.later_fragment_packets.saturating_sub(before.later_fragment_packets),
+            portless_packets: self.portless_packets.saturating_sub(before.portless_packets),
+        }
+    }
+
+    /// Numbers and what they are of, in words.
+    pub fn rows(&self) -> [(u64, &'static str); 4] {
+        [
+            (self.no_ip_header_packets, "packets whose IP header is cut or wrong were not measured"),
+            (self.no_ports_packets, "packets whose ports are cut off or out of reach count with the ports 0"),
+            (self.later_fragment_packets, "fragments but the first have no ports, and count with the ports 0"),
+            (self.portless_packets, "packets of protocols without ports, or unknown ones, count with the ports 0"),
+        ]
+    }
+}
+
 /// Counters of the switch itself, beside those of its ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -101,6 +143,8 @@ pub struct Measurement {
     /// Of these, packets with more than four VLAN tags, that of a `qinq` port included.
     #[serde(default)]
     pub too_many_tags_packets: u64,
+    #[serde(default)]
+    pub lacking: Lacking,
     /// Ends of an epoch whose record also covers the next one, because the collector was behind.
     pub late_epochs: u64,
     /// Ends of a sub-epoch whose record also covers the next one, for the same reason.
@@ -131,6 +175,7 @@ impl Measurement {
     pub fn add(&mut self, stats: &SwitchStats) {
         self.unmeasured_packets += stats.unmeasured.get();
         self.too_many_tags_packets += stats.too_many_tags.get();
+        self.lacking.add(&stats.lacking);
         self.late_epochs += stats.late_epochs.get();
         self.late_sub_epochs += stats.late_sub_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();

@@ -15,7 +15,7 @@ fn the_table_of_a_small_network() {
     epochs.extend(simulation.finish());
     insta::assert_snapshot!(tables(&epochs), @r"
 
-    The truth:
+    The truth, as hosts sent and received:
 
     epoch  flows  sent  delivered  lost  flows with losses  most of them at
         0   2000  2250       2150   100                100  edge0-1 → agg0-1

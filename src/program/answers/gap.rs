@@ -58,6 +58,11 @@ pub enum Gap {
     /// So many reports about single packets were made with other parameters than the network's, and
     /// say nothing. Only they are missing.
     Unread { reports: u64 },
+    /// Number of packets that are missing from a capture that is replayed, as it says.
+    NotCaptured { packets: u64 },
+    /// Number of packets whose IP header or ports are cut off or out of reach: they are in no flow,
+    /// or in one without ports.
+    Headers { packets: u64 },
 }
 
 impl Gap {
@@ -118,6 +123,13 @@ impl fmt::Display for Gap {
             Self::Unread { reports } => {
                 write!(f, "{reports} reports about single packets were made with other parameters")
             }
+            Self::Headers { packets } => {
+                write!(
+                    f,
+                    "{packets} packets have no IP header or no ports that could be read, and may be of other flows"
+                )
+            }
+            Self::NotCaptured { packets } => write!(f, "{packets} packets are missing from the captures, as these say"),
             Self::Unfollowed { packets } => {
                 write!(f, "{packets} packets became copies or fragments, which cannot be followed")
             }

@@ -78,7 +78,8 @@ fn pcapng_in_both_byte_orders() {
         let file = pcapng(little, &[], &[(4, vec![0; 8]), (6, enhanced), (3, simple), (0x0bad, vec![1; 5])]);
         let packets = read(&file).unwrap();
         assert_eq!(packets[0], (((1 << 32) + 2) * 1000, 70, frame.to_vec()), "microseconds unless stated");
-        assert_eq!(packets[1], (0, 200, vec![7; 100]), "cut to the snap length");
+        let before = packets[0].0;
+        assert_eq!(packets[1], (before, 200, vec![7; 100]), "cut to the snap length, at the time of the one before");
         assert_eq!(packets.len(), 2);
     }
 }
@@ -93,6 +94,105 @@ fn pcapng_clock_resolution() {
         let file = pcapng(false, &option(resolution), &[(6, enhanced.clone())]);
         assert_eq!(read(&file).unwrap()[0].0, nanos, "{resolution:#x}");
     }
+}
+
+/// What the reader of a file says of it when it is at its end.
+fn said(file: &[u8]) -> Metadata {
+    let mut reader = CaptureReader::new(file).unwrap();
+    while let Some(packet) = reader.next() {
+        packet.unwrap();
+    }
+    reader.metadata()
+}
+
+fn option(little: bool, code: u16, value: &[u8]) -> Vec<u8> {
+    let short = |w: u16| if little { w.to_le_bytes() } else { w.to_be_bytes() };
+    let mut option = [&short(code)[..], &short(value.len() as u16), value].concat();
+    option.resize(option.len().next_multiple_of(4), 0);
+    option
+}
+
+/// Statistics are totals, of which the newest counts; packets say what is missing in front of them.
+/// Interfaces and sections add up.
+#[test]
+fn losses_of_the_capturer_add_up() {
+    for little in [true, false] {
+        let long = |n: u64| if little { n.to_le_bytes() } else { n.to_be_bytes() };
+        let statistics = |options: &[(u16, u64)]| {
+            let options = options.iter().flat_map(|(code, n)| option(little, *code, &long(*n)));
+            (5, words(little, &[0, 0, 0]).into_iter().chain(options).collect::<Vec<_>>())
+        };
+        let packet = |dropped: u64| (6, [words(little, &[0, 0, 9, 0, 0]), option(little, 4, &long(dropped))].concat());
+        let counts = |blocks: &[_]| {
+            let said = said(&pcapng(little, &[], blocks));
+            (said.received_packets, said.missed_packets)
+        };
+        assert_eq!(
+            counts(&[statistics(&[(4, 10), (5, 1), (7, 2)]), statistics(&[(4, 50), (5, 3), (7, 4)])]),
+            (Some(50), Some(7))
+        );
+        assert_eq!(counts(&[packet(3), packet(0), packet(4)]), (None, Some(7)));
+        assert_eq!(counts(&[packet(3), packet(4), statistics(&[(5, 9)])]), (None, Some(9)), "the same packets");
+        assert_eq!(counts(&[statistics(&[(4, u64::MAX), (5, u64::MAX)])]), (None, None), "not known");
+        assert_eq!(counts(&[packet(u64::MAX), packet(9)]).1, Some(u64::MAX));
+        let old = |drops: u16| {
+            let drops = if little { drops.to_le_bytes() } else { drops.to_be_bytes() };
+            (2, [&[0, 0][..], &drops, &words(little, &[0, 9, 0, 0])].concat())
+        };
+        assert_eq!(counts(&[old(2), old(0xffff), old(5)]), (None, Some(7)), "the old block of a packet");
+        let two = [pcapng(little, &[], &[statistics(&[(5, 3)])]), pcapng(!little, &[], &[])].concat();
+        assert_eq!(said(&[&two[..], &pcapng(little, &[], &[packet(4)])].concat()).missed_packets, Some(7), "sections");
+    }
+    assert_eq!(said(&written().0), Metadata::default());
+}
+
+#[test]
+fn a_frame_check_sequence_is_no_part_of_a_packet() {
+    let (mut file, packets) = written();
+    file[23] = 0x24;
+    let shorter = packets.iter().map(|(at, len, bytes)| (*at, len - 4, bytes[..bytes.len() - 4].to_vec()));
+    assert_eq!(read(&file).unwrap(), shorter.collect::<Vec<_>>());
+    assert_eq!(said(&file).fcs_packets, 300);
+    file[23] = 0x20;
+    assert_eq!(read(&file).unwrap(), packets, "a length that is not said to be one");
+    // Of the interface in bytes or in bits, of the packet in its flags; of a packet that was cut the
+    // length alone.
+    let packet = |kept: u32, flags: u32| {
+        let flags = option(true, 2, &flags.to_le_bytes());
+        (6, [words(true, &[0, 0, 1, kept, 64]), vec![7; kept as usize], flags].concat())
+    };
+    let lengths = |len: u8, blocks: &[_]| {
+        let read = read(&pcapng(true, &option(true, 13, &[len]), blocks)).unwrap();
+        read.iter().map(|(_, wire, bytes)| (*wire, bytes.len())).collect::<Vec<_>>()
+    };
+    let blocks = [packet(64, 1), packet(64, 2 << 5), packet(62, 0), packet(40, 0)];
+    for len in [4, 32] {
+        assert_eq!(lengths(len, &blocks), [(60, 60), (62, 62), (60, 60), (60, 40)]);
+    }
+    assert_eq!(lengths(0, &blocks), [(64, 64), (62, 62), (64, 62), (64, 40)]);
+    assert_eq!(lengths(4, &[(6, words(true, &[0, 0, 1, 0, 3]))]), [(3, 0)], "shorter than a check sequence");
+}
+
+#[test]
+fn filters_errors_and_times_that_are_none_are_said() {
+    let filter = |text: &[u8]| option(true, 11, &[&[0], text].concat());
+    let damaged = [words(true, &[0, 0, 5, 0, 0]), option(true, 2, &(1u32 << 24).to_le_bytes())].concat();
+    let simple = words(true, &[0]);
+    let file = pcapng(true, &[filter(b"tcp port 80"), filter(b"udp")].concat(), &[(6, damaged), (3, simple)]);
+    let once = said(&file);
+    assert_eq!(once.filters, ["tcp port 80", "udp"]);
+    assert_eq!((once.damaged_packets, once.untimed_packets), (1, 1));
+    let again = said(&[file.clone(), file].concat());
+    assert_eq!((again.filters, again.damaged_packets), (once.filters, 2), "each filter once");
+    let many: Vec<u8> = (0..40).flat_map(|i| filter(format!("port {i}").as_bytes())).collect();
+    assert_eq!(said(&pcapng(true, &many, &[])).filters.len(), 16);
+    assert_eq!(said(&pcapng(true, &option(true, 11, &[1, 0, 0]), &[])).filters, ["a filter that is not in words"]);
+    // An hour before 1970, and in it.
+    let offset = option(true, 14, &(-3600i64).to_le_bytes());
+    let at = |seconds: u32| (6, words(true, &[0, 0, seconds * 1_000_000, 0, 0]));
+    let file = pcapng(true, &offset, &[at(4000), at(3000), at(3601)]);
+    let times: Vec<_> = read(&file).unwrap().iter().map(|packet| packet.0 / NANOS).collect();
+    assert_eq!((times, said(&file).untimed_packets), (vec![400, 400, 1], 1));
 }
 
 #[test]
@@ -127,6 +227,17 @@ fn errors_name_the_packet() {
     let mut checked = file.clone();
     checked[23] = 0x74;
     assert_eq!(read(&checked).unwrap().len(), 300, "what is said of frame check sequences is no link type");
+    let mut other = file.clone();
+    other[..4].copy_from_slice(&[0x34, 0xcd, 0xb2, 0xa1]);
+    let form = "a pcap in Kuznetsov's modified form, which is not read; `editcap -F pcap` makes a pcap of it";
+    assert_eq!(error(&other), form);
+    let mut old = file.clone();
+    old[6] = 2;
+    assert_eq!(error(&old), "version 2.2 of its format, which is not read");
+    let mut next = pcapng(true, &[], &[]);
+    next[12] = 2;
+    assert_eq!(error(&next), "version 2.0 of its format, which is not read");
+    assert_eq!(error(&[pcapng(true, &[], &[]), next].concat()), "version 2.0 of its format, which is not read");
     let mut late = file.clone();
     late[28..32].copy_from_slice(&NANOS.to_le_bytes()[..4]);
     assert_eq!(error(&late), "packet 1: 1000000000 nanoseconds are more than a second");

@@ -484,3 +484,26 @@ fn tags_make_no_loss() {
         assert_lost(net.records(), &[]);
     }
 }
+
+/// A frame without IP that a provider's tag makes too deep is counted where it gets that tag, as one
+/// with IP is; a shallower one is not.
+#[test]
+fn a_frame_is_too_deep_from_its_last_tag_on() {
+    let host = |name| port(name, "host", 1500, "").replace("role = \"host\"", "role = \"host\"\nqinq = 200");
+    let edge = host("a") + &host("b") + &port("up", "fabric", 1600, "");
+    let edge = format!("[switch]\nreproducible = 1\n{edge}{PROGRAM}");
+    let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
+    net.send((1, 0), &udp(2, 9, [0xff; 6], 67, 40));
+    let mut frame = udp(0, 2, host_mac(2), 80, 40);
+    frame[12..14].copy_from_slice(&0x88b6u16.to_be_bytes());
+    for (tags, too_deep) in [(0, 0), (3, 0), (4, 1), (5, 2)] {
+        let mut tagged = frame.clone();
+        (0..tags).for_each(|_| drop(tagged.splice(12..12, [0x81, 0, 0x20, 7])));
+        assert_eq!(net.send((0, 0), &tagged), [((1, 0), tagged.clone())]);
+        for switch in &net.switches {
+            assert_eq!(switch.switches[0].stats().too_many_tags.get(), too_deep, "{tags} tags");
+        }
+    }
+    // The broadcast of the beginning is IP.
+    assert_eq!(net.switches[0].switches[0].stats().unmeasured.get(), 4);
+}

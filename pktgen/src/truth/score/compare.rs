@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use weir::api::view::{Claimed, HeavyFlows, Losses};
 use weir::program::{Heavy, Unit};
-use weir::telemetry::score::{Score, score};
+use weir::telemetry::score::{CountedFrom, Score, score};
 use weir::wire::Flow;
 
 use super::LossScore;
@@ -25,7 +25,7 @@ pub fn score_heavy(answer: &HeavyFlows, truth: &FxHashMap<Flow, Counts>, top: us
     let truth = truth.iter().map(|(flow, counts)| (*flow, of(counts))).collect();
     let told = answer.heavy.iter().map(|flow| Heavy { flow: flow.name.flow, count: flow.count() });
     let told: Vec<_> = told.filter(|heavy| !is_strange(&heavy.flow)).collect();
-    score(&told, &truth, top)
+    score(&told, &truth, top, CountedFrom::Sent)
 }
 
 pub fn score_losses(epoch: u64, answer: &Claimed<Losses>, truth: &FxHashMap<Flow, Counts>) -> LossScore {
