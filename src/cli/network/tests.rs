@@ -47,7 +47,8 @@ fn what_is_not_asked_for_is_told() {
 fn the_last_code_means_that_or_more() {
     use crate::api::view::value_answers as answers;
     let epoch = |number: f64| {
-        let values = [Task::Latency, Task::Utilisation].map(|task| answers(task, "q", &[(1, 50, number)]));
+        let of = |(task, query)| answers(task, query, &[(1, 50, number)]);
+        let values = [(Task::Latency, "l"), (Task::Utilisation, "u")].map(of);
         EpochAnswers { epoch: 7, first_epoch: 7, values: values.into(), ..EpochAnswers::default() }
     };
     let [_, _, latency, utilisation, _] = super::tests::answers(epoch(9.0)).try_into().unwrap();
