@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use weir::cli::manual;
+use weir::cli::output::Style;
 
 #[derive(Parser)]
 #[command(
@@ -68,7 +69,18 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+impl From<weir::cli::Failure> for Failure {
+    fn from(failure: weir::cli::Failure) -> Self {
+        match failure {
+            weir::cli::Failure::Failed(why) => Self::Failed(anyhow::Error::msg(why)),
+            weir::cli::Failure::Usage(why) => Self::Usage(why),
+            weir::cli::Failure::Missed(why) => Self::Missed(why),
+        }
+    }
+}
+
 fn main() -> ExitCode {
+    Style::of_stdout().set();
     let result = match Arguments::parse().command {
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => run::run(&arguments),

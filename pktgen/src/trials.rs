@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use pktgen::engine::{Rig, RunPlan};
+use pktgen::latency::Latency;
 use pktgen::pace::{Arrivals, Pace, Rate};
 use pktgen::search::{Found, Goals, Trial, throughput};
 use pktgen::traffic::{FlowPlan, Generated, Shape};
 use pktgen::words;
 use serde::Serialize;
+use weir::cli::output::{self, Cell, Csv, Page, Table};
 use weir::cli::signals;
 
 use crate::Failure;
@@ -36,6 +38,8 @@ pub struct Throughput {
     /// The lowest load that is tried, as a part of --rate
     #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0.1%")]
     min: f64,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -48,6 +52,8 @@ pub struct Steps {
     /// As many loads, equal steps up to --rate
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     steps: u32,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// Ports, and what is sent through them in each trial.
@@ -180,6 +186,7 @@ struct ThroughputReport {
 
 impl Throughput {
     pub fn run(&self) -> Result<(), Failure> {
+        let format = self.csv.clone().format(self.run.json)?;
         let losses = if self.losses.is_empty() { vec![0.0] } else { self.losses.clone() };
         if self.resolution <= 0.0 || self.min <= 0.0 {
             return Err(Failure::Usage("--resolution and --min are above 0".into()));
@@ -187,41 +194,69 @@ impl Throughput {
         let goals = Goals { losses, resolution: self.resolution, min: self.min };
         let mut session = Session::open(&self.run)?;
         let (results, trials) = throughput(&goals, |part| session.at(part).map(|report| told(part, &report)))?;
-        let mut text = String::new();
-        for Found { max_loss, load, above } in &results {
-            let mpps = |load: &Option<f64>| load.map_or("—".into(), |load| format!("{:.6} Mpps", load / 1e6));
-            text += &format!("{:9.4} % lost at most: {} (more at {})\n", 100.0 * max_loss, mpps(load), mpps(above));
-        }
-        run::print(self.run.json, &ThroughputReport { results, trials }, || text)
+        Ok(output::page(&format, &ThroughputReport { results, trials }, ThroughputReport::page)?)
+    }
+}
+
+fn mpps(load: f64) -> Cell {
+    Cell::new(format!("{:.6}", load / 1e6), load)
+}
+
+/// A share, of which people read `digits` of the percents.
+fn percents(share: f64, digits: usize) -> Cell {
+    Cell::new(format!("{:.digits$}", 100.0 * share), share)
+}
+
+impl ThroughputReport {
+    fn page(&self) -> Page {
+        let found = |Found { max_loss, load, above }: &Found| {
+            vec![percents(*max_loss, 4), Cell::or("-", load.map(mpps)), Cell::or("-", above.map(mpps))]
+        };
+        let columns =
+            [">at most lost, %|max_loss_share", ">Mpps|packets_per_second", ">more at Mpps|above_packets_per_second"];
+        let results = Table::new(columns, self.results.iter().map(found));
+        let trial = |trial: &Trial| vec![percents(trial.asked, 2), mpps(trial.load), percents(trial.loss, 4)];
+        let columns = [">load, %|load_share", ">Mpps|packets_per_second", ">lost, %|lost_share"];
+        let trials = Table::new(columns, self.trials.iter().map(trial));
+        Page::default().table("results", results).table("trials", trials)
     }
 }
 
 impl Steps {
     pub fn run(&self) -> Result<(), Failure> {
+        let format = self.csv.clone().format(self.run.json)?;
         let mut session = Session::open(&self.run)?;
         let mut reports = Vec::new();
-        let mut text = format!(
-            "{:>7} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-            "load %", "Mpps", "lost %", "min µs", "p50 µs", "p99 µs", "p99.9 µs"
-        );
+        let mut rows = Vec::new();
         for step in 1..=self.steps {
             let part = f64::from(step) / f64::from(self.steps);
             let report = session.at(part)?;
             let trial = told(part, &report);
-            let latency = report.latency.unwrap_or_default();
-            let us = [latency.min_ns, latency.p50_ns, latency.p99_ns, latency.p999_ns].map(|ns| ns as f64 / 1e3);
-            text += &format!(
-                "{:7.1} {:12.6} {:10.4} {:10.2} {:10.2} {:10.2} {:10.2}\n",
-                100.0 * part,
-                trial.load / 1e6,
-                100.0 * trial.loss,
-                us[0],
-                us[1],
-                us[2],
-                us[3]
-            );
+            let latency = |of: fn(&Latency) -> u64| {
+                let ns = report.latency.as_ref().map(of);
+                Cell::or("-", ns.map(|ns| Cell::new(format!("{:.2}", ns as f64 / 1e3), ns)))
+            };
+            rows.push(vec![
+                percents(part, 1),
+                mpps(trial.load),
+                percents(trial.loss, 4),
+                latency(|of| of.min_ns),
+                latency(|of| of.p50_ns),
+                latency(|of| of.p99_ns),
+                latency(|of| of.p999_ns),
+            ]);
             reports.push(report);
         }
-        run::print(self.run.json, &reports, || text)
+        let columns = [
+            ">load, %|load_share",
+            ">Mpps|packets_per_second",
+            ">lost, %|lost_share",
+            ">min, µs|min_ns",
+            ">p50, µs|p50_ns",
+            ">p99, µs|p99_ns",
+            ">p99.9, µs|p999_ns",
+        ];
+        let page = |_: &Vec<Report>| Page::default().table("steps", Table::new(columns, rows));
+        Ok(output::page(&format, &reports, page)?)
     }
 }

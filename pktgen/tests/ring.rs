@@ -288,6 +288,30 @@ fn a_buffers_time_is_corrected() {
     assert!((number("/buffer/corrected_seconds") - 0.75 * implied).abs() < 1e-12, "{report:#}");
 }
 
+/// Loads in steps and their losses, a row each; and as JSON or as CSV, not both.
+#[test]
+fn tables_are_csv_as_well() {
+    let line = "steps --tx ring:a --rx ring:a --rate 50kpps --steps 2 --duration 100ms --no-huge-pages";
+    let mut tries = 0;
+    let csv = loop {
+        let output = pktgen(&format!("{line} --csv"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        tries += 1;
+        // Another process may have had the core.
+        if !error.contains("the rate was not held") || tries == 30 {
+            assert!(output.status.success(), "{error}");
+            break String::from_utf8(output.stdout).unwrap();
+        }
+    };
+    let rows: Vec<Vec<_>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let names = ["load_share", "packets_per_second", "lost_share", "min_ns", "p50_ns", "p99_ns", "p999_ns"];
+    assert_eq!(rows[0], names);
+    assert_eq!(rows[1..].iter().map(|row| row[0]).collect::<Vec<_>>(), ["0.5", "1"]);
+    assert!(rows[1..].iter().flatten().all(|field| field.parse::<f64>().is_ok()), "{csv}");
+    let refused = pktgen(&format!("{line} --csv --json"));
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+}
+
 /// The error names all that is missing at once.
 #[test]
 fn a_largest_error_needs_a_switch() {

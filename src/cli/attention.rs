@@ -1,6 +1,6 @@
 //! The parameters that programs measure with, epoch by epoch, as people read them.
 
-use super::output;
+use super::output::{self, Cell, Table};
 use crate::api::view;
 
 /// The parameters that any of the epochs has, by unit, without what decisions were made from.
@@ -17,7 +17,7 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a view::EpochAttention>
 /// The parameters of epochs, a row each. `epoch_ns` makes epochs times of day; epochs of a
 /// simulation keep their numbers. The last columns are the facts behind decisions, with `facts`, or
 /// else the decisions.
-pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, facts: bool) -> String {
+pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, facts: bool) -> Table {
     let mut keys = parameter_keys(epochs.iter());
     let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);
     others.for_each(|key| {
@@ -25,18 +25,23 @@ pub fn attention_table(epochs: &[view::EpochAttention], epoch_ns: Option<u64>, f
             keys.push(key.clone())
         }
     });
-    let headings = keys.iter().map(|key| format!(">{}", parameter_name(key)));
+    let parameters = keys.iter().map(|key| format!(">{}|{key}", parameter_name(key)));
     let epoch = if epoch_ns.is_some() { output::EPOCH_START } else { ">epoch" };
-    let headings = [epoch.into(), "state".into()].into_iter().chain(headings);
+    let why = (!facts).then(|| "what changes, and why|why".into());
+    let columns = [epoch.into(), "state".into()].into_iter().chain(parameters).chain(why);
     let row = |epoch: &view::EpochAttention| {
-        let value = |key: &String| epoch.parameters.get(key).map_or_else(String::new, |value| parameter(key, value));
+        let value = |key: &String| Cell::or("", epoch.parameters.get(key).map(|value| parameter_cell(key, value)));
         let number = epoch.epoch.number;
-        let time = epoch_ns.map_or(number.to_string(), |length| output::epoch_start(number, length));
-        let first = [time, epoch.state.clone()].into_iter();
-        first.chain(keys.iter().map(value)).chain((!facts).then(|| epoch.why.clone())).collect()
+        let time = epoch_ns.map_or_else(|| number.to_string().into(), |length| output::epoch(number, length));
+        let first = [time, Cell::from(&epoch.state)].into_iter();
+        let why = (!facts).then(|| Cell::from(&epoch.why));
+        first.chain(keys.iter().map(value)).chain(why).collect()
     };
-    let headings: Vec<_> = headings.chain((!facts).then(|| "what changes, and why".into())).collect();
-    output::wide_table(&headings, epochs.iter().map(row))
+    Table::new(columns, epochs.iter().map(row))
+}
+
+fn parameter_cell(key: &str, value: &serde_json::Value) -> Cell {
+    Cell { text: parameter(key, value), values: vec![if value.is_null() { String::new() } else { value.to_string() }] }
 }
 
 /// The units that a parameter's name may end with.

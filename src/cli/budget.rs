@@ -3,7 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::{Failure, Programs, help, output, placed};
+use super::output::{self, Cell, Csv, Page, Table, row};
+use super::{Failure, Programs, help, placed};
 use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
 use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
@@ -22,6 +23,8 @@ pub struct Budget {
     /// Take programs and target from a configuration file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["programs", "target"])]
     config: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Serialize)]
@@ -80,6 +83,7 @@ struct ProgramReports {
 
 impl Budget {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.clone().format(json)?;
         let config = match &self.config {
             Some(path) => Config::load(path)?,
             None => {
@@ -92,11 +96,8 @@ impl Budget {
             }
         };
         let placement = placed(&config, self.config.as_deref())?;
-        if json {
-            return output::json(&document(&config, placement));
-        }
-        let no_chip = super::no_chip_text(&config, &placement).map_or_else(String::new, |text| format!("\n\n{text}"));
-        output::print(&(text(&placement) + &no_chip))
+        let page = page(&placement).text(super::no_chip_text(&config, &placement).unwrap_or_default());
+        output::page(&format, &document(&config, placement), |_| page)
     }
 }
 
@@ -125,70 +126,115 @@ fn document(config: &Config, placement: Placement) -> Document {
     }
 }
 
-fn text(placement: &Placement) -> String {
+fn page(placement: &Placement) -> Page {
+    let target = &placement.target;
+    let reports = placement.reports.iter().map(|(program, ReportUse { reports, report_bits })| {
+        format!(
+            "\n{program}: room for {} reports of {report_bits} bits about single packets",
+            output::grouped(*reports)
+        )
+    });
+    let Memory { register_bytes, banks_per_core, bytes_per_core } = Memory::of(placement);
+    let memory = format!(
+        "registers take {} bytes; each core of this machine has {banks_per_core} banks of them, {} bytes",
+        output::grouped(register_bytes),
+        output::grouped(bytes_per_core)
+    );
+    Page::default()
+        .table("stages", stages_table(placement))
+        .text(format!("stages on the left are those of {}; behind a name stands the program's own", target.name))
+        .table("totals", totals_table(placement))
+        .text(memory + &reports.collect::<String>())
+}
+
+/// What stands in each stage.
+fn stages_table(placement: &Placement) -> Table {
     let target = &placement.target;
     let name = |program, name, stage| format!("{program} {name} stage {stage}");
     let mut rows = Vec::new();
     for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
+        let share = |sram_bits: u64| Cell::share(sram_bits as f64 / target.sram_bits as f64);
         let arrays = stage.arrays.chunk_by(PartialEq::eq).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
             let sram_bits = usage.sram_bits() * equals.len() as u64;
-            Some([
+            let cells = format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits);
+            Some(row![
                 name(placed.program, usage.name, placed.logical),
-                format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits),
-                output::grouped(sram_bits),
-                output::percent(sram_bits as f64 / target.sram_bits as f64),
-                format!("{} bits", usage.hash_bits),
+                size(cells, [equals.len() as u64, usage.cells, usage.cell_bits.into()]),
+                sram_bits,
+                share(sram_bits),
+                matching(format!("{} bits", usage.hash_bits), [usage.hash_bits.to_string(), "".into(), "".into()]),
             ])
         });
         let hashes = stage.hashes.chunk_by(PartialEq::eq).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
-            Some([
+            let text = format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" });
+            Some(row![
                 name(placed.program, usage.name, placed.logical),
-                format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" }),
-                String::new(),
-                String::new(),
-                format!("{} bits", usage.bits),
+                Cell { text, values: vec![equals.len().to_string()] },
+                "",
+                "",
+                matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
             ])
         });
         let tables = stage.tables.chunk_by(PartialEq::eq).filter_map(|equals| {
             let table = equals.first()?;
             let sram_bits = table.sram_bits * equals.len() as u64;
-            let tcam = match table.tcam_blocks {
-                0 => "exact".into(),
-                blocks => format!("{}{blocks} TCAM blocks of {}", times(equals.len()), target.tcam_blocks),
+            let (kind, tcam) = match table.tcam_blocks {
+                0 => ("exact", "exact".into()),
+                blocks => ("ternary", format!("{}{blocks} TCAM blocks of {}", times(equals.len()), target.tcam_blocks)),
             };
-            Some([
+            let entries = format!("{}{} entries", times(equals.len()), output::grouped(table.entries));
+            Some(row![
                 match (table.program, table.logical) {
                     (Some(program), Some(logical)) => name(program, table.table, logical),
                     _ => table.table.into(),
                 },
-                format!("{}{} entries", times(equals.len()), output::grouped(table.entries)),
-                output::grouped(sram_bits),
-                output::percent(sram_bits as f64 / target.sram_bits as f64),
-                tcam,
+                Cell { text: entries, values: vec![equals.len().to_string(), table.entries.to_string()] },
+                sram_bits,
+                share(sram_bits),
+                matching(tcam, ["".into(), kind.into(), table.tcam_blocks.to_string()]),
             ])
         });
-        let mut number = number.to_string();
-        for [name, size, bits, share, matching] in arrays.chain(hashes).chain(tables) {
-            rows.push([std::mem::take(&mut number), name, size, bits, share, matching]);
+        let stage = |is_first: bool| Cell::from(number.to_string()).repeated(!is_first);
+        let first = rows.len();
+        for cells in arrays.chain(hashes).chain(tables) {
+            rows.push([vec![stage(rows.len() == first)], cells].concat());
         }
-        if !number.is_empty() {
-            rows.push([number, "-".into(), "".into(), "".into(), "".into(), "".into()]);
+        if rows.len() == first {
+            rows.push(row![stage(true), Cell::new("-", "")]);
         }
     }
-    let table = output::table(
-        [">stage", "array, hash or table", "cells or entries", ">SRAM bits", ">of the stage", ">index hash or match"],
-        rows,
-    );
+    let columns = [
+        ">stage",
+        "array, hash or table|name",
+        "cells or entries|number,cells_or_entries,cell_bits",
+        ">SRAM bits",
+        ">of the stage|stage_share",
+        ">index hash or match|hash_bits,match,tcam_blocks",
+    ];
+    Table::new(columns, rows).keyed(2)
+}
+
+fn size(text: String, values: [u64; 3]) -> Cell {
+    Cell { text, values: values.map(|value| value.to_string()).into() }
+}
+
+fn matching(text: String, values: [String; 3]) -> Cell {
+    Cell { text, values: values.into() }
+}
+
+/// What all stages take of the target.
+fn totals_table(placement: &Placement) -> Table {
+    let target = &placement.target;
     let whole = u64::from(target.stages) * target.sram_bits;
     let line = |what: &str, used: u64, of: u64| {
-        [what.to_string(), output::grouped(used), output::grouped(of), output::percent(used as f64 / of as f64)]
+        row![Cell::new(what, what.replace(' ', "_").to_lowercase()), used, of, Cell::share(used as f64 / of as f64)]
     };
-    let totals = output::table(
-        [&format!("on {}", target.name), ">used", ">of", ">share"],
+    Table::new(
+        [&format!("on {}|resource", target.name), ">used", ">of|available", ">share"],
         [
             line("stages", placement.stages_used().into(), target.stages.into()),
             line("stateful ALUs", placement.salus_used().into(), (target.stages * target.salus).into()),
@@ -196,21 +242,7 @@ fn text(placement: &Placement) -> String {
             line("SRAM bits", placement.sram_bits_used(), whole),
             line("TCAM blocks", placement.tcam_blocks_used().into(), (target.stages * target.tcam_blocks).into()),
         ],
-    );
-    let reports = placement.reports.iter().map(|(program, ReportUse { reports, report_bits })| {
-        format!(
-            "\n{program}: room for {} reports of {report_bits} bits about single packets",
-            output::grouped(*reports)
-        )
-    });
-    let stages = format!("stages on the left are those of {}; behind a name stands the program's own", target.name);
-    let Memory { register_bytes, banks_per_core, bytes_per_core } = Memory::of(placement);
-    let memory = format!(
-        "registers take {} bytes; each core of this machine has {banks_per_core} banks of them, {} bytes",
-        output::grouped(register_bytes),
-        output::grouped(bytes_per_core)
-    );
-    format!("{table}\n\n{stages}\n\n{totals}\n\n{memory}{}", reports.collect::<String>())
+    )
 }
 
 /// Stands before what is there several times.

@@ -1,28 +1,42 @@
 //! The counters of ports, as people read them.
 
-use super::output;
+use super::output::{self, Page, Table, row};
 use crate::api::view;
 
-pub fn ports_text(ports: &view::Ports) -> String {
+pub fn ports_page(ports: &view::Ports) -> Page {
     let row = |port: &view::Port| {
-        let lost: u64 = port.counts.device.values().sum();
-        [
-            port.name.clone(),
-            port.dev.clone(),
-            link_text(port.enabled, port.link_up).into(),
-            output::grouped(port.counts.rx_packets),
-            output::grouped(port.counts.rx_bytes),
-            output::grouped(port.counts.tx_packets),
-            output::grouped(port.counts.tx_bytes),
-            output::grouped(port.counts.dropped_packets()),
-            output::grouped(lost),
+        let counts = &port.counts;
+        let lost: u64 = counts.device.values().sum();
+        row![
+            &port.name,
+            &port.dev,
+            link_text(port.enabled, port.link_up),
+            counts.rx_packets,
+            counts.rx_bytes,
+            counts.tx_packets,
+            counts.tx_bytes,
+            counts.dropped_packets(),
+            lost,
         ]
     };
-    let headings =
-        ["port", "device", "link", ">rx packets", ">rx bytes", ">tx packets", ">tx bytes", ">dropped", ">device lost"];
-    let table = output::table(headings, ports.ports.iter().map(row));
+    let columns = [
+        "port",
+        "device",
+        "link",
+        ">rx packets",
+        ">rx bytes",
+        ">tx packets",
+        ">tx bytes",
+        ">dropped|dropped_packets",
+        ">device lost|device_lost_packets",
+    ];
+    Page::default().table("ports", Table::new(columns, ports.ports.iter().map(row))).text(sums_text(ports))
+}
+
+/// The balance of all ports, and what else was counted.
+fn sums_text(ports: &view::Ports) -> String {
     let sum = &ports.packets;
-    let mut text = format!("{table}\n\n{}", balance_text(sum));
+    let mut text = balance_text(sum);
     if sum.unaccounted() != 0 {
         text += &format!("   ({} under way)", sum.unaccounted());
     }
@@ -66,10 +80,8 @@ pub fn link_text(enabled: bool, up: bool) -> &'static str {
     }
 }
 
-pub fn drops_text(drops: &view::Drops) -> String {
-    if drops.drops.is_empty() {
-        return "no packet was dropped".into();
-    }
-    let row = |drop: &view::Drop| [drop.port.clone(), drop.reason.clone(), output::grouped(drop.packets)];
-    output::table(["port", "reason", ">packets"], drops.drops.iter().map(row))
+pub fn drops_page(drops: &view::Drops) -> Page {
+    let row = |drop: &view::Drop| row![&drop.port, &drop.reason, drop.packets];
+    let page = Page::default().table("drops", Table::new(["port", "reason", ">packets"], drops.drops.iter().map(row)));
+    if drops.drops.is_empty() { page.text("no packet was dropped") } else { page }
 }

@@ -9,7 +9,8 @@ use clap::Args;
 use hops::Hops;
 use serde::Serialize;
 
-use super::{Failure, Programs, help, in_memory, output, placed};
+use super::output::{self, Csv, Page, Table, row};
+use super::{Failure, Programs, help, in_memory, placed};
 use crate::api::flows::NamedFlow;
 use crate::api::view::{Counts, HeavyFlow};
 use crate::program::answers::{EpochAnswers, FlowName, Reasons, Task};
@@ -39,6 +40,8 @@ pub struct Demo {
     /// Name this many of the flows that lost most, and of the heaviest
     #[arg(long, default_value_t = 3, value_name = "K")]
     top: usize,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// The epoch, which is all there is, in nanoseconds.
@@ -123,6 +126,7 @@ struct Link {
 
 impl Demo {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.clone().format(json)?;
         let programs = self.chosen()?;
         let failure = |error| Failure::Usage(format!("--workload, --loss or --program: {error}"));
         let setup = self.setup(programs)?;
@@ -158,7 +162,7 @@ impl Demo {
             switches: switches(&simulation),
             links: links(&simulation),
         };
-        output::document(json, &document, text)
+        output::page(&format, &document, page)
     }
 
     /// The programs given, or those that answer best what is shown.
@@ -298,7 +302,23 @@ fn links(simulation: &Simulation) -> Vec<Link> {
     network.crossed().filter_map(link).collect()
 }
 
-fn text(document: &Document) -> String {
+fn page(document: &Document) -> Page {
+    let losses = match &document.losses {
+        Some(losses) => losses_page(losses),
+        None => Page::default().text("No program of these tells the flows that lost packets."),
+    };
+    let heavy = match &document.heavy {
+        Some(heavy) => heavy_page(heavy),
+        None => Page::default().text("No program of these tells the heavy flows."),
+    };
+    let hops = match &document.hops {
+        Some(hops) => hops.page(),
+        None => Page::default().text("No program of these tells the paths of flows and the latencies of their hops."),
+    };
+    Page::default().text(head(document)).and(losses).and(heavy).and(hops).and(balance_page(document)).text(NEXT)
+}
+
+fn head(document: &Document) -> String {
     let mut text = format!(
         "{} packets of {} flows, a second of traffic, in {:.1} s. The link lost {} of them.\n",
         output::grouped(document.packets),
@@ -310,86 +330,64 @@ fn text(document: &Document) -> String {
         Some(rate) => format!("The switches took in {:.1} M packets/s on one core", rate / 1e6),
         None => "This is a build for testing, which is slow".into(),
     };
-    text += match document.build.profile {
-        "demo" => " (the demo's build; make build optimises further).\n",
-        _ => ".\n",
-    };
-    text += &match &document.losses {
-        Some(losses) => losses_text(losses),
-        None => "\nNo program of these tells the flows that lost packets.\n".into(),
-    };
-    text += &match &document.heavy {
-        Some(heavy) => heavy_text(heavy),
-        None => "\nNo program of these tells the heavy flows.\n".into(),
-    };
-    text += &match &document.hops {
-        Some(hops) => hops.text(),
-        None => "\nNo program of these tells the paths of flows and the latencies of their hops.\n".into(),
-    };
-    text + &balance_text(document) + NEXT
+    text + match document.build.profile {
+        "demo" => " (the demo's build; make build optimises further).",
+        _ => ".",
+    }
 }
 
-fn losses_text(losses: &Lost) -> String {
+fn losses_page(losses: &Lost) -> Page {
     let Lost { program, memory_bytes, score, incomplete, flows } = losses;
-    let row = |flow: &LostFlow| {
-        [
-            flow.name.to_string(),
-            output::grouped(flow.lost_packets),
-            output::grouped(flow.true_lost_packets),
-            output::grouped(flow.true_packets),
-        ]
-    };
+    let row =
+        |flow: &LostFlow| row![flow.name.to_string(), flow.lost_packets, flow.true_lost_packets, flow.true_packets];
     let says = if incomplete.is_empty() { "says that these are all" } else { "does not call these all" };
-    format!(
-        "\n{program}, {} KB of registers a switch, names {} of the {} flows that lost packets,\n\
-         {} of them with the exact number, and {} others. It {says}. The {} that lost most:\n\n{}\n",
+    let text = format!(
+        "{program}, {} KB of registers a switch, names {} of the {} flows that lost packets,\n\
+         {} of them with the exact number, and {} others. It {says}. The {} that lost most:",
         output::grouped(memory_bytes / 1000),
         output::grouped(score.right_flows),
         output::grouped(score.true_flows),
         output::grouped(score.exact_flows),
         output::grouped(score.wrong_flows),
         flows.len(),
-        output::table(["flow", ">lost packets", ">true", ">of"], flows.iter().map(row)),
-    )
+    );
+    let columns = ["flow", ">lost packets", ">true|true_lost_packets", ">of|true_packets"];
+    Page::default().text(text).table("losses", Table::new(columns, flows.iter().map(row)))
 }
 
-fn heavy_text(heavy: &HeavyFlows) -> String {
+fn heavy_page(heavy: &HeavyFlows) -> Page {
     let HeavyFlows { program, memory_bytes, unit, flows, score } = heavy;
-    format!(
-        "\n{program}, {} KB of registers a switch, names {} of the {} heaviest of {} flows:\n\n{}\n",
+    let text = format!(
+        "{program}, {} KB of registers a switch, names {} of the {} heaviest of {} flows:",
         output::grouped(memory_bytes / 1000),
         output::percent(score.recall),
         score.k,
         output::grouped(score.flows as u64),
-        output::heavy_table(flows, *unit),
-    )
+    );
+    Page::default().text(text).table("heavy", output::heavy_table(flows, *unit))
 }
 
-fn balance_text(document: &Document) -> String {
+fn balance_page(document: &Document) -> Page {
     let switch = |Switch { name, counts }: &Switch| {
-        [
+        row![
             format!("switch {name}"),
-            output::grouped(counts.rx_packets + counts.copied_packets),
-            output::grouped(counts.tx_packets),
-            output::grouped(counts.dropped_packets()),
+            counts.rx_packets + counts.copied_packets,
+            counts.tx_packets,
+            counts.dropped_packets(),
         ]
     };
     let link = |link: &Link| {
-        [
-            format!("link {} → {}", link.from, link.to),
-            output::grouped(link.sent_packets),
-            output::grouped(link.delivered_packets),
-            output::grouped(link.lost_packets),
-        ]
+        row![format!("link {} → {}", link.from, link.to), link.sent_packets, link.delivered_packets, link.lost_packets,]
     };
     let rows = document.switches.iter().map(switch).chain(document.links.iter().map(link));
-    format!(
-        "\nEvery packet is accounted for:\n\n{}\n\nsent {} = delivered {} + lost {}\n",
-        output::table(["where", ">in", ">out", ">dropped or lost"], rows),
+    let columns = ["where", ">in|in_packets", ">out|out_packets", ">dropped or lost|lost_packets"];
+    let sum = format!(
+        "sent {} = delivered {} + lost {}",
         output::grouped(document.packets),
         output::grouped(document.delivered_packets),
         output::grouped(document.lost_packets),
-    )
+    );
+    Page::default().text("Every packet is accounted for:").table("balance", Table::new(columns, rows)).text(sum)
 }
 
 const NEXT: &str = "

@@ -7,10 +7,22 @@ mod machine;
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
 
-use super::output;
+use super::output::{self, Cell, Csv, Page, Table, row};
+use super::{Failure, help};
 use machine::Machine;
+
+#[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir doctor",
+    "weir doctor --json",
+]))]
+pub struct Doctor {
+    #[command(flatten)]
+    csv: Csv,
+}
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,44 +115,49 @@ impl Report {
         Self { ok: !checks.iter().any(|check| check.vital && check.status == Status::Missing), checks }
     }
 
-    fn text(&self) -> String {
-        let mut lines = Vec::new();
+    fn page(&self) -> Page {
+        let mut table = Table::new(["status", "check", "found|found,purpose,mend,docs"], []).keyed(2);
         for check in &self.checks {
             let status = match check.status {
                 Status::Ok => "ok",
                 Status::Warn => "warn",
                 Status::Missing => "missing",
             };
-            lines.push(format!("{status:8} {:15} {}  [{}]", check.name, check.found, check.purpose));
-            if let Some(mend) = check.mend.as_ref().filter(|_| check.status != Status::Ok) {
-                lines.push(format!("{:24} → {mend}", ""));
-                lines.push(format!("{:24}   docs/{}", "", check.docs));
-            }
+            let Check { name, purpose, found, mend, docs, .. } = check;
+            let mend = mend.as_ref().filter(|_| check.status != Status::Ok);
+            let notes = mend.map(|mend| vec![format!("{:9}→ {mend}", ""), format!("{:9}  docs/{docs}", "")]);
+            let found = Cell {
+                text: format!("{found}  [{purpose}]"),
+                values: [found.as_str(), purpose, mend.map_or("", String::as_str), docs].map(str::to_owned).into(),
+            };
+            table.push(row![status, *name, found], notes.unwrap_or_default());
         }
         let of = |status| self.checks.iter().filter(|check| check.status == status).count();
         let verdict = match (self.ok, of(Status::Missing), of(Status::Warn)) {
             (false, ..) => "weir cannot run here until what is missing is mended.".to_owned(),
             (true, 0, 0) => "weir can run here, and nothing is missing.".to_owned(),
-            (true, missing, warn) => format!(
-                "weir can run here ({missing} missing, {}): weir demo",
-                super::output::count(warn as u64, "warning")
-            ),
+            (true, missing, warn) => {
+                format!("weir can run here ({missing} missing, {}): weir demo", output::count(warn as u64, "warning"))
+            }
         };
-        lines.extend([String::new(), verdict]);
-        lines.join("\n")
+        Page::default().table("checks", table).text(verdict)
     }
 }
 
-/// Exit code 0 when weir can run at all, 1 when it cannot.
-pub fn run(json: bool) -> ExitCode {
-    let report = Report::of(&Machine::probe());
-    let printed = if json { output::json(&report) } else { output::print(&report.text()) };
-    if report.ok && printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+impl Doctor {
+    /// Exit code 0 when weir can run at all, 1 when it cannot.
+    pub fn run(self, json: bool) -> Result<ExitCode, Failure> {
+        let format = self.csv.format(json)?;
+        let report = Report::of(&Machine::probe());
+        output::page(&format, &report, Report::page)?;
+        Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::Style;
 
     #[test]
     fn mends_stand_under_what_they_mend() {
@@ -148,13 +165,15 @@ mod tests {
             Check::ok("cores", "2").mend("not shown"),
             Check::warn("huge-pages", "none").mend("sysctl vm.nr_hugepages=128"),
         ];
-        let text = Report { ok: true, checks }.text();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "ok       cores           2  [each worker polls one, all the time]");
-        assert_eq!(lines[1], "warn     huge-pages      none  [faster packet buffers; weir runs without]");
-        assert_eq!(lines[2].trim(), "→ sysctl vm.nr_hugepages=128");
-        assert_eq!(lines[3].trim(), "docs/testbed.md#huge-pages");
-        assert_eq!(lines[5], "weir can run here (0 missing, 1 warning): weir demo");
+        let page = Report { ok: true, checks }.page();
+        assert_eq!(
+            page.to_text(Style::Plain),
+            "status  check       found\n\
+             ok      cores       2  [each worker polls one, all the time]\n\
+             warn    huge-pages  none  [faster packet buffers; weir runs without]\n         \
+             → sysctl vm.nr_hugepages=128\n           docs/testbed.md#huge-pages\n\n\
+             weir can run here (0 missing, 1 warning): weir demo"
+        );
     }
 
     #[test]

@@ -1,29 +1,38 @@
 //! Latencies of hops as people read them.
 
-use super::{output, values};
+use super::output::{Cell, Table, row};
+use super::values;
 use crate::api::view::{FlowLatency, HopLatency};
 
 /// A row for each hop of each flow. `?` stands for a switch that is not decided.
-pub fn latency_table(flows: &[FlowLatency]) -> String {
+pub fn latency_table(flows: &[FlowLatency]) -> Table {
     let rows = flows.iter().flat_map(|flow| {
         flow.hops.iter().map(move |hop| {
             let HopLatency { hop: number, switch, samples, p50_ns, p99_ns, .. } = hop;
-            let [p50_between, p99_between] = [[hop.p50_low_ns, hop.p50_high_ns], [hop.p99_low_ns, hop.p99_high_ns]]
-                .map(|ends| values::between_text(ends, time));
-            let name = if *number == 1 { flow.name.to_string() } else { String::new() };
-            [
-                name,
+            let [p50, p99] = [p50_ns, p99_ns].map(|ns| Cell::or("-", ns.map(Cell::ns)));
+            row![
+                Cell::from(flow.name.to_string()).repeated(*number != 1),
                 number.to_string(),
-                switch.as_deref().unwrap_or("?").to_owned(),
-                output::grouped(*samples),
-                p50_ns.map_or_else(|| "-".into(), time),
-                p50_between,
-                p99_ns.map_or_else(|| "-".into(), time),
-                p99_between,
+                Cell::or("?", switch.as_deref()),
+                *samples,
+                p50,
+                Cell::between([hop.p50_low_ns, hop.p50_high_ns], time),
+                p99,
+                Cell::between([hop.p99_low_ns, hop.p99_high_ns], time),
             ]
         })
     });
-    output::table(["flow", ">hop", "switch", ">samples", ">p50", ">between", ">p99", ">between"], rows)
+    let columns = [
+        "flow",
+        ">hop",
+        "switch",
+        ">samples",
+        ">p50|p50_ns",
+        ">between|p50_low_ns,p50_high_ns",
+        ">p99|p99_ns",
+        ">between|p99_low_ns,p99_high_ns",
+    ];
+    Table::new(columns, rows).keyed(2)
 }
 
 /// A note that the longest time stands for longer ones too, where the table has it.

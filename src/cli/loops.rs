@@ -1,20 +1,15 @@
 //! Loops as people read them.
 
-use super::output;
+use super::output::{self, Cell, Table, row};
 use crate::api::view::FlowLoop;
 
 /// A row for each flow and switch that saw it in a loop.
-pub fn loops_table(loops: &[FlowLoop]) -> String {
+pub fn loops_table(loops: &[FlowLoop]) -> Table {
     let row = |found: &FlowLoop| {
         let FlowLoop { name, switch, first_ns, last_ns, packets, least_hops } = found;
-        [
-            name.to_string(),
-            switch.clone(),
-            output::time_of(*first_ns),
-            output::time_of(*last_ns),
-            output::grouped(*packets),
-            least_hops.to_string(),
-        ]
+        let moment = |ns: u64| Cell::new(output::time_of(ns), ns);
+        row![name.to_string(), switch, moment(*first_ns), moment(*last_ns), *packets, least_hops.to_string()]
     };
-    output::table(["flow", "seen by", "first", "last", ">packets", ">hops"], loops.iter().map(row))
+    let columns = ["flow", "seen by|switch", "first|first_ns", "last|last_ns", ">packets", ">hops|least_hops"];
+    Table::new(columns, loops.iter().map(row)).keyed(2)
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Failure, claim, latency, loops, output, paths, utilisation, values};
+use super::output::{self, Cell, Page, Table, row};
+use super::{Failure, claim, latency, loops, paths, utilisation, values};
 use crate::api::flows::Flows;
 use crate::api::view::{self, Claim, FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
 use crate::program::answers::{EpochAnswers, Task};
@@ -109,8 +110,7 @@ impl Measured {
         Ok(measured)
     }
 
-    /// The title above [`Self::text`].
-    pub fn title(&self) -> String {
+    fn title(&self) -> String {
         let words = [
             self.paths.as_ref().map(|_| "paths"),
             self.latencies.as_ref().map(|_| "latencies"),
@@ -125,77 +125,103 @@ impl Measured {
         }
     }
 
-    /// The flows, what else the program says, and what all of it claims.
-    pub fn text(&self) -> String {
+    /// The flows, what else the program of this name says, and what all of it claims.
+    pub fn page(&self, program: &str) -> Page {
         let claims: Vec<_> = self.claims.iter().map(|(task, of)| claim::text(of, claim::all_of(*task))).collect();
         // Tasks about the same flows lack the same.
         let mut claims: Vec<_> = claims.iter().map(String::as_str).collect();
         claims.dedup();
-        [self.tables(), claims.join("\n")].join("\n\n").trim_end().to_owned()
+        let title = format!("{program}: {}", self.title());
+        let page = self.tables(&title).text(claims.join("\n"));
+        let score = self.score.iter().fold(Page::default(), |page, score| page.table("score", score_table(score)));
+        page.and(score).of(program)
     }
 
-    fn tables(&self) -> String {
-        let paths = self.paths.as_deref().map(paths::paths_table);
-        let titled = |query: &Option<String>, largest: String, table: String| match query {
-            Some(query) => format!("{query}{largest}\n{table}"),
+    /// The tables, with a title above the first.
+    fn tables(&self, title: &str) -> Page {
+        let mut page = Page::default().text(title);
+        let mut is_alone = true;
+        let mut add = |name: &str, table: Table, none: &str| {
+            is_alone = false;
+            let none = if table.is_empty() { none } else { "" };
+            page = std::mem::take(&mut page).table(name, table).text(none);
+        };
+        let titled = |query: &Option<String>, largest: String, table: Table| match query {
+            Some(query) => table.titled(format!("{query}{largest}")),
             None => table,
         };
-        let latencies = self.latencies.as_deref().map(|found| {
+        if let Some(found) = &self.paths {
+            add("paths", paths::paths_table(found), "");
+        }
+        if let Some(found) = &self.latencies {
             let largest = latency::largest_text(self.latency_largest_ns, found);
-            titled(&self.latency_query, largest, latency::latency_table(found))
-        });
-        let loops = self.loops.as_deref().map(|found| match found {
-            [] => "no packet came back to a switch".into(),
-            found => loops::loops_table(found),
-        });
-        let utilisations = self.utilisations.as_deref().map(|found| {
+            add("latency", titled(&self.latency_query, largest, latency::latency_table(found)), "");
+        }
+        if let Some(found) = &self.loops {
+            add("loops", loops::loops_table(found), "no packet came back to a switch");
+        }
+        if let Some(found) = &self.utilisations {
             let largest = utilisation::largest_text(self.utilisation_largest, found);
-            titled(&self.utilisation_query, largest, utilisation::utilisation_table(found))
-        });
-        let values = (!self.values.is_empty()).then(|| values::values_tables(&self.values));
-        let tables: Vec<_> = [paths, latencies, loops, utilisations, values].into_iter().flatten().collect();
-        if !tables.is_empty() {
-            return tables.join("\n\n");
+            add("utilisation", titled(&self.utilisation_query, largest, utilisation::utilisation_table(found)), "");
+        }
+        if !is_alone || !self.values.is_empty() {
+            return page.and(values::values_page(&self.values));
         }
         let digests = output::digests(self.heavy.iter().map(|heavy| &heavy.name));
-        let heavy = output::heavy_table(&self.heavy, self.unit) + &digests;
+        let page = page.table("heavy", output::heavy_table(&self.heavy, self.unit)).text(digests);
         match &self.flows {
-            None => heavy,
-            Some(flows) => format!("{heavy}\n\n{}", flows_text(flows)),
+            None => page,
+            Some(flows) => page.table("estimates", estimates_table(flows)),
         }
     }
 }
 
-fn flows_text(flows: &Flows) -> String {
-    let number = |n: Option<f64>, digits: usize| n.map_or("too many to tell".into(), |n| format!("{n:.digits$}"));
+fn estimates_table(flows: &Flows) -> Table {
+    let number = |n: Option<f64>, digits| Cell::or("too many to tell", n.map(|n| Cell::number(n, digits)));
     let error = |estimate: Option<f64>, truth: Option<f64>| match (estimate, truth) {
-        (Some(estimate), Some(truth)) if truth != 0.0 => output::percent((estimate - truth).abs() / truth),
-        _ => String::new(),
+        (Some(estimate), Some(truth)) if truth != 0.0 => Cell::share((estimate - truth).abs() / truth),
+        _ => Cell::default(),
     };
     let true_flows = flows.true_flows.map(|n| n as f64);
-    let complete = |complete: bool| String::from(if complete { "all" } else { "not all" });
+    // Text beside a number, which is no error in CSV.
+    let said = |text: &str| Cell::new(text, "");
+    let complete = |complete: bool| said(if complete { "all" } else { "not all" });
     let heavy = match flows.heavy_complete {
-        true => format!("all of {} packets or more", output::grouped(flows.heavy_min_packets)),
+        true => said(&format!("all of {} packets or more", output::grouped(flows.heavy_min_packets))),
         false => complete(false),
     };
+    let entropy = error(flows.entropy_bits, flows.true_entropy_bits);
+    let of = |text: &str, name: &str| Cell::new(text, name);
     let mut rows = vec![
-        ["flows".to_string(), number(flows.flows, 0), error(flows.flows, true_flows)],
-        [
-            "entropy of flow sizes, bits".to_string(),
-            number(flows.entropy_bits, 4),
-            error(flows.entropy_bits, flows.true_entropy_bits),
-        ],
-        ["heavy candidates".to_string(), flows.heavy_candidates.to_string(), heavy],
-        ["flows with losses".to_string(), flows.losses.len().to_string(), complete(flows.losses_complete)],
-        ["lost packets".to_string(), flows.lost_packets.to_string(), complete(flows.losses_complete)],
+        row![of("flows", "flows"), number(flows.flows, 0), error(flows.flows, true_flows)],
+        row![of("entropy of flow sizes, bits", "entropy_bits"), number(flows.entropy_bits, 4), entropy],
+        row![of("heavy candidates", "heavy_candidates"), flows.heavy_candidates, heavy],
+        row![of("flows with losses", "flows_with_losses"), flows.losses.len(), complete(flows.losses_complete)],
+        row![of("lost packets", "lost_packets"), flows.lost_packets, complete(flows.losses_complete)],
     ];
     if flows.gained_packets > 0 {
-        rows.push(["gained packets".into(), flows.gained_packets.to_string(), String::new()]);
+        rows.push(row![of("gained packets", "gained_packets"), flows.gained_packets, ""]);
     }
-    let wmre = flows.distribution_wmre.map(output::percent);
+    let wmre = flows.distribution_wmre.map(Cell::share);
     let told = if flows.distribution.is_empty() { "too many to tell" } else { "" };
     if wmre.is_some() || !told.is_empty() {
-        rows.push(["distribution of flow sizes".into(), told.into(), wmre.unwrap_or_default()]);
+        rows.push(row![of("distribution of flow sizes", "distribution"), said(told), Cell::or("", wmre)]);
     }
-    output::table(["estimate", ">", ">error"], rows)
+    Table::new(["estimate", ">value", ">error|error_share"], rows)
+}
+
+/// How near the heavy flows are to the truth.
+fn score_table(score: &Score) -> Table {
+    let row = |name: &str, value: f64| row![Cell::new(name, name.replace(' ', "_")), Cell::share(value)];
+    let (k, flows) = (output::grouped(score.k as u64), output::grouped(score.flows as u64));
+    Table::new(
+        [&format!("top {k} of {flows} flows|score"), ">share"],
+        [
+            row("precision", score.precision),
+            row("recall", score.recall),
+            row("false negatives", score.false_negatives),
+            row("false positives", score.false_positives),
+            row("average relative error", score.average_relative_error),
+        ],
+    )
 }

@@ -27,7 +27,7 @@ mod names;
 mod network;
 #[cfg(feature = "control")]
 mod notify;
-mod output;
+pub mod output;
 #[cfg(feature = "control")]
 mod parameters;
 mod paths;
@@ -120,11 +120,7 @@ enum Command {
     /// Check a configuration file, or print its JSON Schema
     Config(config::ConfigCommand),
     /// Say what is missing on this machine, each with the command that mends it
-    #[command(after_help = help::examples(&[
-        "weir doctor",
-        "weir doctor --json",
-    ]))]
-    Doctor,
+    Doctor(doctor::Doctor),
     /// Print the completions of a shell
     Completions(manual::Completions),
     /// Print a manual page, or write them all
@@ -320,7 +316,10 @@ fn main(cli: Cli) -> ExitCode {
         Command::Trace(command) => command.run(json),
         Command::Budget(command) => command.run(json),
         Command::Config(command) => command.run(json),
-        Command::Doctor => return doctor::run(json),
+        Command::Doctor(command) => match command.run(json) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
         #[cfg(not(feature = "control"))]
@@ -351,3 +350,6 @@ fn in_memory(programs: Vec<ProgramConfig>) -> Config {
     let port = |name| PortConfig { mtu: 9216, ..PortConfig::new(name, crate::port::Dev::Memory) };
     Config { ports: vec![port("a"), port("b")], programs, ..Config::default() }
 }
+
+#[cfg(all(test, feature = "control"))]
+mod tests;

@@ -7,7 +7,8 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, attention, claim, help, latency, loops, output, paths, utilisation, values};
+use super::output::{self, Cell, Format, Page, Table, row};
+use super::{Failure, attention, claim, help, latency, loops, paths, utilisation, values};
 use crate::api::client::Client;
 use crate::api::flows::CountedFlow;
 use crate::api::view::{self, Claimed};
@@ -53,24 +54,25 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Prints the document at `path`, as `text` or as JSON.
+    /// Prints the document at `path`.
     pub fn show<A: DeserializeOwned + Serialize>(
         &self,
         client: &Client,
-        json: bool,
+        format: &Format,
         path: &str,
-        text: fn(&Claimed<A>) -> String,
+        page: fn(&Claimed<A>) -> Page,
     ) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
         let Self { top, threshold, provisional, .. } = self;
         let query = format!("{path}?top={top}&threshold={threshold}&provisional={provisional}{program}");
         if !self.each {
             let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
-            return output::document(json, &document, text);
+            return output::page(format, &document, page);
         }
         let newest: Claimed<A> = client.get(&format!("{query}&seconds=0"))?;
         let mut seen = newest.claim.sequence;
         let mut left = self.count.unwrap_or(u64::MAX);
+        let mut is_first = true;
         while left > 0 {
             let document: Claimed<A> = client.get(&format!("{query}&since={seen}"))?;
             if document.claim.last_epoch.is_none() {
@@ -78,62 +80,75 @@ impl Epochs {
                 continue;
             }
             (seen, left) = (document.claim.sequence, left - 1);
-            let line = serde_json::to_string(&document).map_err(Failure::failed);
-            let text = if json { line? } else { format!("{}\n", text(&document)) };
-            if !output::print_while_read(&text)? {
+            if !output::next_page(format, &document, page, is_first)? {
                 break;
             }
+            is_first = false;
         }
         Ok(())
     }
 }
 
-/// The flows that an answer does not name.
+/// The flows that an answer does not name; nothing where it names all.
 fn unnamed_text(omitted_flows: u64, named_from: u64, what: &str) -> String {
     let omitted = match omitted_flows {
         0 => String::new(),
-        1 => "\n1 flow is not named".into(),
-        n => format!("\n{} flows are not named", output::grouped(n)),
+        1 => "1 flow is not named".into(),
+        n => format!("{} flows are not named", output::grouped(n)),
     };
     let small = if named_from > 1 {
-        format!("\n{what} fewer than {} packets are not named", output::grouped(named_from))
+        format!("{what} fewer than {} packets are not named", output::grouped(named_from))
     } else {
         String::new()
     };
-    omitted + &small
+    lines([omitted, small])
 }
 
-fn number(number: Option<f64>, digits: usize) -> String {
-    number.map_or("too many to tell".into(), |number| format!("{number:.digits$}"))
+fn number(number: Option<f64>, digits: usize) -> Cell {
+    Cell::or("too many to tell", number.map(|number| Cell::number(number, digits)))
 }
 
 /// Flows and their packets; `~` stands before a number that is not exact.
-fn counted_table(flows: &[CountedFlow], heading: &str) -> String {
+fn counted_table(flows: &[CountedFlow], heading: &str) -> Table {
     let rows = flows.iter().map(|counted| {
         let about = if counted.exact { "" } else { "~" };
-        [counted.name.to_string(), format!("{about}{}", output::grouped(counted.packets))]
+        let packets = Cell::new(format!("{about}{}", output::grouped(counted.packets)), counted.packets);
+        row![counted.name.to_string(), packets, Cell::new("", counted.exact)]
     });
-    output::table(["flow", heading], rows)
+    Table::new(["flow", heading, "|exact"], rows)
 }
 
-pub fn heavy_text(flows: &Claimed<view::HeavyFlows>) -> String {
+pub fn heavy_page(flows: &Claimed<view::HeavyFlows>) -> Page {
     let claimed = claim::text(&flows.claim, claim::all_of(Task::Heavy));
+    let table = output::heavy_table(&flows.heavy, flows.unit).claimed(&flows.claim);
+    let page = Page::default().table("heavy", table);
     if flows.claim.last_epoch.is_none() {
-        return claimed;
+        return page.text(claimed);
     }
     let digests = output::digests(flows.heavy.iter().map(|heavy| &heavy.name));
-    let unnamed = unnamed_text(flows.omitted_flows, 0, "") + &digests;
-    if flows.heavy.is_empty() {
-        return format!("no flow\n\n{}, {claimed}{unnamed}", flows.program);
-    }
-    format!("{}\n\n{}, {claimed}{unnamed}", output::heavy_table(&flows.heavy, flows.unit), flows.program)
+    let page = if flows.heavy.is_empty() { page.text("no flow") } else { page };
+    page.text(lines([format!("{}, {claimed}", flows.program), unnamed_text(flows.omitted_flows, 0, ""), digests]))
 }
 
-pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
+/// Those of these lines that say something.
+fn lines<const N: usize>(lines: [String; N]) -> String {
+    lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+pub fn losses_page(losses: &Claimed<view::Losses>) -> Page {
     let claimed = claim::text(&losses.claim, claim::all_of(Task::Losses));
+    let [lost, gained] = [(&losses.losses, ">lost packets"), (&losses.gains, ">gained packets")]
+        .map(|(flows, heading)| counted_table(flows, heading).claimed(&losses.claim));
+    let page = Page::default().table("losses", lost).table("gains", gained);
     if losses.claim.last_epoch.is_none() {
-        return claimed;
+        return page.text(claimed);
     }
+    let digests = output::digests(losses.losses.iter().chain(&losses.gains).map(|counted| &counted.name));
+    page.text(lines([losses_sum(losses), unnamed_text(losses.omitted_flows, 1, ""), digests, claimed]))
+}
+
+/// All losses in words.
+fn losses_sum(losses: &Claimed<view::Losses>) -> String {
     let unknown = match losses.unknown_epochs {
         0 => String::new(),
         1 => "; 1 epoch is unknown".into(),
@@ -157,17 +172,7 @@ pub fn losses_text(losses: &Claimed<view::Losses>) -> String {
     if losses.lost_packets == losses.late_packets {
         sum += &last_loss_text(losses);
     }
-    let digests = output::digests(losses.losses.iter().chain(&losses.gains).map(|counted| &counted.name));
-    sum += &format!("{}{digests}\n{claimed}", unnamed_text(losses.omitted_flows, 1, ""));
-    let mut parts = Vec::new();
-    if !losses.losses.is_empty() {
-        parts.push(counted_table(&losses.losses, ">lost packets"));
-    }
-    if !losses.gains.is_empty() {
-        parts.push(counted_table(&losses.gains, ">gained packets"));
-    }
-    parts.push(sum);
-    parts.join("\n\n")
+    sum
 }
 
 /// When packets were lost before the epochs that were asked for.
@@ -182,197 +187,189 @@ fn last_loss_text(losses: &Claimed<view::Losses>) -> String {
     )
 }
 
-pub fn flows_text(sizes: &Claimed<view::FlowSizes>) -> String {
+pub fn flows_page(sizes: &Claimed<view::FlowSizes>) -> Page {
     let claimed = claim::text(&sizes.claim, claim::all_of(Task::Flows));
-    if sizes.claim.last_epoch.is_none() {
-        return claimed;
-    }
-    let rows = sizes.heavy.iter().map(|heavy| [heavy.name.to_string(), output::heavy_count(heavy)]);
+    let rows = sizes
+        .heavy
+        .iter()
+        .map(|heavy| row![heavy.name.to_string(), output::heavy_count(heavy), Cell::new("", heavy.at_least)]);
     let unit = if sizes.heavy.iter().any(|heavy| heavy.bytes.is_some()) { ">bytes" } else { ">packets" };
-    let heavy = output::table(["flow", unit], rows);
-    let digests = output::digests(sizes.heavy.iter().map(|heavy| &heavy.name));
+    let page = Page::default()
+        .table("flows", Table::new(["flow", unit, "|at_least"], rows).claimed(&sizes.claim))
+        .table("sizes", sizes_table(sizes).claimed(&sizes.claim));
+    if sizes.claim.last_epoch.is_none() {
+        return page.text(claimed);
+    }
     if sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
         // The program finds heavy flows alone.
-        return format!("{heavy}\n\n{claimed}{}", unnamed_text(sizes.omitted_flows, 0, ""));
+        return page.text(lines([claimed, unnamed_text(sizes.omitted_flows, 0, "")]));
     }
-    // Sizes by powers of two.
+    let (flows, entropy) = (number(sizes.flows, 0).text, number(sizes.entropy_bits, 3).text);
+    let unnamed = unnamed_text(sizes.omitted_flows, sizes.named_from_packets, "flows of");
+    let digests = output::digests(sizes.heavy.iter().map(|heavy| &heavy.name));
+    page.text(lines([format!("{flows} flows, entropy {entropy} bits"), unnamed, digests, claimed]))
+}
+
+/// How many flows there are of each size, by powers of two.
+fn sizes_table(sizes: &view::FlowSizes) -> Table {
     let mut classes = std::collections::BTreeMap::<u32, f64>::new();
     for class in &sizes.distribution {
         *classes.entry(class.packets.max(1).ilog2()).or_default() += class.flows;
     }
     let row = |(power, flows): (u32, f64)| {
         let (from, to) = (1u64 << power, (2u64 << power) - 1);
-        [if from == to { format!("{from}") } else { format!("{from} to {to}") }, format!("{flows:.0}")]
+        let text = if from == to { format!("{from}") } else { format!("{from} to {to}") };
+        row![Cell { text, values: vec![from.to_string(), to.to_string()] }, Cell::number(flows, 0)]
     };
-    let distribution = output::table([">packets", ">flows"], classes.into_iter().map(row));
-    let (flows, entropy) = (number(sizes.flows, 0), number(sizes.entropy_bits, 3));
-    let unnamed = unnamed_text(sizes.omitted_flows, sizes.named_from_packets, "flows of");
-    format!("{heavy}\n\n{distribution}\n\n{flows} flows, entropy {entropy} bits{unnamed}{digests}\n{claimed}")
+    Table::new([">packets|from_packets,to_packets", ">flows"], classes.into_iter().map(row))
 }
 
-pub fn changes_text(changes: &Claimed<view::HeavyChanges>) -> String {
+pub fn changes_page(changes: &Claimed<view::HeavyChanges>) -> Page {
     let claimed = claim::text(&changes.claim, claim::all_of(Task::Changes));
-    let row = |change: &view::ChangedFlow| {
-        [change.name.to_string(), output::grouped(change.before_packets), output::grouped(change.after_packets)]
-    };
+    let row = |change: &view::ChangedFlow| row![change.name.to_string(), change.before_packets, change.after_packets];
+    let columns = ["flow", ">packets before|before_packets", ">and after|after_packets"];
+    let table = Table::new(columns, changes.changes.iter().map(row)).claimed(&changes.claim);
     let unnamed = unnamed_text(changes.omitted_flows, changes.named_from_packets, "changes by");
-    if changes.changes.is_empty() {
-        return format!("{claimed}{unnamed}");
-    }
-    let table = output::table(["flow", ">packets before", ">and after"], changes.changes.iter().map(row));
     let digests = output::digests(changes.changes.iter().map(|change| &change.name));
-    format!("{table}\n\n{claimed}{unnamed}{digests}")
+    Page::default().table("changes", table).text(lines([claimed, unnamed, digests]))
 }
 
 /// Epochs that are shown of those that an answer has.
 const ROWS: usize = 20;
 
 /// One column of numbers, of the network and of each switch.
-fn numbers_text(
+fn numbers_page(
+    name: &str,
     numbers: &Claimed<view::Numbers>,
     heading: &str,
-    of: impl Fn(Option<f64>, Option<f64>) -> String,
-) -> String {
-    let all = if heading == "flows" { claim::all_of(Task::Cardinality) } else { "of all flows" };
-    let claimed = claim::text(&numbers.claim, all);
+    of: impl Fn(Option<f64>, Option<f64>) -> Cell,
+) -> Page {
+    let all = if name == "cardinality" { claim::all_of(Task::Cardinality) } else { "of all flows" };
     let mut rows = Vec::new();
     for epoch in numbers.epochs.iter().rev().take(ROWS).rev() {
-        let time = output::epoch_start(epoch.epoch.number, numbers.claim.epoch_ns);
-        rows.push([time, "all".into(), of(epoch.flows, epoch.entropy_bits)]);
+        let time = output::epoch(epoch.epoch.number, numbers.claim.epoch_ns);
+        rows.push(row![time.clone(), "all", of(epoch.flows, epoch.entropy_bits)]);
         if epoch.switches.len() > 1 {
-            let switch = |s: &view::SwitchNumbers| [String::new(), s.switch.clone(), of(s.flows, s.entropy_bits)];
+            let switch =
+                |s: &view::SwitchNumbers| row![time.clone().repeated(true), &s.switch, of(s.flows, s.entropy_bits)];
             rows.extend(epoch.switches.iter().map(switch));
         }
     }
-    if rows.is_empty() {
-        return claimed;
-    }
-    format!("{}\n\n{claimed}", output::table([output::EPOCH_START, "switch", &format!(">{heading}")], rows))
+    let table = Table::new([output::EPOCH_START, "switch", heading], rows).keyed(2).claimed(&numbers.claim);
+    Page::default().table(name, table).text(claim::text(&numbers.claim, all))
 }
 
-pub fn cardinality_text(numbers: &Claimed<view::Numbers>) -> String {
-    numbers_text(numbers, "flows", |flows, _| number(flows, 0))
+pub fn cardinality_page(numbers: &Claimed<view::Numbers>) -> Page {
+    numbers_page("cardinality", numbers, ">flows", |flows, _| number(flows, 0))
 }
 
-pub fn entropy_text(numbers: &Claimed<view::Numbers>) -> String {
-    numbers_text(numbers, "entropy, bits", |_, entropy| number(entropy, 4))
+pub fn entropy_page(numbers: &Claimed<view::Numbers>) -> Page {
+    numbers_page("entropy", numbers, ">entropy, bits", |_, entropy| number(entropy, 4))
 }
 
-pub fn attention_text(attention: &Claimed<view::Attention>) -> String {
+pub fn attention_page(attention: &Claimed<view::Attention>) -> Page {
     let claimed = claim::text(&attention.claim, claim::all_of(Task::Attention));
-    if attention.epochs.is_empty() {
-        return claimed;
-    }
     let newest = &attention.epochs[attention.epochs.len().saturating_sub(ROWS)..];
     let table = attention::attention_table(newest, Some(attention.claim.epoch_ns), false);
-    format!("{table}\n\n{claimed}")
+    Page::default().table("attention", table.claimed(&attention.claim)).text(claimed)
 }
 
-/// An answer without any number, because nothing asks packets for these.
-fn not_asked(what: &str, claimed: &str) -> String {
-    format!("not asked for: no query for {what} ran in these epochs\n\n{claimed}")
+/// What is said in place of rows, where packets tell something if they are asked for it: nothing where
+/// there are rows, or no epoch has ended.
+fn why_none(claim: &view::Claim, asked: Result<bool, &str>, none: &str) -> String {
+    match asked {
+        _ if claim.last_epoch.is_none() => String::new(),
+        Err(what) => format!("not asked for: no query for {what} ran in these epochs"),
+        Ok(true) => String::new(),
+        Ok(false) => none.into(),
+    }
 }
 
-pub fn paths_text(found: &Claimed<view::Paths>) -> String {
+pub fn paths_page(found: &Claimed<view::Paths>) -> Page {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Paths));
-    if found.claim.last_epoch.is_none() {
-        return claimed;
-    }
-    if !found.asked {
-        return not_asked("paths", &claimed);
-    }
-    if found.paths.is_empty() {
-        return format!("no flow left the network\n\n{claimed}");
-    }
-    let evicted = evicted_text(found.evicted_flows);
-    let unnamed = unnamed_text(found.omitted_flows, 0, "");
-    format!("{}\n\n{claimed}{unnamed}{evicted}", paths::paths_table(&found.paths))
+    let asked = found.asked.then_some(!found.paths.is_empty()).ok_or("paths");
+    let others = if asked == Ok(true) { others_text(found.omitted_flows, found.evicted_flows) } else { String::new() };
+    Page::default()
+        .table("paths", paths::paths_table(&found.paths).claimed(&found.claim))
+        .text(why_none(&found.claim, asked, "no flow left the network"))
+        .text(lines([claimed, others]))
 }
 
-pub fn latency_text(found: &Claimed<view::Latency>) -> String {
+pub fn latency_page(found: &Claimed<view::Latency>) -> Page {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Latency));
-    if found.claim.last_epoch.is_none() {
-        return claimed;
+    let asked = found.query.is_some().then_some(!found.latencies.is_empty()).ok_or("latencies");
+    let table = latency::latency_table(&found.latencies).claimed(&found.claim);
+    let page = Page::default().table("latency", table).text(why_none(&found.claim, asked, "no flow left the network"));
+    if asked != Ok(true) {
+        return page.text(claimed);
     }
-    if found.query.is_none() {
-        return not_asked("latencies", &claimed);
-    }
-    if found.latencies.is_empty() {
-        return format!("no flow left the network\n\n{claimed}");
-    }
-    let evicted = evicted_text(found.evicted_flows);
-    let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let query = found.query.as_deref().unwrap_or_default();
     let error = match values::off_text("ns", found.error_ns as f64, found.error_factor) {
         Some(off) => format!("{query}; times are {off}"),
         None => query.to_owned(),
     };
     let error = error + &latency::largest_text(found.largest_ns, &found.latencies);
-    let window = found.window_seconds.map(|seconds| format!("\nsamples are of the last {seconds} s of a flow"));
-    let window = window.unwrap_or_default();
-    format!("{}\n\n{error}{window}\n{claimed}{unnamed}{evicted}", latency::latency_table(&found.latencies))
+    let window = found.window_seconds.map(|seconds| format!("samples are of the last {seconds} s of a flow"));
+    let others = others_text(found.omitted_flows, found.evicted_flows);
+    page.text(lines([error, window.unwrap_or_default(), claimed, others]))
 }
 
-pub fn loops_text(found: &Claimed<view::Loops>) -> String {
+pub fn loops_page(found: &Claimed<view::Loops>) -> Page {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Loops));
-    if found.claim.last_epoch.is_none() {
-        return claimed;
-    }
-    if !found.asked {
-        return not_asked("loops", &claimed);
-    }
-    if found.loops.is_empty() {
-        return format!("no packet came back to a switch\n\n{claimed}");
+    let asked = found.asked.then_some(!found.loops.is_empty()).ok_or("loops");
+    let page = Page::default().table("loops", loops::loops_table(&found.loops).claimed(&found.claim)).text(why_none(
+        &found.claim,
+        asked,
+        "no packet came back to a switch",
+    ));
+    if asked != Ok(true) {
+        return page.text(claimed);
     }
     let told = |number, what: &str, how: &str| match number {
         0 => String::new(),
-        number => format!("\n{} {how}", output::count(number, what)),
+        number => format!("{} {how}", output::count(number, what)),
     };
-    let unnamed = told(found.omitted_loops, "loop", "not named");
-    let evicted = told(found.evicted_loops, "loop", "made place for others");
-    let missing = told(found.missing_reports, "report", "of packets in loops found no room");
-    format!("{}\n\n{claimed}{unnamed}{evicted}{missing}", loops::loops_table(&found.loops))
+    page.text(lines([
+        claimed,
+        told(found.omitted_loops, "loop", "not named"),
+        told(found.evicted_loops, "loop", "made place for others"),
+        told(found.missing_reports, "report", "of packets in loops found no room"),
+    ]))
 }
 
-pub fn utilisation_text(found: &Claimed<view::Utilisation>) -> String {
+pub fn utilisation_page(found: &Claimed<view::Utilisation>) -> Page {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Utilisation));
-    if found.claim.last_epoch.is_none() {
-        return claimed;
+    let asked = found.query.is_some().then_some(!found.utilisations.is_empty()).ok_or("utilisations");
+    let page = Page::default()
+        .table("utilisation", utilisation::utilisation_table(&found.utilisations).claimed(&found.claim))
+        .text(why_none(&found.claim, asked, "no packet told of a utilisation"));
+    if asked != Ok(true) {
+        return page.text(claimed);
     }
-    if found.query.is_none() {
-        return not_asked("utilisations", &claimed);
-    }
-    if found.utilisations.is_empty() {
-        return format!("no packet told of a utilisation\n\n{claimed}");
-    }
-    let evicted = evicted_text(found.evicted_flows);
-    let unnamed = unnamed_text(found.omitted_flows, 0, "");
     let query = found.query.as_deref().unwrap_or_default();
     let error = format!("{query}; utilisations are off by a factor of {:.3} at most", found.error_factor);
     let error = error + &utilisation::largest_text(found.largest, &found.utilisations);
-    format!("{}\n\n{error}\n{claimed}{unnamed}{evicted}", utilisation::utilisation_table(&found.utilisations))
+    page.text(lines([error, claimed, others_text(found.omitted_flows, found.evicted_flows)]))
 }
 
-pub fn values_text(found: &Claimed<view::Values>) -> String {
+pub fn values_page(found: &Claimed<view::Values>) -> Page {
     let claimed = claim::text(&found.claim, claim::all_of(Task::Values));
-    if found.claim.last_epoch.is_none() {
-        return claimed;
-    }
-    if found.values.is_empty() {
-        return not_asked("other values", &claimed);
-    }
+    let asked = (!found.values.is_empty()).then_some(true).ok_or("other values");
     let sum = |of: fn(&view::Value) -> u64| found.values.iter().map(of).sum();
-    let evicted = evicted_text(sum(|value| value.evicted_flows));
-    let unnamed = unnamed_text(sum(|value| value.omitted_flows), 0, "");
-    format!("{}\n\n{claimed}{unnamed}{evicted}", values::values_tables(&found.values))
+    let others = others_text(sum(|value| value.omitted_flows), sum(|value| value.evicted_flows));
+    values::values_page(&found.values)
+        .claimed(&found.claim)
+        .text(why_none(&found.claim, asked, ""))
+        .text(lines([claimed, others]))
 }
 
-/// Flows that made place for others, on a line of their own; nothing where there are none.
-fn evicted_text(evicted: u64) -> String {
-    match evicted {
+/// Flows that are not named, and those that made place for others; nothing where there are none.
+fn others_text(omitted_flows: u64, evicted_flows: u64) -> String {
+    let evicted = match evicted_flows {
         0 => String::new(),
-        flows => format!("\n{} made place for others", output::count(flows, "flow")),
-    }
+        flows => format!("{} made place for others", output::count(flows, "flow")),
+    };
+    lines([unnamed_text(omitted_flows, 0, ""), evicted])
 }
 
 #[cfg(test)]

@@ -1,17 +1,23 @@
 //! How results are printed: tables for people, one JSON document for programs.
 
+mod csv;
+pub mod fit;
+mod page;
 mod style;
+mod table;
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::Failure;
 use crate::api::flows::NamedFlow;
 use crate::api::view::HeavyFlow;
 use crate::program::Unit;
+pub use page::{Csv, Format, Page, next_page, page};
 pub use style::{Style, grouped};
+pub(crate) use table::row;
+pub use table::{Cell, Table};
 
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(Failure::failed)?;
@@ -50,33 +56,14 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// A plain table; columns whose heading starts with '>' are flushed right.
-pub fn table<const N: usize>(headings: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
-    wide_table(&headings, rows.into_iter().map(Vec::from))
-}
+/// A column of [`epoch`].
+pub const EPOCH_START: &str = "from (UTC)|epoch,from_ns";
 
-/// [`table`] for a number of columns that is not fixed; every row has as many cells as there are
-/// headings.
-pub fn wide_table(headings: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings.iter().map(|heading| heading.as_ref().trim_start_matches('>')));
-    for (i, heading) in headings.iter().enumerate() {
-        if let Some(column) = table.column_mut(i) {
-            column.set_padding((0, 2));
-            if heading.as_ref().starts_with('>') {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-    }
-    rows.into_iter().for_each(|row| {
-        table.add_row(row);
-    });
-    table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
+/// An epoch of this length: people read the time of day at which it starts.
+pub fn epoch(epoch: u64, epoch_ns: u64) -> Cell {
+    let from_ns = epoch.saturating_mul(epoch_ns);
+    Cell { text: epoch_start(epoch, epoch_ns), values: vec![epoch.to_string(), from_ns.to_string()] }
 }
-
-/// Heading of a column of [`epoch_start`].
-pub const EPOCH_START: &str = "from (UTC)";
 
 /// Time of day at which an epoch of this length starts, in UTC: "21:40:01.123".
 pub fn epoch_start(epoch: u64, epoch_ns: u64) -> String {
@@ -121,8 +108,8 @@ pub fn unit_name(unit: Unit) -> &'static str {
 }
 
 /// What was counted of a heavy flow: "1 234", or "at least 1 234" where a register was full.
-pub fn heavy_count(heavy: &HeavyFlow) -> String {
-    at_least(heavy.at_least) + &grouped(heavy.count())
+pub fn heavy_count(heavy: &HeavyFlow) -> Cell {
+    Cell::new(at_least(heavy.at_least) + &grouped(heavy.count()), heavy.count())
 }
 
 /// Stands before a number of which a register may have held no more.
@@ -131,31 +118,32 @@ pub fn at_least(full: bool) -> String {
 }
 
 /// Heavy flows, with the true counts beside them when they are known.
-pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> String {
-    let counted = format!(">{}", unit_name(unit));
-    let rank_and_flow = |(i, heavy): (usize, &HeavyFlow)| (format!("{}", i + 1), heavy.name.to_string());
-    if heavy.iter().all(|heavy| heavy.truth().is_none()) {
-        let row = |(i, heavy): (usize, &HeavyFlow)| {
-            let (rank, flow) = rank_and_flow((i, heavy));
-            [rank, flow, heavy_count(heavy)]
-        };
-        return table([">#", "flow", &counted], heavy.iter().enumerate().map(row));
-    }
+pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> Table {
     let row = |(i, heavy): (usize, &HeavyFlow)| {
-        let (rank, flow) = rank_and_flow((i, heavy));
-        let truth = heavy.truth().unwrap_or_default();
-        let error = if truth == 0 { "-".into() } else { percent(heavy.count().abs_diff(truth) as f64 / truth as f64) };
-        [rank, flow, heavy_count(heavy), grouped(truth), error]
+        let truth = heavy.truth();
+        let error = truth.filter(|truth| *truth > 0);
+        let error = error.map(|truth| Cell::share(heavy.count().abs_diff(truth) as f64 / truth as f64));
+        row![
+            (i + 1).to_string(),
+            heavy.name.to_string(),
+            heavy_count(heavy),
+            Cell::new("", heavy.at_least),
+            Cell::or("-", truth),
+            Cell::or("-", error),
+        ]
     };
-    table([">#", "flow", &counted, ">true", ">error"], heavy.iter().enumerate().map(row))
+    let unit = unit_name(unit);
+    let [counted, truth] = [format!(">{unit}"), format!(">true?|true_{unit}")];
+    let columns = [">#|rank", "flow", &counted, "|at_least", &truth, ">error?|error_share"];
+    Table::new(columns, heavy.iter().enumerate().map(row)).keyed(2)
 }
 
-/// The line behind a list of flows that says how many of these have no name; empty if all have one.
+/// The line that says how many of these flows have no name; empty if all have one.
 pub fn digests<'a>(flows: impl Iterator<Item = &'a NamedFlow>) -> String {
     match flows.filter(|flow| flow.ipv6_digest.is_some()).count() {
         0 => String::new(),
-        1 => "\n1 flow is known by a digest alone: its switch had no room for its name".into(),
-        n => format!("\n{n} flows are known by a digest alone: switches had no room for their names"),
+        1 => "1 flow is known by a digest alone: its switch had no room for its name".into(),
+        n => format!("{n} flows are known by a digest alone: switches had no room for their names"),
     }
 }
 
@@ -168,11 +156,5 @@ mod tests {
         assert_eq!(epoch_start(26_753_081_231, 1 << 26), "17:34:49.912");
         assert_eq!(span((0, 1), 50_000_000), "00:00:00.000 to 00:00:00.100 UTC");
         assert_eq!(span((u64::MAX, u64::MAX), u64::MAX).len(), "00:00:00.000 to 00:00:00.000 UTC".len());
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let text = table(["name", ">count"], [["a".into(), "1".into()], ["long".into(), "1000".into()]]);
-        assert_eq!(text, "name  count\na         1\nlong   1000");
     }
 }

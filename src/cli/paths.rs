@@ -1,12 +1,12 @@
 //! Paths as people read them.
 
-use super::output;
+use super::output::{Cell, Table, row};
 use crate::api::view::Path;
 use crate::program::answers::Certainty;
 
 /// Flows, their paths, and how far these are to be believed. `?` stands for a switch that is not
 /// decided.
-pub fn paths_table(paths: &[Path]) -> String {
+pub fn paths_table(paths: &[Path]) -> Table {
     let row = |path: &Path| {
         let is_alike = path.repeated_packets > path.packets;
         let certainty = match path.certainty {
@@ -15,19 +15,29 @@ pub fn paths_table(paths: &[Path]) -> String {
             Certainty::Decided => "decided",
             Certainty::Sure => "sure",
         };
-        [
+        let moment = |ns: Option<u64>| Cell::or("", ns.map(Cell::moment));
+        row![
             path.name.to_string(),
             switches_text(&path.switches),
-            certainty.into(),
-            output::grouped(path.packets),
-            path.sure_packets.map(output::grouped).unwrap_or_default(),
-            path.sure_since_ns.map(output::time_of_day).unwrap_or_default(),
-            path.sure_until_ns.map(output::time_of_day).unwrap_or_default(),
-            output::grouped(path.contradictions),
+            certainty,
+            path.packets,
+            Cell::or("", path.sure_packets),
+            moment(path.sure_since_ns),
+            moment(path.sure_until_ns),
+            path.contradictions,
         ]
     };
-    let headings = ["flow", "path", "", ">packets", ">sure of", "since (UTC)", "until", ">contradictions"];
-    output::table(headings, paths.iter().map(row))
+    let columns = [
+        "flow",
+        "path",
+        "certainty",
+        ">packets",
+        ">sure of|sure_packets",
+        "since (UTC)|sure_since_ns",
+        "until|sure_until_ns",
+        ">contradictions",
+    ];
+    Table::new(columns, paths.iter().map(row)).keyed(2)
 }
 
 /// The switches of a path in their order.
@@ -35,36 +45,19 @@ fn switches_text(switches: &[Option<String>]) -> String {
     switches.iter().map(|name| name.as_deref().unwrap_or("?")).collect::<Vec<_>>().join(" → ")
 }
 
-/// The path of a row of [`table_by_path`], whose packets have this checksum.
-pub fn path_of(checksum: Option<u16>, path: &[Option<String>]) -> Option<String> {
-    checksum.map(|_| switches_text(path))
-}
+/// The column of [`path_of`]: people see it if some rows have a path.
+pub const PATH: &str = "path?";
 
-/// A table of flows that has a column of paths behind the first one if some rows have a path: a flow
-/// of several paths is there for each. `?` stands where packets do not say which path they took.
-pub fn table_by_path<const N: usize>(
-    headings: [&str; N],
-    rows: impl IntoIterator<Item = (Option<String>, [String; N])>,
-) -> String {
-    let rows: Vec<_> = rows.into_iter().collect();
-    let has_paths = rows.iter().any(|(path, _)| path.is_some());
-    let mut headings = headings.to_vec();
-    if has_paths {
-        headings.insert(1, "path");
-    }
-    let row = |(path, cells): (Option<String>, [String; N])| {
-        let mut cells = Vec::from(cells);
-        if has_paths {
-            cells.insert(1, path.unwrap_or_else(|| "?".into()));
-        }
-        cells
-    };
-    output::wide_table(&headings, rows.into_iter().map(row))
+/// The path of a flow whose packets have this checksum: a flow of several paths has a row for each. `?`
+/// stands where packets do not say which path they took.
+pub fn path_of(checksum: Option<u16>, path: &[Option<String>]) -> Cell {
+    Cell::or("?", checksum.map(|_| switches_text(path)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::Style;
 
     /// A path that is sure says of which packets, and one that is undecided whether packets are alike.
     #[test]
@@ -95,7 +88,7 @@ mod tests {
             sure_until_ns: Some(61_250_000_000),
             ..undecided.clone()
         };
-        let table = paths_table(&[sure, undecided, alike]);
+        let table = paths_table(&[sure, undecided, alike]).text(Style::Plain);
         let lines: Vec<_> = table.lines().collect();
         assert!(lines[0].contains("packets  sure of  since (UTC)   until"), "{table}");
         assert!(
@@ -112,12 +105,13 @@ mod tests {
     fn a_table_shows_paths() {
         let of = |names: &[Option<&str>], checksum| {
             let names: Vec<_> = names.iter().map(|name| name.map(str::to_owned)).collect();
-            (path_of(checksum, &names), ["flow", "9"].map(str::to_owned))
+            row!["flow", path_of(checksum, &names), 9u64]
         };
+        let text = |rows: Vec<Vec<Cell>>| Table::new(["flow", PATH, ">packets"], rows).text(Style::Plain);
         let rows = || [of(&[Some("a"), None, Some("c")], Some(3)), of(&[Some("b"), Some("c")], Some(1)), of(&[], None)];
         let expected =
             "flow  path       packets\nflow  a → ? → c        9\nflow  b → c            9\nflow  ?                9";
-        assert_eq!(table_by_path(["flow", ">packets"], rows()), expected);
-        assert_eq!(table_by_path(["flow", ">packets"], rows().into_iter().skip(2)), "flow  packets\nflow        9");
+        assert_eq!(text(rows().into()), expected);
+        assert_eq!(text(rows()[2..].into()), "flow  packets\nflow        9");
     }
 }

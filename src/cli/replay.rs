@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::budget::Memory;
 use super::measured::Measured;
-use super::{Failure, Programs, captures, help, in_memory, output, placed, signals};
+use super::output::{self, Csv, Format, Page};
+use super::{Failure, Programs, captures, help, in_memory, placed, signals};
 use crate::api::view::{Claim, Lacking, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
 use crate::json::{Time, digits};
 use crate::program::answers::{Gap, Task};
 use crate::program::{Exact, ProgramConfig};
 use crate::replay::Replayer;
-use crate::telemetry::score::Score;
 use reading::{Reading, Said, Totals};
 
 mod reading;
@@ -57,6 +57,8 @@ pub struct Replay {
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 /// How the run was configured: with the seed it gives the same answers again.
@@ -106,6 +108,7 @@ struct Document {
 
 impl Replay {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.clone().format(json)?;
         if self.files.iter().filter(|file| captures::is_stdin(file)).count() > 1 {
             return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
         }
@@ -154,12 +157,12 @@ impl Replay {
             replayer.run().lacks(Gap::Headers { packets: no_ip_header_packets + no_ports_packets });
         }
         let seconds = started.elapsed().as_secs_f64();
-        self.report(json, &programs, &replayer, exact, totals, (seconds, memory))
+        self.report(&format, &programs, &replayer, exact, totals, (seconds, memory))
     }
 
     fn report(
         &self,
-        json: bool,
+        format: &Format,
         programs: &[ProgramConfig],
         replayer: &Replayer,
         exact: Vec<Box<dyn Exact>>,
@@ -205,11 +208,7 @@ impl Replay {
             error: totals.error,
             programs: documents,
         };
-        if json {
-            output::json(&document)?
-        } else {
-            output::print(&text(&document))?
-        }
+        output::page(format, &document, page)?;
         match (document.error, missed) {
             (Some(error), _) => Err(Failure::Failed(format!("{error}; the report covers what came before"))),
             (None, Some(missed)) => Err(Failure::Missed(missed)),
@@ -223,7 +222,15 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "a share from 0 to 1".into())
 }
 
-fn text(document: &Document) -> String {
+fn page(document: &Document) -> Page {
+    document.programs.iter().fold(Page::default().text(head(document)), |page, (name, program)| {
+        let truth = program.score.as_ref().map(|_| truth_text(document));
+        page.and(program.page(name)).text(truth.unwrap_or_default())
+    })
+}
+
+/// What became of the capture.
+fn head(document: &Document) -> String {
     let mut text = format!(
         "{} packets, {} bytes, {:.3} s on the capture's clock, replayed in {:.3} s ({:.2} M packets/s)\n",
         output::grouped(document.packets),
@@ -252,13 +259,7 @@ fn text(document: &Document) -> String {
         let were = if document.drops.dropped_packets == 1 { "was" } else { "were" };
         text += &format!("{} {were} dropped\n", output::count(document.drops.dropped_packets, "packet"));
     }
-    for (name, program) in &document.programs {
-        text += &format!("\n{name}: {}\n{}\n", program.title(), program.text());
-        if let Some(score) = &program.score {
-            text += &format!("\n{}\n{}\n", score_text(score), truth_text(document));
-        }
-    }
-    text.trim_end().to_string()
+    text
 }
 
 /// What the scores rest on.
@@ -273,18 +274,4 @@ fn truth_text(document: &Document) -> String {
         packets => text += &format!(", {} without the headers that tell flows apart", output::grouped(packets)),
     }
     text
-}
-
-pub fn score_text(score: &Score) -> String {
-    let row = |name: &str, value: f64| [name.to_string(), output::percent(value)];
-    output::table(
-        [&format!("top {} of {} flows", output::grouped(score.k as u64), output::grouped(score.flows as u64)), ">"],
-        [
-            row("precision", score.precision),
-            row("recall", score.recall),
-            row("false negatives", score.false_negatives),
-            row("false positives", score.false_positives),
-            row("average relative error", score.average_relative_error),
-        ],
-    )
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::output::Csv;
 use super::{Failure, Programs, help, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
 use crate::forward::route::Net;
@@ -40,6 +41,8 @@ pub struct Run {
     faults: Vec<(String, FaultSpec)>,
     #[command(flatten)]
     programs: Programs,
+    #[command(flatten)]
+    csv: Csv,
     /// How the output port is chosen
     #[arg(long, value_enum, help_heading = FORWARDING)]
     forward: Option<ForwardMode>,
@@ -211,6 +214,7 @@ mod live {
     use super::Run;
     use crate::api::view::{Claimed, Drops, HeavyFlows, Ports};
     use crate::cli::notify::Notify;
+    use crate::cli::output::Style;
     use crate::cli::{Failure, counts, log, output, reload, rootless};
     use crate::live::{Live, LiveError, Reread, Rights};
     use crate::privileges::PrivilegeError;
@@ -255,6 +259,7 @@ mod live {
     }
 
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
+        let format = command.csv.clone().format(json)?;
         let config = command.config()?;
         if command.rootless {
             if config.switch.metrics.is_some() {
@@ -308,7 +313,7 @@ mod live {
                 notify.ready(&live.describe());
             }
             if print.swap(false, Relaxed) {
-                output::say(&counts::ports_text(&live.ports()));
+                output::say(&counts::ports_page(&live.ports()).to_text(Style::current()));
             }
         }
         notify.stopping();
@@ -319,10 +324,8 @@ mod live {
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
         log::stopped(&name, seconds, &ports.packets);
-        if json {
-            return output::json(&Totals { seconds, ports, heavy });
-        }
-        let drops = counts::drops_text(&Drops::of(&ports));
-        output::print(&format!("{}\n\n{drops}", counts::ports_text(&ports)))
+        let page =
+            |totals: &Totals| counts::ports_page(&totals.ports).and(counts::drops_page(&Drops::of(&totals.ports)));
+        output::page(&format, &Totals { seconds, ports, heavy }, page)
     }
 }

@@ -7,13 +7,14 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::counts::{balance_text, drops_text, ports_text};
+use super::counts::{balance_text, drops_page, ports_page};
 use super::network::{
-    Epochs, attention_text, cardinality_text, changes_text, entropy_text, flows_text, heavy_text, latency_text,
-    loops_text, losses_text, paths_text, utilisation_text, values_text,
+    Epochs, attention_page, cardinality_page, changes_page, entropy_page, flows_page, heavy_page, latency_page,
+    loops_page, losses_page, paths_page, utilisation_page, values_page,
 };
+use super::output::{self, Cell, Csv, Format, Page, Table, row};
 use super::remote::Remote;
-use super::{Failure, help, names, output};
+use super::{Failure, help, names};
 use crate::api::client::{Client, ClientError};
 use crate::api::view;
 use crate::config::Length;
@@ -69,6 +70,8 @@ pub struct Show {
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,30 +194,31 @@ enum What {
 
 impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = &self.csv.format(json)?;
         let client = self.at.client()?;
         match self.what {
-            What::Ports { since_reset: true } => ask(&client, SINCE_RESET, json, since_reset_text),
-            What::Ports { .. } => ask(&client, "/v1/ports", json, ports_text),
+            What::Ports { since_reset: true } => ask(&client, SINCE_RESET, format, since_reset_page),
+            What::Ports { .. } => ask(&client, "/v1/ports", format, ports_page),
             What::Drops { since_reset } => {
                 let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
-                output::document(json, &drops, drops_text)
+                output::page(format, &drops, drops_page)
             }
-            What::Macs => ask(&client, "/v1/macs", json, macs_text),
-            What::Api => ask(&client, "/v1/api", json, api_text),
-            What::Losses(epochs) => epochs.show(&client, json, "/v1/losses", losses_text),
-            What::Flows(epochs) => epochs.show(&client, json, "/v1/flows", flows_text),
-            What::Changes(epochs) => epochs.show(&client, json, "/v1/changes", changes_text),
-            What::Cardinality(epochs) => epochs.show(&client, json, "/v1/cardinality", cardinality_text),
-            What::Entropy(epochs) => epochs.show(&client, json, "/v1/entropy", entropy_text),
-            What::Attention(epochs) => epochs.show(&client, json, "/v1/attention", attention_text),
-            What::Paths(epochs) => epochs.show(&client, json, "/v1/paths", paths_text),
-            What::Latency(epochs) => epochs.show(&client, json, "/v1/latency", latency_text),
-            What::Loops(epochs) => epochs.show(&client, json, "/v1/loops", loops_text),
-            What::Utilisation(epochs) => epochs.show(&client, json, "/v1/utilisation", utilisation_text),
-            What::Values(epochs) => epochs.show(&client, json, "/v1/values", values_text),
-            What::Switches => ask(&client, "/v1/switches", json, switches_text),
-            What::Controller => ask(&client, "/v1/controller", json, controller_text),
-            What::Heavy(epochs) => epochs.show(&client, json, "/v1/heavy", heavy_text),
+            What::Macs => ask(&client, "/v1/macs", format, macs_page),
+            What::Api => ask(&client, "/v1/api", format, api_page),
+            What::Losses(epochs) => epochs.show(&client, format, "/v1/losses", losses_page),
+            What::Flows(epochs) => epochs.show(&client, format, "/v1/flows", flows_page),
+            What::Changes(epochs) => epochs.show(&client, format, "/v1/changes", changes_page),
+            What::Cardinality(epochs) => epochs.show(&client, format, "/v1/cardinality", cardinality_page),
+            What::Entropy(epochs) => epochs.show(&client, format, "/v1/entropy", entropy_page),
+            What::Attention(epochs) => epochs.show(&client, format, "/v1/attention", attention_page),
+            What::Paths(epochs) => epochs.show(&client, format, "/v1/paths", paths_page),
+            What::Latency(epochs) => epochs.show(&client, format, "/v1/latency", latency_page),
+            What::Loops(epochs) => epochs.show(&client, format, "/v1/loops", loops_page),
+            What::Utilisation(epochs) => epochs.show(&client, format, "/v1/utilisation", utilisation_page),
+            What::Values(epochs) => epochs.show(&client, format, "/v1/values", values_page),
+            What::Switches => ask(&client, "/v1/switches", format, switches_page),
+            What::Controller => ask(&client, "/v1/controller", format, controller_page),
+            What::Heavy(epochs) => epochs.show(&client, format, "/v1/heavy", heavy_page),
         }
     }
 }
@@ -223,26 +227,35 @@ impl Show {
 fn ask<D: Serialize + DeserializeOwned>(
     client: &Client,
     path: &str,
-    json: bool,
-    text: fn(&D) -> String,
+    format: &Format,
+    page: fn(&D) -> Page,
 ) -> Result<(), Failure> {
-    output::document(json, &client.get(path)?, text)
+    output::page(format, &client.get(path)?, page)
 }
 
-pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
+pub(super) fn switches_page(network: &view::NetworkSwitches) -> Page {
     let row = |switch: &view::NetworkSwitch| {
-        [
-            switch.name.clone(),
-            if switch.connected { "connected" } else { "absent" }.into(),
-            switch.software.clone(),
+        row![
+            &switch.name,
+            if switch.connected { "connected" } else { "absent" },
+            &switch.software,
             switch.programs.join(", "),
-            output::grouped(switch.records),
-            output::grouped(switch.unsent_records),
-            output::grouped(switch.refused_records),
-            switch.last_refusal.clone().unwrap_or_default(),
+            switch.records,
+            switch.unsent_records,
+            switch.refused_records,
+            switch.last_refusal.as_deref().unwrap_or_default(),
         ]
     };
-    let headings = ["switch", "", "software", "programs", ">records", ">not sent", ">refused", "last refusal"];
+    let columns = [
+        "switch",
+        "state",
+        "software",
+        "programs",
+        ">records",
+        ">not sent|unsent_records",
+        ">refused|refused_records",
+        "last refusal",
+    ];
     let epoch = Duration::from_nanos(network.epoch_ns);
     let passed_over = match network.passed_over_epochs {
         0 => String::new(),
@@ -252,55 +265,67 @@ pub(super) fn switches_text(network: &view::NetworkSwitches) -> String {
         0 => String::new(),
         packets => format!("; {} left later than the horizon", output::count(packets, "packet")),
     };
-    let table = output::table(headings, network.switches.iter().map(row));
-    format!("{table}\n\nepochs of {}{passed_over}{late}", Length(epoch))
+    Page::default()
+        .table("switches", Table::new(columns, network.switches.iter().map(row)))
+        .text(format!("epochs of {}{passed_over}{late}", Length(epoch)))
 }
 
-fn controller_text(link: &view::ControllerLink) -> String {
+pub(super) fn controller_page(link: &view::ControllerLink) -> Page {
     let standing = match &link.why {
         Some(why) => format!("not connected: {why}"),
         None => "connected".into(),
     };
-    let rows = [
-        ("connections", link.connections),
-        ("records sent", link.sent_records),
-        ("records not sent", link.unsent_records),
-        ("records hashed otherwise", link.foreign_records),
-        ("updates", link.updates),
-    ];
-    let rows = rows.map(|(what, n)| [what.to_owned(), output::grouped(n)]);
-    let mut text = format!("controller {}: {standing}\n\n{}", link.at, output::table(["", ">count"], rows));
-    for view::LinkedProgram { program, refused, attention } in &link.programs {
+    let table = counts_table(
+        "what",
+        &[
+            ("connections", link.connections),
+            ("records sent", link.sent_records),
+            ("records not sent", link.unsent_records),
+            ("records hashed otherwise", link.foreign_records),
+            ("updates", link.updates),
+        ],
+    );
+    let page = Page::default().text(format!("controller {}: {standing}", link.at)).table("controller", table);
+    link.programs.iter().fold(page, |page, view::LinkedProgram { program, refused, attention }| {
         let refused = refused.as_ref().map(|why| format!(" is not taken: {why}")).unwrap_or_default();
-        text += &format!("\n\n{program}{refused}");
-        text +=
-            &attention.as_ref().map(|measured| format!(": {}", super::top::attention(measured))).unwrap_or_default();
-    }
-    text
+        let attention = attention.as_ref().map(|measured| format!(": {}", super::top::attention(measured)));
+        page.text(format!("{program}{refused}{}", attention.unwrap_or_default()))
+    })
+}
+
+fn counts_table(heading: &str, counts: &[(&str, u64)]) -> Table {
+    let row = |(what, n): &(&str, u64)| row![Cell::new(*what, what.replace(' ', "_").to_lowercase()), *n];
+    Table::new([heading, ">count"], counts.iter().map(row))
 }
 
 /// The counters since the reset, and under them what they are since the start.
-pub fn since_reset_text(since: &view::SinceReset) -> String {
+pub fn since_reset_page(since: &view::SinceReset) -> Page {
     let seconds = since.since_reset_seconds;
     let since_when = if since.reset { "the reset" } else { "the start (there was no reset)" };
     let total = balance_text(&since.total_packets);
-    format!("{}\n\ncounted from {since_when} {seconds:.1} s ago; in all {total}", ports_text(&since.ports))
+    ports_page(&since.ports).text(format!("counted from {since_when} {seconds:.1} s ago; in all {total}"))
 }
 
-fn macs_text(macs: &view::MacTable) -> String {
+pub(super) fn macs_page(macs: &view::MacTable) -> Page {
     let row = |entry: &view::MacEntry| {
-        let silent = format!("{} s", entry.age_seconds);
-        [entry.mac.clone(), entry.vlan.to_string(), entry.port.clone(), silent, output::grouped(entry.moves)]
+        let silent = Cell::new(format!("{} s", entry.age_seconds), entry.age_seconds);
+        row![&entry.mac, entry.vlan.to_string(), &entry.port, silent, entry.moves]
     };
-    output::table(["MAC address", ">VLAN", "port", ">silent for", ">moves"], macs.macs.iter().map(row))
+    let columns = ["MAC address|mac", ">VLAN", "port", ">silent for|age_seconds", ">moves"];
+    Page::default().table("macs", Table::new(columns, macs.macs.iter().map(row)).keyed(2))
 }
 
-fn api_text(api: &view::Api) -> String {
-    let rows = [
-        ("connections to the control socket", api.socket_connections),
-        ("connections by TLS", api.tls_connections),
-        ("TLS handshakes that failed", api.failed_handshakes),
-        ("connections by TLS that were one too many", api.refused_connections),
-    ];
-    output::table(["API", ">count"], rows.map(|(what, n)| [what.into(), output::grouped(n)]))
+pub(super) fn api_page(api: &view::Api) -> Page {
+    Page::default().table(
+        "api",
+        counts_table(
+            "API|what",
+            &[
+                ("connections to the control socket", api.socket_connections),
+                ("connections by TLS", api.tls_connections),
+                ("TLS handshakes that failed", api.failed_handshakes),
+                ("connections by TLS that were one too many", api.refused_connections),
+            ],
+        ),
+    )
 }

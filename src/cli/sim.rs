@@ -1,5 +1,6 @@
 //! `weir sim`: a network of switches in memory, and what they measure beside what is true.
 
+mod answers;
 mod transport;
 
 use std::collections::BTreeSet;
@@ -9,22 +10,20 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Failure, Programs, attention, help, latency, output, signals, values};
+use super::output::{self, Csv, Page, Table, row};
+use super::{Failure, Programs, attention, help, signals};
 use crate::api::view::EpochAttention;
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::json::Epoch;
 use crate::program::ProgramConfig;
-use crate::sim::report::{
-    LatencyCounts, LoopCounts, LossReport, LossScore, LostAt, Measured, PathCounts, UtilisationCounts, ValueCounts,
-};
+use crate::sim::report::{LostAt, Measured};
 use crate::sim::{
     Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation, Transport,
     TransportReport,
 };
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
-use crate::telemetry::score::Score;
 use crate::trace::Workload;
 
 /// Groups of options.
@@ -98,6 +97,8 @@ pub struct Sim {
     /// do so anyhow
     #[arg(long, help_heading = help::MEASUREMENT)]
     everywhere: bool,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Serialize)]
@@ -142,6 +143,7 @@ struct TopologyDocument {
 
 impl Sim {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.clone().format(json)?;
         let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
         let programs = self.programs.or_networked()?;
         let setup = self.setup(&shape, programs)?;
@@ -157,7 +159,7 @@ impl Sim {
         signals::end(signals::clear_line).map_err(Failure::failed)?;
         let epochs = self.epochs(&mut simulation, &setup);
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
-        output::document(json, &document, text)
+        output::page(&format, &document, page)
     }
 
     fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
@@ -258,10 +260,9 @@ fn document(
     }
 }
 
-/// Without what differs from run to run.
-fn text(document: &Document) -> String {
-    let mut text = format!(
-        "{}, {}: {} packets sent, {} delivered, {} lost. The switches took in {} in {:.1} s: {:.2} M packets/s.\n",
+fn page(document: &Document) -> Page {
+    let head = format!(
+        "{}, {}: {} packets sent, {} delivered, {} lost. The switches took in {} in {:.1} s: {:.2} M packets/s.",
         document.topology.name,
         document.workload,
         output::grouped(document.sent_packets),
@@ -271,10 +272,10 @@ fn text(document: &Document) -> String {
         document.seconds,
         document.switched_packets_per_second / 1e6,
     );
-    text += &document.transport.as_ref().map_or_else(String::new, transport::text);
-    text += &tables(&document.epochs);
-    text += &document.audit.as_ref().filter(|audit| audit.epochs > 0).map_or_else(String::new, audit_text);
-    text.trim_end().to_string()
+    let tables = tables(&document.epochs);
+    let transport = document.transport.as_ref().map(transport::page).unwrap_or_default();
+    let audit = document.audit.as_ref().filter(|audit| audit.epochs > 0);
+    Page::default().text(head).and(transport).and(tables).text(audit.map(audit_text).unwrap_or_default())
 }
 
 /// Whether programs said more than they knew.
@@ -291,19 +292,23 @@ fn audit_text(audit: &Audit) -> String {
 }
 
 /// The tables, which are the same for every run of a seed.
-fn tables(epochs: &[EpochReport]) -> String {
-    let mut text = format!("\nThe truth, as hosts sent and received:\n\n{}\n", truth_text(epochs));
+fn tables(epochs: &[EpochReport]) -> Page {
     let names: BTreeSet<&String> = epochs.iter().flat_map(|epoch| epoch.programs.keys()).collect();
-    for name in names {
-        let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();
-        let measured: Vec<_> = reports.iter().filter_map(|(epoch, report)| measured(epoch, report)).collect();
-        if !measured.is_empty() {
-            let table = attention::attention_table(&measured, None, true);
-            text += &format!("\n{name}, what it measured with, and what it found:\n\n{table}\n");
-        }
-        text += &format!("\n{name}, its answers beside the truth:\n\n{}\n", answers_text(&reports));
-    }
-    text
+    names.into_iter().fold(
+        Page::default().text("The truth, as hosts sent and received:").table("truth", truth_table(epochs)),
+        |page, name| {
+            let reports: Vec<_> = epochs.iter().filter_map(|epoch| Some((epoch, epoch.programs.get(name)?))).collect();
+            let measured: Vec<_> = reports.iter().filter_map(|(epoch, report)| measured(epoch, report)).collect();
+            let attention = match measured[..] {
+                [] => Page::default(),
+                _ => Page::default()
+                    .text(format!("{name}, what it measured with, and what it found:"))
+                    .table("attention", attention::attention_table(&measured, None, true)),
+            };
+            let answers = attention.text(format!("{name}, its answers beside the truth:"));
+            page.and(answers.table("answers", answers::table(&reports)).of(name))
+        },
+    )
 }
 
 fn measured(epoch: &EpochReport, report: &ProgramReport) -> Option<EpochAttention> {
@@ -317,7 +322,7 @@ fn measured(epoch: &EpochReport, report: &ProgramReport) -> Option<EpochAttentio
     })
 }
 
-fn truth_text(epochs: &[EpochReport]) -> String {
+fn truth_table(epochs: &[EpochReport]) -> Table {
     let busiest = |losses: &[LostAt]| {
         let max = losses.iter().max_by_key(|at| at.packets);
         max.map_or_else(String::new, |at| match &at.towards {
@@ -326,142 +331,26 @@ fn truth_text(epochs: &[EpochReport]) -> String {
         })
     };
     let row = |epoch: &EpochReport| {
-        [
+        row![
             epoch.epoch.to_string(),
-            output::grouped(epoch.flows),
-            output::grouped(epoch.sent_packets),
-            output::grouped(epoch.delivered_packets),
-            output::grouped(epoch.lost_packets),
-            output::grouped(epoch.victim_flows),
+            epoch.flows,
+            epoch.sent_packets,
+            epoch.delivered_packets,
+            epoch.lost_packets,
+            epoch.victim_flows,
             busiest(&epoch.losses),
         ]
     };
-    let headings = [">epoch", ">flows", ">sent", ">delivered", ">lost", ">flows with losses", "most of them at"];
-    output::table(headings, epochs.iter().map(row))
-}
-
-/// The tasks that the program answers, beside the truth.
-fn answers_text(reports: &[(&EpochReport, &ProgramReport)]) -> String {
-    let losses = reports.iter().any(|(_, report)| report.losses.is_some());
-    let sizes = reports.iter().any(|(_, report)| report.flows.is_some() || report.distribution_wmre.is_some());
-    let paths = reports.iter().any(|(_, report)| report.paths.is_some());
-    let latencies = reports.iter().any(|(_, report)| report.latency.is_some());
-    let utilisations = reports.iter().any(|(_, report)| report.utilisation.is_some());
-    // All epochs have the values of the first that has some, or none.
-    let values: Vec<_> =
-        reports.iter().map(|(_, report)| &report.values).find(|of| !of.is_empty()).into_iter().flatten().collect();
-    let of_values: Vec<String> = values.iter().flat_map(|counts| value_headings(counts, &values)).collect();
-    let mut headings = vec![">epoch"];
-    headings.extend(LOSSES.iter().filter(|_| losses));
-    let loops = reports.iter().any(|(_, report)| report.loops.is_some());
-    let heavy = reports.iter().any(|(_, report)| report.score.is_some());
-    headings.extend(PATHS.iter().filter(|_| paths));
-    headings.extend(HEAVY.iter().filter(|_| heavy));
-    headings.extend(LATENCY.iter().filter(|_| latencies));
-    headings.extend(LOOPS.iter().filter(|_| loops));
-    headings.extend(UTILISATION.iter().filter(|_| utilisations));
-    headings.extend(of_values.iter().map(String::as_str));
-    headings.extend([">flows error", ">entropy error", ">WMRE"].iter().filter(|_| sizes));
-    let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
-        let mut row = vec![epoch.epoch.to_string()];
-        row.extend(losses_row(report).into_iter().filter(|_| losses));
-        row.extend(paths_row(report).into_iter().filter(|_| paths));
-        row.extend(report.score.iter().flat_map(heavy_row));
-        row.extend(latency_row(report).into_iter().filter(|_| latencies));
-        row.extend(loops_row(report).into_iter().filter(|_| loops));
-        row.extend(utilisation_row(report).into_iter().filter(|_| utilisations));
-        row.extend(values.iter().flat_map(|of| value_row(report, of)));
-        row.extend(sizes_row(report).into_iter().filter(|_| sizes));
-        row
-    };
-    output::wide_table(&headings, reports.iter().map(row))
-}
-
-const HEAVY: [&str; 4] = [">k", ">recall", ">precision", ">size error"];
-
-fn heavy_row(score: &Score) -> [String; 4] {
-    let Score { k, recall, precision, average_relative_error, .. } = *score;
-    let [recall, precision, error] = [recall, precision, average_relative_error].map(output::percent);
-    [k.to_string(), recall, precision, error]
-}
-
-const PATHS: [&str; 6] = [">flows out", ">paths decided", ">sure", ">right", ">wrong", ">contradicted"];
-
-fn paths_row(report: &ProgramReport) -> [String; 6] {
-    let PathCounts { flows, decided_flows, sure_flows, right_flows, wrong_flows, contradicted_flows, .. } =
-        report.paths.unwrap_or_default();
-    [flows, decided_flows, sure_flows, right_flows, wrong_flows, contradicted_flows].map(output::grouped)
-}
-
-const LATENCY: [&str; 3] = [">latency samples", ">slowest hop, p99", "at"];
-
-fn latency_row(report: &ProgramReport) -> [String; 3] {
-    let LatencyCounts { samples, slowest_p99_ns, slowest_switch, .. } = report.latency.clone().unwrap_or_default();
-    let slowest = slowest_p99_ns.map_or_else(|| "-".into(), latency::time);
-    [output::grouped(samples), slowest, slowest_switch.as_deref().unwrap_or("-").to_owned()]
-}
-
-const LOOPS: [&str; 2] = [">flows in loops", ">packets"];
-
-fn loops_row(report: &ProgramReport) -> [String; 2] {
-    let LoopCounts { flows, packets } = report.loops.unwrap_or_default();
-    [flows, packets].map(output::grouped)
-}
-
-const UTILISATION: [&str; 2] = [">packets of utilisation", ">busiest link"];
-
-fn utilisation_row(report: &ProgramReport) -> [String; 2] {
-    let UtilisationCounts { packets, max_utilisation, .. } = report.utilisation.clone().unwrap_or_default();
-    [output::grouped(packets), max_utilisation.map_or_else(|| "-".into(), output::percent)]
-}
-
-/// The headings of one of these values, by the shortest name that no other one has.
-fn value_headings(of: &ValueCounts, all: &[&ValueCounts]) -> [String; 3] {
-    let by_value = |of: &ValueCounts| of.value.to_owned();
-    let by_aggregation = |of: &ValueCounts| {
-        let flow = of.flow_definition.map(|flow| format!(", flow={flow}"));
-        format!("{}, {}{}", of.value, of.aggregation, flow.unwrap_or_default())
-    };
-    let is_alone =
-        |name: &dyn Fn(&ValueCounts) -> String| all.iter().filter(|other| name(other) == name(of)).count() == 1;
-    let name = match (is_alone(&by_value), is_alone(&by_aggregation)) {
-        (true, _) => by_value(of),
-        (false, true) => by_aggregation(of),
-        (false, false) => of.query.clone(),
-    };
-    [format!(">packets of {name}"), ">largest p99".into(), "at".into()]
-}
-
-/// The cells of an epoch for the query of these counts.
-fn value_row(report: &ProgramReport, of: &ValueCounts) -> [String; 3] {
-    let of_epoch = report.values.iter().find(|counts| counts.query == of.query);
-    let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = of_epoch else {
-        return ["0", "-", "-"].map(Into::into);
-    };
-    let largest = largest_p99.map_or_else(|| "-".into(), |number| values::number_text(unit, number));
-    [output::grouped(*samples), largest, largest_switch.as_deref().unwrap_or("-").to_owned()]
-}
-
-const LOSSES: [&str; 5] = [">victims", ">found", ">exact", ">wrong", "says"];
-
-fn losses_row(report: &ProgramReport) -> [String; 5] {
-    let Some(LossReport { losses, incomplete }) = &report.losses else { return Default::default() };
-    let lack = incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
-    let says = if lack.is_empty() { "all".into() } else { format!("not all: {}", lack.join(", ")) };
-    let of = |count: fn(&LossScore) -> u64| losses.as_ref().map_or("-".into(), |score| output::grouped(count(score)));
-    [of(|l| l.true_flows), of(|l| l.right_flows), of(|l| l.exact_flows), of(|l| l.wrong_flows), says]
-}
-
-fn sizes_row(report: &ProgramReport) -> [String; 3] {
-    let error = |estimate: Option<f64>, truth: f64| match estimate {
-        Some(estimate) if truth > 0.0 => output::percent((estimate - truth).abs() / truth),
-        _ => "-".into(),
-    };
-    [
-        error(report.flows, report.true_flows as f64),
-        error(report.entropy_bits, report.true_entropy_bits),
-        report.distribution_wmre.map_or("-".into(), |wmre| format!("{wmre:.3}")),
-    ]
+    let columns = [
+        ">epoch",
+        ">flows",
+        ">sent|sent_packets",
+        ">delivered|delivered_packets",
+        ">lost|lost_packets",
+        ">flows with losses|victim_flows",
+        "most of them at|most_lost_at",
+    ];
+    Table::new(columns, epochs.iter().map(row))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use clap::{Args, Subcommand};
 
-use super::show::{Where, since_reset_text};
+use super::output::Csv;
+use super::show::{Where, since_reset_page};
 use super::{Failure, help, output};
 use crate::api::metrics::Format;
 use crate::api::view::SinceReset;
@@ -17,6 +18,8 @@ pub struct Stats {
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -32,8 +35,9 @@ enum What {
 impl Stats {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let What::Reset = self.what;
+        let format = self.csv.format(json)?;
         let since: SinceReset = self.at.client()?.put("/v1/reset", &())?;
-        output::document(json, &since, since_reset_text)
+        output::page(&format, &since, since_reset_page)
     }
 }
 

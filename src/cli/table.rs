@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
+use super::output::{self, Cell, Csv, Page, Table as Rows, row};
 use super::show::Where;
-use super::{Failure, help, names, output, possible_name};
+use super::{Failure, help, names, possible_name};
 use crate::api::Changes;
 use crate::api::view;
 use crate::tables::{Change, Op};
@@ -22,6 +23,8 @@ pub struct Table {
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -88,12 +91,13 @@ fn field(text: &str) -> Result<(String, Value), String> {
 
 impl Table {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.clone().format(json)?;
         let client = || self.at.client();
         match &self.what {
-            What::List => output::document(json, &client()?.get::<view::Tables>("/v1/tables")?, list_text),
+            What::List => output::page(&format, &client()?.get::<view::Tables>("/v1/tables")?, list_page),
             What::Show { table } => {
                 let path = path(table)?;
-                output::document(json, &client()?.get::<view::TableRows>(&path)?, rows_text)
+                output::page(&format, &client()?.get::<view::TableRows>(&path)?, rows_page)
             }
             What::Add(entry) => self.change(&entry.table, vec![one(Op::Add, entry)?], json),
             What::Set(entry) => self.change(&entry.table, vec![one(Op::Set, entry)?], json),
@@ -168,27 +172,24 @@ fn read(mut value: Value) -> Result<Change, String> {
     Ok(Change { op, entry })
 }
 
-fn list_text(tables: &view::Tables) -> String {
-    let bits = |bits: Option<u64>| bits.map_or("-".into(), output::grouped);
+pub(super) fn list_page(tables: &view::Tables) -> Page {
     let row = |table: &view::Table| {
-        [
-            table.name.clone(),
-            output::grouped(table.entries as u64),
-            table.capacity_entries.map_or("-".into(), |max| output::grouped(max as u64)),
+        row![
+            &table.name,
+            table.entries,
+            Cell::or("-", table.capacity_entries),
             table.key.join(", "),
-            bits(table.sram_bits),
-            bits(table.tcam_bits),
+            Cell::or("-", table.sram_bits),
+            Cell::or("-", table.tcam_bits),
         ]
     };
-    let headings = ["table", ">entries", ">at most", "key", ">SRAM bits", ">TCAM bits"];
-    output::table(headings, tables.tables.iter().map(row))
+    let columns = ["table", ">entries", ">at most|capacity_entries", "key", ">SRAM bits", ">TCAM bits"];
+    Page::default().table("tables", Rows::new(columns, tables.tables.iter().map(row)))
 }
 
 /// A column for each field that some row has; the last row is for packets that match no entry.
-fn rows_text(rows: &view::TableRows) -> String {
-    if rows.rows.is_empty() && rows.default.is_none() {
-        return format!("{} has no entries", rows.table.name);
-    }
+pub(super) fn rows_page(rows: &view::TableRows) -> Page {
+    let name = rows.table.name.clone();
     let mut rows = rows.clone();
     if let Some(mut default) = rows.default.take() {
         if let Some(key) = rows.table.key.first() {
@@ -196,34 +197,34 @@ fn rows_text(rows: &view::TableRows) -> String {
         }
         rows.rows.push(default);
     }
-    let mut columns: Vec<&str> = Vec::new();
+    let mut columns: Vec<&str> = rows.table.key.iter().map(String::as_str).collect();
+    let keys = columns.len();
     for key in rows.rows.iter().filter_map(Value::as_object).flat_map(Map::keys) {
         if !columns.contains(&key.as_str()) {
             columns.push(key);
         }
     }
     // The key comes first, the counters last.
-    let place = |column: &&str| match rows.table.key.iter().position(|key| key == column) {
-        Some(at) => at,
-        None if column.ends_with("_packets") || column.ends_with("_bytes") => usize::MAX,
-        None => rows.table.key.len(),
-    };
-    columns.sort_by_key(place);
+    columns[keys..].sort_by_key(|column| column.ends_with("_packets") || column.ends_with("_bytes"));
     let numeric = |column: &str| rows.rows.iter().all(|row| row.get(column).is_none_or(Value::is_number));
-    let headings = columns.iter().map(|column| if numeric(column) { format!(">{column}") } else { column.to_string() });
-    let row = |row: &Value| columns.iter().map(|column| cell(row.get(column))).collect::<Vec<_>>();
-    output::wide_table(&headings.collect::<Vec<_>>(), rows.rows.iter().map(row))
+    let headings = columns.iter().map(|column| format!("{}{column}|{column}", if numeric(column) { ">" } else { "" }));
+    let row = |row: &Value| columns.iter().map(|column| Cell::or("-", row.get(column).and_then(cell))).collect();
+    let page = Page::default().table(&name, Rows::new(headings, rows.rows.iter().map(row)).keyed(keys));
+    if rows.rows.is_empty() { page.text(format!("{name} has no entries")) } else { page }
 }
 
-fn cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => "-".into(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Bool(yes)) => if *yes { "yes" } else { "no" }.into(),
-        Some(Value::Number(n)) => n.as_u64().map_or_else(|| n.to_string(), output::grouped),
-        Some(Value::Array(items)) => items.iter().map(|item| cell(Some(item))).collect::<Vec<_>>().join(", "),
-        Some(other) => other.to_string(),
-    }
+fn cell(value: &Value) -> Option<Cell> {
+    Some(match value {
+        Value::Null => return None,
+        Value::String(text) => text.into(),
+        Value::Bool(yes) => Cell::new(if *yes { "yes" } else { "no" }, yes),
+        Value::Number(n) => n.as_u64().map_or_else(|| n.to_string().into(), Cell::from),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| Cell::or("-", cell(item)).text).collect();
+            Cell::new(items.join(", "), items.join(" "))
+        }
+        other => other.to_string().into(),
+    })
 }
 
 #[cfg(test)]
@@ -257,7 +258,7 @@ mod tests {
         let table = view::Table { key: vec!["name".into()], ..view::Table::default() };
         let rows =
             vec![json!({"hit_packets": 1000, "name": "x", "action": "deny"}), json!({"name": "y", "hit_packets": 2})];
-        let text = rows_text(&view::TableRows { table, rows, default: None });
+        let text = rows_page(&view::TableRows { table, rows, default: None }).to_text(output::Style::Plain);
         assert_eq!(text, "name  action  hit_packets\nx     deny           1000\ny     -                 2");
     }
 }

@@ -1,6 +1,7 @@
 //! Utilisations of links as people read them.
 
-use super::{output, paths, values};
+use super::output::{self, Cell, Table, row};
+use super::{paths, values};
 use crate::api::view::FlowUtilisation;
 
 /// A note that the largest utilisation stands for larger ones too, where the table has it.
@@ -9,17 +10,26 @@ pub fn largest_text(largest: Option<f64>, flows: &[FlowUtilisation]) -> String {
 }
 
 /// A row for each flow, or for each of its paths.
-pub fn utilisation_table(flows: &[FlowUtilisation]) -> String {
+pub fn utilisation_table(flows: &[FlowUtilisation]) -> Table {
     let row = |flow: &FlowUtilisation| {
-        let cells = [
+        row![
             flow.name.to_string(),
-            flow.sink.clone(),
-            output::grouped(flow.packets),
-            output::percent(flow.median_utilisation),
-            values::between_text([flow.median_low, flow.median_high], output::percent),
-            output::percent(flow.max_utilisation),
-        ];
-        (paths::path_of(flow.checksum, &flow.path), cells)
+            paths::path_of(flow.checksum, &flow.path),
+            &flow.sink,
+            flow.packets,
+            Cell::share(flow.median_utilisation),
+            Cell::between([flow.median_low, flow.median_high], output::percent),
+            Cell::share(flow.max_utilisation),
+        ]
     };
-    paths::table_by_path(["flow", "leaves at", ">packets", ">median", ">between", ">maximum"], flows.iter().map(row))
+    let columns = [
+        "flow",
+        paths::PATH,
+        "leaves at|sink",
+        ">packets",
+        ">median|median_utilisation",
+        ">between|median_low,median_high",
+        ">maximum|max_utilisation",
+    ];
+    Table::new(columns, flows.iter().map(row)).keyed(2)
 }

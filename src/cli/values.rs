@@ -1,18 +1,30 @@
 //! Numbers that packets told of switches, as people read them.
 
-use super::{latency, output, paths};
-use crate::api::view::{FlowValues, Told, Value};
+use super::latency;
+use super::output::{self, Cell, Page, Table, row};
+use super::paths;
+use crate::api::view::{FlowValues, Frequent, Told, Value};
 use crate::program::answers::ValueUnit;
 
-/// All values, each with its title, and with its query where another one has the same title.
-pub fn values_tables(values: &[Value]) -> String {
+/// All values, each with its title, and with its query where another one has the same title. Tables
+/// are named by their queries.
+pub fn values_page(values: &[Value]) -> Page {
     let titles: Vec<_> = values.iter().map(title).collect();
-    let table = |(value, title): (&Value, &String)| {
+    values.iter().zip(&titles).fold(Page::default(), |page, (value, title)| {
         let is_alone = titles.iter().filter(|other| *other == title).count() == 1;
         let query = if is_alone { String::new() } else { format!(" ({})", value.query) };
-        value_table(value, title.clone() + &query)
-    };
-    values.iter().zip(&titles).map(table).collect::<Vec<_>>().join("\n\n")
+        let off = off_text(&value.unit, value.error, value.error_factor).map(|off| format!("; {off}"));
+        let heading = format!(
+            "{title}{query}{}{}",
+            off.unwrap_or_default(),
+            largest_text(&value.unit, value.largest, all_numbers(value))
+        );
+        let page = match value.told[..] {
+            [] => page.text(format!("{heading}\nno packet told of it")),
+            _ => page,
+        };
+        page.table(&value.query, value_table(value).titled(heading))
+    })
 }
 
 /// What a table is of: `queue, quantiles of each hop, flow=dst`.
@@ -43,85 +55,74 @@ pub fn largest_text(unit: &str, largest: Option<f64>, mut numbers: impl Iterator
 }
 
 /// Those of a value's table.
-fn numbers(value: &Value) -> impl Iterator<Item = f64> {
+fn all_numbers(value: &Value) -> impl Iterator<Item = f64> {
     let told = value.told.iter().flat_map(|flow| &flow.told);
     told.flat_map(|told| told.max.into_iter().chain(told.frequent.iter().map(|frequent| frequent.number)))
 }
 
-fn value_table(value: &Value, title: String) -> String {
-    let off = off_text(&value.unit, value.error, value.error_factor).map(|off| format!("; {off}"));
-    let largest = largest_text(&value.unit, value.largest, numbers(value));
-    let heading = title + &off.unwrap_or_default() + &largest;
-    if value.told.is_empty() {
-        return format!("{heading}\nno packet told of it");
-    }
-    let rows = value.told.iter().flat_map(|flow| flow.told.iter().map(|told| row(value, flow, told)));
-    let table = match value.aggregation.as_str() {
-        "frequent" => output::table(
-            ["flow", ">hop", "switch", ">samples", "numbers", ">± share"],
-            rows.map(|row| row.of_frequent()),
-        ),
-        _ if value.of_hops => {
-            let headings = ["flow", ">hop", "switch", ">samples", ">p50", ">between", ">p99", ">between", ">maximum"];
-            output::table(headings, rows.map(|row| row.of_hop()))
-        }
-        _ => {
-            let headings = ["flow", "leaves at", ">packets", ">median", ">between", ">maximum", ">mean", ">± mean"];
-            paths::table_by_path(headings, rows.map(|row| row.of_way()))
-        }
+fn value_table(value: &Value) -> Table {
+    let rows = value.told.iter().flat_map(|flow| flow.told.iter().map(move |told| (flow, told)));
+    let number = |number: Option<f64>| Cell::or("-", number.map(|n| Cell::new(number_text(&value.unit, n), n)));
+    let between = |ends: [Option<f64>; 2]| Cell::between(ends, |end| number_text(&value.unit, end));
+    let flow_and_hop = |(flow, told): (&FlowValues, &Told)| {
+        row![
+            Cell::from(flow.name.to_string()).repeated(told.hop.is_some_and(|hop| hop != 1)),
+            told.hop.map_or_else(String::new, |hop| hop.to_string()),
+            Cell::or("?", told.switch.as_deref()),
+            told.samples,
+        ]
     };
-    format!("{heading}\n{table}")
-}
-
-/// The cells of a row, of which a table has some.
-struct Row {
-    flow: String,
-    path: Option<String>,
-    hop: String,
-    switch: String,
-    sink: String,
-    samples: String,
-    quantiles: [String; 3],
-    between: [String; 2],
-    mean: [String; 2],
-    frequent: String,
-    error: String,
-}
-
-fn row(value: &Value, flow: &FlowValues, told: &Told) -> Row {
-    let number = |number: Option<f64>| number.map_or_else(|| "-".into(), |number| number_text(&value.unit, number));
-    let frequent = |of: &crate::api::view::Frequent| {
-        format!("{} ({})", number_text(&value.unit, of.number), output::percent(of.share))
+    if value.aggregation == "frequent" {
+        let frequent = |(flow, told): (&FlowValues, &Told)| {
+            let numbers = numbers(&value.unit, &told.frequent);
+            [flow_and_hop((flow, told)), row![numbers, Cell::or("", told.share_error.map(Cell::share))]].concat()
+        };
+        let columns = ["flow", ">hop", "switch", ">samples", "numbers|numbers,shares", ">± share|share_error"];
+        return Table::new(columns, rows.map(frequent)).keyed(2);
+    }
+    let unit = &value.unit;
+    let [p50, p99] = ["p50", "p99"]
+        .map(|name| [format!(">{name}|{name}_{unit}"), format!(">between|{name}_low_{unit},{name}_high_{unit}")]);
+    let maximum = format!(">maximum|max_{unit}");
+    if value.of_hops {
+        let of_hop = |(flow, told): (&FlowValues, &Told)| {
+            let p50 = [number(told.p50), between([told.p50_low, told.p50_high])];
+            let p99 = [number(told.p99), between([told.p99_low, told.p99_high])];
+            [flow_and_hop((flow, told)), p50.into(), p99.into(), vec![number(told.max)]].concat()
+        };
+        let columns = ["flow", ">hop", "switch", ">samples"].map(str::to_owned);
+        let columns = columns.into_iter().chain(p50).chain(p99).chain([maximum]);
+        return Table::new(columns, rows.map(of_hop)).keyed(2);
+    }
+    let of_way = |(flow, told): (&FlowValues, &Told)| {
+        row![
+            flow.name.to_string(),
+            paths::path_of(flow.checksum, &flow.path),
+            &flow.sink,
+            told.samples,
+            number(told.p50),
+            between([told.p50_low, told.p50_high]),
+            number(told.max),
+            number(told.mean),
+            number(told.mean_error),
+        ]
     };
-    Row {
-        flow: if told.hop.is_none_or(|hop| hop == 1) { flow.name.to_string() } else { String::new() },
-        path: paths::path_of(flow.checksum, &flow.path),
-        hop: told.hop.map_or_else(String::new, |hop| hop.to_string()),
-        switch: told.switch.as_deref().unwrap_or("?").to_owned(),
-        sink: flow.sink.clone(),
-        samples: output::grouped(told.samples),
-        quantiles: [told.p50, told.p99, told.max].map(number),
-        between: [[told.p50_low, told.p50_high], [told.p99_low, told.p99_high]]
-            .map(|ends| between_text(ends, |end| number_text(&value.unit, end))),
-        mean: [told.mean, told.mean_error].map(number),
-        frequent: told.frequent.iter().map(frequent).collect::<Vec<_>>().join(", "),
-        error: told.share_error.map(output::percent).unwrap_or_default(),
-    }
+    let [_, between_p50] = p50;
+    let columns = ["flow", paths::PATH, "leaves at|sink", ">packets"].map(str::to_owned);
+    let median = [format!(">median|p50_{unit}"), between_p50, maximum];
+    let mean = [format!(">mean|mean_{unit}"), format!(">± mean|mean_error_{unit}")];
+    Table::new(columns.into_iter().chain(median).chain(mean), rows.map(of_way)).keyed(2)
 }
 
-impl Row {
-    fn of_frequent(self) -> [String; 6] {
-        [self.flow, self.hop, self.switch, self.samples, self.frequent, self.error]
-    }
-
-    fn of_hop(self) -> [String; 9] {
-        let ([p50, p99, max], [p50_between, p99_between]) = (self.quantiles, self.between);
-        [self.flow, self.hop, self.switch, self.samples, p50, p50_between, p99, p99_between, max]
-    }
-
-    fn of_way(self) -> (Option<String>, [String; 8]) {
-        let ([p50, _, max], [between, _], [mean, mean_error]) = (self.quantiles, self.between, self.mean);
-        (self.path, [self.flow, self.sink, self.samples, p50, between, max, mean, mean_error])
+/// Frequent numbers with their shares; in CSV two lists, with blanks between.
+fn numbers(unit: &str, frequent: &[Frequent]) -> Cell {
+    let text = |of: &Frequent| format!("{} ({})", number_text(unit, of.number), output::percent(of.share));
+    let list = |of: fn(&Frequent) -> f64| {
+        frequent.iter().map(|frequent| of(frequent).to_string()).collect::<Vec<_>>().join(" ")
+    };
+    Cell {
+        text: frequent.iter().map(text).collect::<Vec<_>>().join(", "),
+        values: vec![list(|of| of.number), list(|of| of.share)],
     }
 }
 
@@ -159,8 +160,13 @@ pub fn number_text(unit: &str, number: f64) -> String {
 mod tests {
     use super::*;
     use crate::api::flows::NamedFlow;
+    use crate::cli::output::Style;
     use crate::program::answers::FlowName;
     use crate::wire::Flow;
+
+    fn text(values: &[Value]) -> String {
+        values_page(values).to_text(Style::Plain)
+    }
 
     #[test]
     fn errors_are_told_as_they_are() {
@@ -180,8 +186,8 @@ mod tests {
             let largest = Some(7.0);
             Value { unit: "port".into(), error_factor: 1.0, largest, told: vec![flow], ..Value::default() }
         };
-        assert!(values_tables(&[value(7.0)]).contains("; 7 means that or more\n"));
-        assert!(!values_tables(&[value(6.0)]).contains("or more"));
+        assert!(text(&[value(7.0)]).contains("; 7 means that or more\n"));
+        assert!(!text(&[value(6.0)]).contains("or more"));
     }
 
     /// A table has its query in its title where nothing else tells it from another one.
@@ -192,7 +198,7 @@ mod tests {
             Value { query: query.into(), value, aggregation, window_ns, error_factor: 1.0, ..Value::default() }
         };
         let titles = |values: &[Value]| {
-            let tables = values_tables(values);
+            let tables = text(values);
             tables.split("\n\n").map(|table| table.lines().next().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let (short, window) = ("queue, max of each packet's way", Some(1_000_000_000));

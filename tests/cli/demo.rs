@@ -110,7 +110,7 @@ fn demo_as_a_person_reads_it() {
 fn the_readme_shows_the_demo() {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let shown = readme.split("```").find(|block| block.contains("What next:")).unwrap().trim();
-    let Some(printed) = in_terminal(80, "demo") else { return };
+    let Some(printed) = in_terminal(100, "demo") else { return };
     let stable = |text: &str| text.trim().lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(stable(&printed), stable(shown), "README.md shows what weir demo printed before:\n{printed}");
 }

@@ -4,6 +4,7 @@ mod chamelemon;
 mod broken;
 mod captures;
 mod config;
+mod csv;
 mod demo;
 #[path = "../common/help.rs"]
 mod help;

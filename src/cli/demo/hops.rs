@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{Failure, MILLISECOND};
 use crate::api::view::FlowLatency;
 use crate::cli::latency::{latency_table, time};
+use crate::cli::output::Page;
 use crate::program::ProgramConfig;
 use crate::program::answers::{Certainty, FlowPath, Task};
 use crate::sim::fault::SwitchName;
@@ -74,14 +75,14 @@ impl Hops {
         }))
     }
 
-    pub fn text(&self) -> String {
+    pub fn page(&self) -> Page {
         let Self { program, flows, named_flows, right_flows, slow_switch, slow_ns, latency } = self;
-        format!(
-            "\n{program}, in a second network of {SWITCHES} switches in a row, names the path of {named_flows} of the {flows} flows,\n\
-             {right_flows} of them with the true switches. {slow_switch} stood still for {}: in each switch packets took\n\n{}\n",
+        let text = format!(
+            "{program}, in a second network of {SWITCHES} switches in a row, names the path of {named_flows} of the {flows} flows,\n\
+             {right_flows} of them with the true switches. {slow_switch} stood still for {}: in each switch packets took",
             time(*slow_ns),
-            latency_table(std::slice::from_ref(latency)),
-        )
+        );
+        Page::default().text(text).table("latency", latency_table(std::slice::from_ref(latency)))
     }
 }
 

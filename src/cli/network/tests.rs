@@ -1,9 +1,14 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::cli::output::Style;
 use crate::json::Epoch;
 use crate::program::answers::{EpochAnswers, Finality, LoopAnswers, Losses, PathAnswers};
 use crate::telemetry::{AnswerStore, Selected};
+
+fn written<D>(page: fn(&D) -> Page, document: &D) -> String {
+    page(document).to_text(Style::Plain)
+}
 
 /// The document of each task about flows, and its text.
 fn answers(epoch: EpochAnswers) -> Vec<(serde_json::Value, String)> {
@@ -14,11 +19,11 @@ fn answers(epoch: EpochAnswers) -> Vec<(serde_json::Value, String)> {
     let utilisation = view::Utilisation::new(&selected, 9, 0);
     let values = view::Values::new(&selected, 9, 0);
     vec![
-        (serde_json::to_value(&paths).unwrap(), paths_text(&paths)),
-        (serde_json::to_value(&loops).unwrap(), loops_text(&loops)),
-        (serde_json::to_value(&latency).unwrap(), latency_text(&latency)),
-        (serde_json::to_value(&utilisation).unwrap(), utilisation_text(&utilisation)),
-        (serde_json::to_value(&values).unwrap(), values_text(&values)),
+        (serde_json::to_value(&paths).unwrap(), written(paths_page, &paths)),
+        (serde_json::to_value(&loops).unwrap(), written(loops_page, &loops)),
+        (serde_json::to_value(&latency).unwrap(), written(latency_page, &latency)),
+        (serde_json::to_value(&utilisation).unwrap(), written(utilisation_page, &utilisation)),
+        (serde_json::to_value(&values).unwrap(), written(values_page, &values)),
     ]
 }
 
@@ -79,16 +84,16 @@ fn the_last_loss_is_said_though_it_was_before() {
     let ten = answer(10.0);
     let last = view::LastLoss { epoch: Epoch::new(25, 500_000_000), lost_packets: 40 };
     assert_eq!((ten.lost_packets, &ten.last_loss), (0, &Some(last)));
-    let text = losses_text(&ten);
+    let text = written(losses_page, &ten);
     assert!(
         text.contains("the last loss before: 40 packets in the epoch from 00:00:12.500 UTC, 1.5 s earlier"),
         "{text}"
     );
     let all = answer(20.0);
     assert_eq!((all.lost_packets, all.last_loss.as_ref().map(|last| last.epoch.number)), (50, Some(25)));
-    assert!(!losses_text(&all).contains("the last loss before"), "it is among these");
+    assert!(!written(losses_page, &all).contains("the last loss before"), "it is among these");
     assert_eq!(answer(1.0).last_loss, ten.last_loss);
     store.forget_from(20);
     assert_eq!(answer(1.0).last_loss, None);
-    assert!(!losses_text(&answer(1.0)).contains("the last loss"));
+    assert!(!written(losses_page, &answer(1.0)).contains("the last loss"));
 }

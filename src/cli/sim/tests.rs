@@ -13,7 +13,7 @@ fn the_table_of_a_small_network() {
         epochs.extend(simulation.epoch(&setup.workload, setup.victims()));
     }
     epochs.extend(simulation.finish());
-    insta::assert_snapshot!(tables(&epochs), @r"
+    insta::assert_snapshot!(tables(&epochs).to_text(output::Style::Plain), @r"
 
     The truth, as hosts sent and received:
 

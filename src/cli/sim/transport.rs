@@ -1,25 +1,39 @@
 //! How the flows of hosts with congestion control went, as text.
 
-use super::super::{latency, output};
+use super::super::latency;
+use super::super::output::{self, Cell, Page, Table, row};
 use crate::sim::TransportReport;
 use crate::sim::transport::report::SizeClass;
 
 /// How the flows of hosts went.
-pub fn text(report: &TransportReport) -> String {
+pub fn page(report: &TransportReport) -> Page {
     let gbit = |bits: f64| format!("{:.2} Gbit/s", bits / 1e9);
     let row = |class: &SizeClass| {
-        let size = match (class.from_bytes, class.to_bytes) {
-            (from, 0) => format!("over {}", size(from)),
-            (_, to) => format!("to {}", size(to)),
+        let (text, to) = match (class.from_bytes, class.to_bytes) {
+            (from, 0) => (format!("over {}", size(from)), String::new()),
+            (_, to) => (format!("to {}", size(to)), to.to_string()),
         };
-        let slowdowns = [class.slowdown_p50, class.slowdown_p95, class.slowdown_p99].map(|of| format!("{of:.2}"));
-        let [p50, p95, p99] = slowdowns;
-        [size, output::grouped(class.flows), p50, p95, p99, gbit(class.goodput_bits_per_second)]
+        let goodput = class.goodput_bits_per_second;
+        row![
+            Cell { text, values: vec![class.from_bytes.to_string(), to] },
+            class.flows,
+            Cell::number(class.slowdown_p50, 2),
+            Cell::number(class.slowdown_p95, 2),
+            Cell::number(class.slowdown_p99, 2),
+            Cell::new(gbit(goodput), goodput),
+        ]
     };
-    let headings = [">flows of", ">finished", ">slowdown, p50", ">p95", ">p99", ">mean goodput"];
-    format!(
-        "\nHosts: {}, links of {}, base round-trip time {}. {} of {} flows finished; {} packets sent, {} of them\n\
-         again, {} timeouts; longest queue {}.\n\n{}\n",
+    let columns = [
+        ">flows of|from_bytes,to_bytes",
+        ">finished|finished_flows",
+        ">slowdown, p50",
+        ">p95|slowdown_p95",
+        ">p99|slowdown_p99",
+        ">mean goodput|goodput_bits_per_second",
+    ];
+    let text = format!(
+        "Hosts: {}, links of {}, base round-trip time {}. {} of {} flows finished; {} packets sent, {} of them\n\
+         again, {} timeouts; longest queue {}.",
         report.transport,
         gbit(report.link_bits_per_second as f64),
         latency::time(report.rtt_ns),
@@ -29,8 +43,8 @@ pub fn text(report: &TransportReport) -> String {
         output::grouped(report.retransmitted_packets),
         output::grouped(report.timeouts),
         size(report.longest_queue_bytes),
-        output::table(headings, report.sizes.iter().map(row)),
-    )
+    );
+    Page::default().text(text).table("hosts", Table::new(columns, report.sizes.iter().map(row)))
 }
 
 /// A number of bytes in the largest unit that it has one of.

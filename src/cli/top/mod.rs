@@ -2,8 +2,8 @@
 
 mod draw;
 mod network;
-mod rates;
-mod tables;
+pub mod rates;
+pub mod tables;
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,8 +14,9 @@ use clap::Args;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::output::{self, Csv, Format};
 use super::show::Where;
-use super::{Failure, help, output, screen, signals};
+use super::{Failure, help, screen, signals};
 use crate::api::client::{Client, ClientError};
 use crate::api::view::{Attention, ControllerLink};
 use crate::config::Length;
@@ -46,10 +47,13 @@ pub struct Top {
     once: bool,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    csv: Csv,
 }
 
 impl Top {
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        let format = self.csv.format(json)?;
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval) {
             return Err(Failure::Usage(format!("--interval {}: 100ms to 1m", self.interval)));
@@ -57,14 +61,14 @@ impl Top {
         let client = self.at.client()?;
         // A switch has no network's answers, and says so.
         let network = if_any(network::Shown::look(&client))?;
-        if json || self.once || !io::stdout().is_terminal() {
+        if format != Format::Text || self.once || !io::stdout().is_terminal() {
             if let Some(look) = network {
-                return if json { output::json(&look) } else { output::print(&look.text()) };
+                return output::page(&format, &look, network::Snapshot::page);
             }
             let before = Shown::look(&client)?;
             std::thread::sleep(interval);
             let rates = Rates::between(&before, &Shown::look(&client)?);
-            return if json { output::json(&rates) } else { output::print(&tables::text(&rates)) };
+            return output::page(&format, &rates, tables::page);
         }
         if network.is_some() {
             full_screen::<network::Shown>(client, interval)

@@ -1,6 +1,8 @@
 //! A controller's screen: the state of its network, the division of memory, the losses, and its
 //! switches.
 
+use std::cell::Cell;
+
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -8,8 +10,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::Paragraph;
 use serde::Serialize;
 
-use super::super::network::{attention_text, heavy_text, losses_text};
-use super::super::show::switches_text;
+use super::super::network::{attention_page, heavy_page, losses_page};
+use super::super::output::{Page, Style as Written};
+use super::super::show::switches_page;
 use super::{Shows, if_any, tables};
 use crate::api::client::{Client, ClientError};
 use crate::api::view::{Attention, Claimed, HeavyFlows, Losses, NetworkSwitches};
@@ -25,17 +28,21 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub fn text(&self) -> String {
+    pub fn page(&self) -> Page {
         let attention = self.attention.as_ref();
         let last = attention.and_then(|attention| attention.epochs.last()).map(tables::attention);
         let parts = [
-            last,
-            self.losses.as_ref().map(losses_text),
-            attention.map(attention_text),
-            self.heavy.as_ref().map(heavy_text),
-            Some(switches_text(&self.switches)),
+            self.losses.as_ref().map(losses_page),
+            attention.map(attention_page),
+            self.heavy.as_ref().map(heavy_page),
+            Some(switches_page(&self.switches)),
         ];
-        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+        parts.into_iter().flatten().fold(Page::default().text(last.unwrap_or_default()), Page::and)
+    }
+
+    /// The text on a screen of this width.
+    fn text(&self, columns: u16) -> String {
+        self.page().to_text(Written::Terminal { columns: columns.into() })
     }
 }
 
@@ -43,6 +50,8 @@ pub struct Shown {
     look: Snapshot,
     scroll: u16,
     paused: bool,
+    /// The width of the screen that was drawn last.
+    columns: Cell<u16>,
     /// Why the controller cannot be asked now, while it cannot.
     gone: Option<String>,
 }
@@ -60,7 +69,7 @@ impl Shows for Shown {
     }
 
     fn new(look: Snapshot) -> Self {
-        Self { look, scroll: 0, paused: false, gone: None }
+        Self { look, scroll: 0, paused: false, columns: Cell::new(u16::MAX), gone: None }
     }
 
     fn take(&mut self, look: Result<Snapshot, ClientError>) {
@@ -78,6 +87,7 @@ impl Shows for Shown {
     fn draw(&self, frame: &mut Frame) {
         let rows = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
         let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
+        self.columns.set(body.width);
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let connected = self.look.switches.switches.iter().filter(|switch| switch.connected).count();
         let title = match &self.gone {
@@ -90,7 +100,7 @@ impl Shows for Shown {
             }
         };
         frame.render_widget(title, head);
-        frame.render_widget(Paragraph::new(self.look.text()).scroll((self.scroll, 0)), body);
+        frame.render_widget(Paragraph::new(self.look.text(body.width)).scroll((self.scroll, 0)), body);
         let keys = " q quit  p pause  ↑ ↓ scroll";
         frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), foot);
     }
@@ -107,7 +117,7 @@ impl Shows for Shown {
             KeyCode::Down | KeyCode::Char('j') => self.scroll += 1,
             _ => {}
         }
-        let lines = self.look.text().lines().count();
+        let lines = self.look.text(self.columns.get()).lines().count();
         self.scroll = self.scroll.min(u16::try_from(lines).unwrap_or(u16::MAX));
         true
     }
@@ -120,7 +130,6 @@ mod tests {
 
     use super::*;
     use crate::api::view::{Claim, EpochAttention, NetworkSwitch};
-    use crate::cli::output::Style as Written;
     use crate::json::Epoch;
     use crate::program::ProgramConfig;
 

@@ -11,13 +11,11 @@ use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
 use crate::api::view::EpochAttention;
 use crate::cli::attention::{parameter, parameter_keys, parameter_name};
 use crate::cli::counts::link_text;
-use crate::cli::output::{self, at_least};
+use crate::cli::output::fit::{self, GAP};
+use crate::cli::output::{self, Page, Table as Rows, at_least, row};
 use crate::cli::screen::si;
 use crate::program::Unit;
 use crate::text::named;
-
-/// Between two columns.
-const GAP: u16 = 2;
 
 named! {
     /// The order of rows.
@@ -46,10 +44,9 @@ impl Sort {
     }
 }
 
-/// A table as text cells. Headings that start with '>' are of columns flushed right.
+/// A table, and how it is shown.
 struct Cells {
-    headings: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
+    rows: Rows,
     /// Rows to be pointed out: something is being lost there, or a link is down.
     alarms: Vec<bool>,
     /// The text in place of rows.
@@ -60,7 +57,7 @@ pub fn draw(frame: &mut Frame, area: Rect, rates: &Rates, screen: &Screen) {
     match screen.view {
         View::Ports => {
             let ports = ports(rates, screen.sort);
-            let height = ports.rows.len() as u16 + 2;
+            let height = ports.alarms.len() as u16 + 2;
             // The rest below the ports shows the heaviest flows.
             let [above, below] = Layout::vertical([Constraint::Max(height), Constraint::Min(0)]).areas(area);
             let alone = below.height < 4 || rates.programs.is_empty();
@@ -95,70 +92,87 @@ fn render(frame: &mut Frame, area: Rect, cells: &Cells, scroll: usize) {
         return frame.render_widget(Paragraph::new(format!(" {}", cells.empty)), area);
     }
     let room = usize::from(area.height.saturating_sub(1)).max(1);
-    let first = scroll.min(cells.rows.len().saturating_sub(room));
-    let columns = cells.columns(area.width.saturating_sub(1));
-    let cell = |&(column, _): &(usize, u16), texts: &[String]| {
-        let right = cells.headings[column].starts_with('>');
-        let alignment = if right { Alignment::Right } else { Alignment::Left };
-        Cell::from(Text::from(texts[column].clone()).alignment(alignment))
+    let rows = cells.alarms.len();
+    let first = scroll.min(rows.saturating_sub(room));
+    let columns = cells.rows.columns();
+    let placed = that_fit(&columns, usize::from(area.width.saturating_sub(1)));
+    let row = |text: &dyn Fn(&fit::Column) -> String| {
+        let cell = |&(at, _): &fit::Placed| {
+            let column = &columns[at];
+            let alignment = if column.is_right { Alignment::Right } else { Alignment::Left };
+            Cell::from(Text::from(text(column)).alignment(alignment))
+        };
+        Row::new(placed.iter().map(cell).collect::<Vec<_>>())
     };
-    let row = |texts: &[String]| Row::new(columns.iter().map(|column| cell(column, texts)).collect::<Vec<_>>());
-    let rows = cells.rows.iter().zip(&cells.alarms).skip(first).take(room);
-    let rows = rows.map(|(texts, alarm)| row(texts).style(if *alarm { Color::Red } else { Color::Reset }));
-    let header = row(&cells.titles()).style(Style::new().add_modifier(Modifier::UNDERLINED));
+    let shown = (first..rows).take(room).map(|number| {
+        let colour = if cells.alarms[number] { Color::Red } else { Color::Reset };
+        row(&|column| column.cells[number].into()).style(colour)
+    });
+    let shown: Vec<_> = shown.collect();
+    let header = row(&|column| column.heading.into()).style(Style::new().add_modifier(Modifier::UNDERLINED));
     let [_, inside] = Layout::horizontal([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    let widths = columns.iter().map(|&(_, width)| Constraint::Length(width));
-    frame.render_widget(Table::new(rows, widths).header(header).column_spacing(GAP), inside);
+    let widths = placed.iter().map(|&(_, width)| Constraint::Length(width as u16));
+    frame.render_widget(Table::new(shown, widths).header(header).column_spacing(GAP as u16), inside);
+}
+
+/// The columns that fit beside each other, with their widths. Rows of a screen are one line each, so
+/// where the room is short whole columns go: the device first, then the last ones.
+fn that_fit(columns: &[fit::Column<'_>], room: usize) -> Vec<fit::Placed> {
+    let mut placed = fit::whole(columns);
+    while placed.len() > 1 && fit::width_of(&placed) > room {
+        let device = placed.iter().position(|&(at, _)| columns[at].heading == "device");
+        placed.remove(device.unwrap_or(placed.len() - 1));
+    }
+    placed
 }
 
 fn ports(rates: &Rates, sort: Sort) -> Cells {
     let busy = |port: &PortRates| port.rx_packets_per_second + port.tx_packets_per_second;
     let ports = sort.sorted(rates.ports.iter().collect(), busy, |port| port.dropped_packets_per_second);
     let row = |port: &&PortRates| {
-        vec![
-            port.name.clone(),
-            port.dev.clone(),
-            link_text(port.enabled, port.link_up).into(),
-            si(port.rx_packets_per_second),
-            si(port.rx_bits_per_second),
-            si(port.tx_packets_per_second),
-            si(port.tx_bits_per_second),
-            si(port.dropped_packets_per_second),
-            output::grouped(port.dropped_packets),
+        row![
+            &port.name,
+            &port.dev,
+            link_text(port.enabled, port.link_up),
+            rate(port.rx_packets_per_second),
+            rate(port.rx_bits_per_second),
+            rate(port.tx_packets_per_second),
+            rate(port.tx_bits_per_second),
+            rate(port.dropped_packets_per_second),
+            port.dropped_packets,
         ]
     };
+    let columns = [
+        "port",
+        "device",
+        "link",
+        ">rx pkt/s|rx_packets_per_second",
+        ">rx bit/s|rx_bits_per_second",
+        ">tx pkt/s|tx_packets_per_second",
+        ">tx bit/s|tx_bits_per_second",
+        ">drops/s|dropped_packets_per_second",
+        ">dropped|dropped_packets",
+    ];
     Cells {
-        headings: vec![
-            "port",
-            "device",
-            "link",
-            ">rx pkt/s",
-            ">rx bit/s",
-            ">tx pkt/s",
-            ">tx bit/s",
-            ">drops/s",
-            ">dropped",
-        ],
-        rows: ports.iter().map(row).collect(),
+        rows: Rows::new(columns, ports.iter().map(row)),
         alarms: ports.iter().map(|port| port.dropped_packets_per_second > 0.0 || !port.link_up).collect(),
         empty: "the switch has no ports",
     }
 }
 
+fn rate(number: f64) -> output::Cell {
+    output::Cell::new(si(number), number)
+}
+
 fn drops(rates: &Rates, sort: Sort) -> Cells {
     let drops = sort.sorted(rates.drops.iter().collect(), |d| d.packets_per_second, |d| d.packets as f64);
     let row = |drop: &&super::rates::DropRate| {
-        vec![
-            drop.port.clone(),
-            drop.reason.clone(),
-            if drop.device { "device" } else { "switch" }.into(),
-            si(drop.packets_per_second),
-            output::grouped(drop.packets),
-        ]
+        let by = if drop.device { "device" } else { "switch" };
+        row![&drop.port, &drop.reason, by, rate(drop.packets_per_second), drop.packets]
     };
+    let columns = ["port", "reason", "lost by", ">pkt/s|packets_per_second", ">packets"];
     Cells {
-        headings: vec!["port", "reason", "lost by", ">pkt/s", ">packets"],
-        rows: drops.iter().map(row).collect(),
+        rows: Rows::new(columns, drops.iter().map(row)).keyed(2),
         alarms: drops.iter().map(|drop| drop.packets_per_second > 0.0).collect(),
         empty: "no packet was dropped",
     }
@@ -170,16 +184,21 @@ fn program_title(program: &ProgramRates) -> String {
 
 fn flows(program: &ProgramRates) -> Cells {
     let row = |(i, flow): (usize, &super::rates::FlowRate)| {
-        let rate = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
-        vec![(i + 1).to_string(), flow.name.to_string(), at_least(flow.at_least) + &si(rate)]
+        let per_second = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
+        let at_least = at_least(flow.at_least) + &si(per_second);
+        row![
+            (i + 1).to_string(),
+            flow.name.to_string(),
+            output::Cell::new(at_least, per_second),
+            output::Cell::new("", flow.at_least),
+        ]
     };
     let rate = match program.unit {
-        Unit::Packets => ">pkt/s",
-        Unit::Bytes => ">bit/s",
+        Unit::Packets => ">pkt/s|packets_per_second",
+        Unit::Bytes => ">bit/s|bits_per_second",
     };
     Cells {
-        headings: vec![">#", "flow", rate],
-        rows: program.heavy.iter().enumerate().map(row).collect(),
+        rows: Rows::new([">#|rank", "flow", rate, "|at_least"], program.heavy.iter().enumerate().map(row)).keyed(2),
         alarms: vec![false; program.heavy.len()],
         empty: "no flow",
     }
@@ -187,76 +206,60 @@ fn flows(program: &ProgramRates) -> Cells {
 
 fn cores(rates: &Rates, sort: Sort) -> Cells {
     let cores = sort.sorted(rates.cores.iter().collect(), |core| core.busy_share, |core| core.late_epochs as f64);
-    let cycles = |per_packet: Option<f64>| per_packet.map_or("-".into(), si);
+    let cycles = |per_packet: Option<f64>| output::Cell::or("-", per_packet.map(rate));
     let of_core = |core: &CoreRates| {
-        vec![
+        row![
             core.core.to_string(),
-            String::new(),
+            "",
             percent(core.busy_share),
-            si(core.packets_per_second),
+            rate(core.packets_per_second),
             cycles(core.cycles_per_packet),
-            si(core.polls_per_second),
-            output::grouped(core.late_epochs),
-            output::grouped(core.lost_epochs),
+            rate(core.polls_per_second),
+            core.late_epochs,
+            core.lost_epochs,
         ]
     };
-    let of_program = |program: &ProgramTime| {
-        let mut row = vec![
-            String::new(),
-            program.program.clone(),
+    let of_program = |core: &CoreRates, program: &ProgramTime| {
+        row![
+            output::Cell::from(core.core.to_string()).repeated(true),
+            &program.program,
             percent(program.busy_share),
-            si(program.packets_per_second),
+            rate(program.packets_per_second),
             cycles(program.cycles_per_packet),
-        ];
-        row.resize_with(CORES.len(), String::new);
-        row
+        ]
     };
-    let rows = |core: &&CoreRates| [of_core(core)].into_iter().chain(core.programs.iter().map(of_program)).collect();
-    let rows: Vec<Vec<_>> = cores.iter().map(rows).collect();
+    let rows = |core: &&CoreRates| {
+        let programs = core.programs.iter().map(|program| of_program(core, program));
+        [of_core(core)].into_iter().chain(programs).collect::<Vec<_>>()
+    };
     let alarms = cores.iter().flat_map(|core| std::iter::repeat_n(core.lost_epochs > 0, 1 + core.programs.len()));
     Cells {
-        headings: CORES.to_vec(),
         alarms: alarms.collect(),
-        rows: rows.into_iter().flatten().collect(),
+        rows: Rows::new(CORES, cores.iter().flat_map(rows)).keyed(2),
         empty: "the switch has no workers",
     }
 }
 
 /// Columns of a core; its programs below it have the first ones.
-const CORES: [&str; 8] =
-    [">core", "program", ">busy", ">pkt/s", ">cycles/pkt", ">polls/s", ">late epochs", ">lost epochs"];
+const CORES: [&str; 8] = [
+    ">core",
+    "program",
+    ">busy|busy_share",
+    ">pkt/s|packets_per_second",
+    ">cycles/pkt|cycles_per_packet",
+    ">polls/s|polls_per_second",
+    ">late epochs",
+    ">lost epochs",
+];
 
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
+fn percent(share: f64) -> output::Cell {
+    output::Cell::new(format!("{:.1} %", 100.0 * share), share)
 }
 
 impl Cells {
-    fn titles(&self) -> Vec<String> {
-        self.headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect()
-    }
-
-    /// The columns that fit beside each other, with their widths. A number that is cut would be
-    /// another number, so where the room is short whole columns go: the device first, then the last
-    /// ones.
-    fn columns(&self, room: u16) -> Vec<(usize, u16)> {
-        let titles = self.titles();
-        let wide = |column: usize| {
-            let texts = self.rows.iter().map(|row| &row[column]).chain([&titles[column]]);
-            texts.map(|text| Text::from(text.as_str()).width()).max().unwrap_or(0) as u16
-        };
-        let mut columns: Vec<_> = (0..titles.len()).map(|column| (column, wide(column))).collect();
-        while columns.len() > 1 && columns.iter().map(|(_, width)| width + GAP).sum::<u16>() > room + GAP {
-            let device = columns.iter().position(|&(column, _)| titles[column] == "device");
-            columns.remove(device.unwrap_or(columns.len() - 1));
-        }
-        columns
-    }
-
-    fn text(&self) -> String {
-        if self.rows.is_empty() {
-            return self.empty.into();
-        }
-        output::wide_table(&self.headings, self.rows.iter().cloned())
+    fn page(self, name: &str) -> Page {
+        let page = if self.rows.is_empty() { Page::default().text(self.empty) } else { Page::default() };
+        page.table(name, self.rows)
     }
 }
 
@@ -271,18 +274,20 @@ pub fn attention(attention: &EpochAttention) -> String {
     format!("{}: {}", attention.state, shown.join(", "))
 }
 
-/// Everything, as text.
-pub fn text(rates: &Rates) -> String {
+/// Everything, as tables.
+pub fn page(rates: &Rates) -> Page {
     let [rx, tx, lost] =
         [rates.rx_packets_per_second, rates.tx_packets_per_second, rates.dropped_packets_per_second].map(si);
     let head = format!("{}: rx {rx}/s, tx {tx}/s, dropped {lost}/s over {:.1} s", rates.name, rates.seconds);
-    let mut parts = vec![head, ports(rates, Sort::Configured).text(), drops(rates, Sort::Configured).text()];
-    for program in &rates.programs {
-        parts.push(format!("{}\n\n{}", program_title(program), flows(program).text()));
-    }
-    parts.push(cores(rates, Sort::Configured).text());
-    parts.extend(rates.attention.as_ref().map(attention));
-    parts.join("\n\n")
+    let page = Page::default()
+        .text(head)
+        .and(ports(rates, Sort::Configured).page("ports"))
+        .and(drops(rates, Sort::Configured).page("drops"));
+    let page = rates.programs.iter().fold(page, |page, program| {
+        page.text(program_title(program)).and(flows(program).page("heavy").of(&program.program))
+    });
+    page.and(cores(rates, Sort::Configured).page("cores"))
+        .text(rates.attention.as_ref().map(attention).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -194,6 +194,10 @@ fn rates_are_what_changed_over_the_time() {
     assert_eq!((same.cores[0].busy_share, same.cores[0].cycles_per_packet), (0.0, None));
 }
 
+fn text(rates: &Rates) -> String {
+    page(rates).to_text(crate::cli::output::Style::Plain)
+}
+
 #[test]
 fn one_frame_as_text() {
     assert_snapshot!(text(&Rates::between(&look(10), &look(11))));
