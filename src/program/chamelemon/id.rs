@@ -265,7 +265,7 @@ mod tests {
             ] {
                 prop_assert!(!naming.is_id(id, &other));
             }
-            prop_assert_eq!(id.flow().unwrap().proto, Some(proto));
+            prop_assert_eq!(id.flow().unwrap().proto, Some(headers.proto));
         }
     }
 
