@@ -26,7 +26,7 @@ pub enum BudgetError {
     Stages { array: String, from: u32, last: u32, excess: Excess, last_full: String, target: &'static str },
     #[error("{table}: {left} of {entries} entries find no {what} in the {stages} stages of {target}")]
     Table { table: &'static str, left: u64, entries: u64, what: &'static str, stages: u32, target: &'static str },
-    #[error("{array}: its stateful ALU {computes}, which that of no chip does")]
+    #[error("{array}: its stateful ALU {computes}, which no stateful ALU of a chip does")]
     Beyond { array: String, computes: &'static str, target: &'static str },
     #[error("{array} would stand in stage {stage}, and {target} has {limit} stages")]
     TooLong { array: String, stage: u32, limit: u32, target: &'static str },

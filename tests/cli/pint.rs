@@ -225,7 +225,7 @@ fn stages_stand_behind_what_they_need() {
 #[test]
 fn utilisation_fits_no_chip() {
     let words = "budget --program pint:queries=utilisation:bits=8";
-    let why = "its stateful ALU subtracts times of 64 bits, which that of no chip does";
+    let why = "its stateful ALU subtracts times of 64 bits, which no stateful ALU of a chip does";
     for target in ["rmt", "tofino", "tofino2"] {
         let ended = weir(&format!("{words} --target {target}"));
         let refused = ended.refused(2);

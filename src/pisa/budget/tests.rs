@@ -53,7 +53,7 @@ fn what_no_chip_computes_is_placed_on_software_alone() {
     assert!(program.is_beyond_chips() && !self::program().is_beyond_chips());
     for target in Target::ALL {
         let placed = Placement::new(target, std::slice::from_ref(&program)).map_err(|error| error.to_string());
-        let refused = "p.a of stage 1: its stateful ALU takes a root, which that of no chip does".to_owned();
+        let refused = "p.a of stage 1: its stateful ALU takes a root, which no stateful ALU of a chip does".to_owned();
         assert_eq!(placed.map(|_| ()), if target == Target::SOFTWARE { Ok(()) } else { Err(refused) });
     }
 }

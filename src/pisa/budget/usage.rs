@@ -17,7 +17,7 @@ pub struct ArrayUse {
     pub hash_bits: u32,
     /// Its output decides what the next stage does.
     pub decides: bool,
-    /// What its stateful ALU does and that of no chip ([`Salu::BEYOND_CHIPS`](crate::pisa::Salu)).
+    /// What its stateful ALU does and no chip's does ([`Salu::BEYOND_CHIPS`](crate::pisa::Salu)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond_chips: Option<&'static str>,
 }

@@ -59,7 +59,7 @@ named! {
         #[error("its epochs are older than what was asked for")]
         Outdated = "outdated",
         /// Flows may have been evicted from the tables, and counts are what is left.
-        #[error("flows may have been evicted, and counts are at least what is told")]
+        #[error("flows may have been evicted, and counts may be too low")]
         Evicted = "evicted",
         /// A register that counts a flow had its largest value: the flow's count is marked.
         #[error("registers were full, and the counts of their flows are at least what is told")]
