@@ -33,7 +33,7 @@ pub mod digits {
 }
 
 /// Counters that are larger after days or months, as those of bytes and of cycles. They are numbers
-/// up to [`LARGEST`](super::LARGEST) and strings beyond.
+/// up to [`LARGEST`] and strings beyond.
 pub mod large {
     use super::{LARGEST, Serializer, Whole, digits};
 

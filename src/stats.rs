@@ -90,7 +90,7 @@ pub struct SwitchStats {
     pub unmeasured: Count,
     /// Of these, packets with more VLAN tags than are looked behind.
     pub too_many_tags: Count,
-    /// Packets whose flow lacks something: see [`MissingHeader`](crate::wire::MissingHeader).
+    /// Packets whose flow lacks something: see [`MissingHeader`].
     pub lacking: MissingCounts,
     /// Ends of an epoch at which a program found no zeroed bank, so that its record also covers the
     /// next epoch.

@@ -62,7 +62,7 @@ named! {
         #[error("flows may have been evicted, and counts may be too low")]
         Evicted = "evicted",
         /// A register that counts a flow had its largest value: the flow's count is marked.
-        #[error("registers were full, and the counts of their flows are at least what is told")]
+        #[error("registers were full: the counts of their flows are lower bounds")]
         Saturated = "saturated",
         /// Reports about single packets found no room.
         #[error("reports about single packets found no room")]
