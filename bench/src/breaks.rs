@@ -179,11 +179,14 @@ impl Workshop {
             "--message-format",
             "json-render-diagnostics",
         ]);
+        // Of the whole workspace, so once for both libraries.
+        if targets.iter().any(|target| [LIBRARY, GENERATOR].contains(&target.as_str())) {
+            command.arg("--lib");
+        }
         for target in &targets {
             match target.as_str() {
-                LIBRARY => command.arg("--lib"),
+                LIBRARY | GENERATOR => &mut command,
                 BENCH => command.args(["--bin", BENCH]),
-                GENERATOR => command.arg("--lib"),
                 GENERATOR_PROGRAM => command.args(["--bin", GENERATOR]),
                 _ => command.args(["--test", target]),
             };
