@@ -72,7 +72,7 @@ proptest! {
     /// However narrow: no line is too wide, no character is lost, and a number is in one line.
     #[test]
     fn tables_fit_and_nothing_is_cut(
-        words in prop::collection::vec(prop::collection::vec("([a-z:→]{1,50}( {1,3}[a-z]{1,9}){0,12})?", 3), 1..6),
+        words in prop::collection::vec(prop::collection::vec("([a-z:→]{1,90}( {1,3}[a-z]{1,9}){0,12})?", 3), 1..6),
         numbers in prop::collection::vec(prop::collection::vec("[1-9][0-9]?( [0-9]{3}){0,6}", 3), 0..12),
         keys in 0usize..3,
         width in 60usize..140,
