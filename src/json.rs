@@ -1,4 +1,4 @@
-//! What JSON documents share: whole numbers that no reader rounds, and times of day.
+//! Forms that all JSON documents share: whole numbers that no reader rounds, and times of day.
 //!
 //! JavaScript, jq and others hold every number as a double, which has all whole numbers up to 2^53
 //! and rounds larger ones. A larger one is therefore written as a string of its decimal digits.

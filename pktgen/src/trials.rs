@@ -202,7 +202,7 @@ fn mpps(load: f64) -> Cell {
     Cell::new(format!("{:.6}", load / 1e6), load)
 }
 
-/// A share, of which people read `digits` of the percents.
+/// A share, shown in percent with this number of digits.
 fn percents(share: f64, digits: usize) -> Cell {
     Cell::new(format!("{:.digits$}", 100.0 * share), share)
 }

@@ -1,4 +1,4 @@
-//! What a pipeline that fits no chip would have to do without.
+//! The smallest changes with which a pipeline that fits no chip would fit one.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::program::ProgramConfig;
 /// A change of a configuration, and the chips that its pipeline then fits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lesser {
-    /// In words: `without hashpipe`.
+    /// In words: `without NAME`.
     pub change: String,
     pub targets: Vec<&'static str>,
 }

@@ -147,7 +147,7 @@ fn page(placement: &Placement) -> Page {
         .text(memory + &reports.collect::<String>())
 }
 
-/// What stands in each stage.
+/// The arrays, hashes and tables of each stage.
 fn stages_table(placement: &Placement) -> Table {
     let target = &placement.target;
     let name = |program, name, stage| format!("{program} {name} stage {stage}");
@@ -226,7 +226,7 @@ fn matching(text: String, values: [String; 3]) -> Cell {
     Cell { text, values: values.into() }
 }
 
-/// What all stages take of the target.
+/// Resources of the target: used, available, share.
 fn totals_table(placement: &Placement) -> Table {
     let target = &placement.target;
     let whole = u64::from(target.stages) * target.sram_bits;

@@ -274,8 +274,8 @@ pub fn attention_page(attention: &Claimed<view::Attention>) -> Page {
     Page::default().table("attention", table.claimed(&attention.claim)).text(claimed)
 }
 
-/// What is said in place of rows, where packets tell something if they are asked for it: nothing where
-/// there are rows, or no epoch has ended.
+/// The text in place of rows for tasks that packets answer only when a query asks. Empty where there
+/// are rows, or no epoch has ended.
 fn why_none(claim: &view::Claim, asked: Result<bool, &str>, none: &str) -> String {
     match asked {
         _ if claim.last_epoch.is_none() => String::new(),

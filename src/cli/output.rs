@@ -107,12 +107,12 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// What was counted of a heavy flow: "1 234", or "at least 1 234" where a register was full.
+/// The count of a heavy flow: "1 234", or "at least 1 234" where a register was full.
 pub fn heavy_count(heavy: &HeavyFlow) -> Cell {
     Cell::new(at_least(heavy.at_least) + &grouped(heavy.count()), heavy.count())
 }
 
-/// Stands before a number of which a register may have held no more.
+/// The words before a count of a full register.
 pub fn at_least(full: bool) -> String {
     String::from(if full { "at least " } else { "" })
 }

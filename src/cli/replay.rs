@@ -229,7 +229,7 @@ fn page(document: &Document) -> Page {
     })
 }
 
-/// What became of the capture.
+/// The packets of the capture, and how many were cut, lost or unmeasured.
 fn head(document: &Document) -> String {
     let mut text = format!(
         "{} packets, {} bytes, {:.3} s on the capture's clock, replayed in {:.3} s ({:.2} M packets/s)\n",
@@ -262,7 +262,7 @@ fn head(document: &Document) -> String {
     text
 }
 
-/// What the scores rest on.
+/// The source of the exact counts behind the scores.
 fn truth_text(document: &Document) -> String {
     let Lacking { no_ip_header_packets, no_ports_packets, .. } = document.lacking;
     let mut text = String::from("the truth: exact counts of the packets as this parser reads them");

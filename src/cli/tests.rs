@@ -389,7 +389,7 @@ fn every_table_is_csv_with_documented_columns() {
     }
 }
 
-/// What each answer's rows begin with.
+/// The first columns of each answer.
 const CLAIM: [&str; 4] = ["first_epoch", "last_epoch", "complete", "final"];
 
 #[test]

@@ -36,7 +36,7 @@ struct Program {
     config: ProgramConfig,
     record: Option<AnyRecord>,
     epochs: Option<(u64, u64)>,
-    /// What the answers lack: records that could not be added, and what the packets' source says.
+    /// Gaps of the answers: records that could not be added, and those that the packets' source states.
     gaps: Vec<Gap>,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::program::Heavy;
 use crate::wire::Flow;
 
-/// What a score's exact counts are of.
+/// The packets that a score's exact counts are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedFrom {
@@ -23,7 +23,7 @@ pub enum CountedFrom {
 /// may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// What it is held against.
+    /// The packets behind the exact counts.
     pub truth: CountedFrom,
     pub k: usize,
     /// Flows in all.

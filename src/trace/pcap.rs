@@ -235,7 +235,7 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// What the capture says about itself, as far as it has been read.
+    /// The capture's statements about itself, as far as it has been read.
     pub fn metadata(&self) -> Metadata {
         let mut said = self.metadata.clone();
         if let Format::PcapNg { interfaces, .. } = &self.format {

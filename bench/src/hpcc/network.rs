@@ -328,7 +328,7 @@ impl Network {
                 let mut phv = Meta { port: number, now_ns, queue, bytes, ..Meta::default() };
                 self.utilisation.packet(&mut phv);
                 let Packet { hop, identity, hash, digest, .. } = *packet;
-                let utilisation = |digest| self.compression.codes.write(phv.utilisation, hash, digest);
+                let utilisation = |digest: u8| digest.max(self.compression.codes.encode(phv.utilisation, hash));
                 if packet.ack {
                 } else if self.telemetry == Telemetry::Shared {
                     let measured = Measured { hop, identity, latency_ns, ..Measured::default() };

@@ -220,7 +220,7 @@ impl Traffic {
         }
     }
 
-    /// What is sent of a capture otherwise than it was captured.
+    /// How the frames sent differ from the capture.
     pub fn recorded(&self) -> Option<Recorded> {
         match self {
             Self::Flows(..) => None,

@@ -52,7 +52,7 @@ pub struct Report {
     pub error: Option<anyhow::Error>,
 }
 
-/// What is sent of a capture otherwise than it was captured, and what the capture says about itself.
+/// How the frames sent differ from the capture, and the capture's statements about itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recorded {
     /// Frames that are shorter than they were on the wire, or than their IP headers say.

@@ -111,7 +111,7 @@ impl Recording {
         self.jumps
     }
 
-    /// What the capture says about itself.
+    /// The capture's statements about itself.
     pub fn said(&self) -> &Metadata {
         &self.said
     }

@@ -9,7 +9,7 @@ pub const GAP: usize = 2;
 /// A text that is longer is wrapped to no less than this.
 const TEXT: usize = 24;
 
-/// What is left for other columns by those that say what a row is about.
+/// Terminal columns that key columns leave to the others.
 const OTHERS: usize = 28;
 
 pub struct Column<'a> {

@@ -1,4 +1,4 @@
-//! What a command prints: paragraphs and tables, as text, as JSON, or one of the tables as CSV.
+//! The output of a command: paragraphs and tables, as text, as JSON, or one of the tables as CSV.
 
 use clap::Args;
 use serde::Serialize;

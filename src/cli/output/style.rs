@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::{IsTerminal, stdout};
 
-/// What text looks like.
+/// The form of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// Numbers are plain digits, and a row of a table is one line: `awk` and `cut` read it.

@@ -7,7 +7,7 @@ use super::grouped;
 use crate::api::view::Claim;
 use crate::cli::{latency, values};
 
-/// What a table says.
+/// Columns and rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// A line above the text.
@@ -78,7 +78,7 @@ impl Cell {
         value.map_or_else(|| Self { text: text.into(), values: Vec::new() }, Into::into)
     }
 
-    /// A number with so many digits behind the point.
+    /// A number with this many digits behind the point.
     pub fn number(number: f64, digits: usize) -> Self {
         Self::new(format!("{number:.digits$}"), number)
     }
@@ -92,7 +92,7 @@ impl Cell {
         Self::new(latency::time(ns), ns)
     }
 
-    /// A moment, of which people read the time of day.
+    /// A moment, shown as a time of day; nanoseconds since 1970 in CSV.
     pub fn moment(at_ns: u64) -> Self {
         Self::new(super::time_of_day(at_ns), at_ns)
     }

@@ -13,7 +13,7 @@ use crate::replay::Replayer;
 use crate::trace::{Captured, LinkType, Metadata, Timeline};
 use crate::wire::{Headers, parse};
 
-/// What captures say about themselves, and what is known to be wrong in them.
+/// The captures' statements about themselves, and the errors found in them.
 #[derive(Default, Serialize)]
 pub struct Said {
     #[serde(flatten)]
@@ -41,7 +41,7 @@ impl Said {
     }
 }
 
-/// What was read.
+/// Totals of the packets read.
 #[derive(Default)]
 pub struct Totals {
     pub packets: u64,

@@ -1,4 +1,4 @@
-//! What a program of a simulation answers beside what is true: a row for each epoch.
+//! A program's answers in a simulation beside the truth: a row for each epoch.
 
 use super::super::output::{Cell, Table, row};
 use super::super::values;

@@ -47,10 +47,10 @@ impl Target {
         tcam_bits: 44,
     };
     /// Tofino 2: 20 stages, else as Tofino, with up to four outputs of a stateful ALU. A chain of
-    /// six HashPipe stages with 32-bit keys takes 11 of them (tried with the open compiler).
+    /// six stages of keys and counts of 32 bits takes 11 of them (tried with the open compiler).
     pub const TOFINO2: Self = Self { name: "tofino2", stages: 20, outputs: 4, ..Self::TOFINO };
-    /// The model that HashPipe is written for (§2.1, after RMT): 16 stages, each with one wide
-    /// array, 106 SRAM blocks of 1024 × 112 bits (1.4 MB) and 16 TCAM blocks of 2048 × 40 bits a
+    /// RMT, with the array form of telemetry papers: 16 stages, each with one wide array,
+    /// 106 SRAM blocks of 1024 × 112 bits (1.4 MB) and 16 TCAM blocks of 2048 × 40 bits a
     /// stage (Bosshart et al., SIGCOMM 2013, §5), and a match on what was read within the stage.
     pub const RMT: Self = Self {
         name: "rmt",

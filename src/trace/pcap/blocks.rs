@@ -25,7 +25,7 @@ struct Interface {
     offset_seconds: i64,
 }
 
-/// What is said of an interface's packets: how many it received and missed.
+/// Packets that an interface received and missed, as the capture states.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// According to its newest statistics.

@@ -100,10 +100,4 @@ impl Compression {
     pub fn hash(&self, identity: u32) -> u8 {
         (self.rounding.inner(identity, self.argument) >> 24) as u8
     }
-
-    /// The query's bits of a packet behind a hop whose link has this utilisation, in units of 2⁻²⁴.
-    #[inline(always)]
-    pub fn encode(&self, identity: u32, utilisation: u32, before: u16) -> u16 {
-        self.codes.write(utilisation, self.hash(identity), before as u8).into()
-    }
 }

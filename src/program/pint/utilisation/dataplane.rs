@@ -182,19 +182,13 @@ pub struct Codes(pub(super) Arc<[u16; 32 << CODE_BITS]>);
 
 impl Codes {
     /// Stage 7: the digest of a utilisation. It is rounded up as often as the hash of packets says,
-    /// so that the mean over packets is right.
+    /// so that the mean over packets is right. All hops round a packet alike, so in stage 8 the
+    /// largest digest is that of the largest utilisation.
     #[inline(always)]
     pub fn encode(&self, utilisation: u32, hash: u8) -> u8 {
         // Below one unit there is nothing to tell.
         let log = TABLES.log2(utilisation).max(0) as u32;
         let code = self.0.get((log >> (FRACTION - CODE_BITS)) as usize).map_or(u16::MAX, |&code| code);
         (code.saturating_add(hash.into()) >> 8) as u8
-    }
-
-    /// Stage 8: the digest behind a hop. All hops round a packet alike, so this is the digest of
-    /// the largest utilisation.
-    #[inline(always)]
-    pub fn write(&self, utilisation: u32, hash: u8, digest: u8) -> u8 {
-        digest.max(self.encode(utilisation, hash))
     }
 }
