@@ -254,7 +254,12 @@ impl Program for CountMin {
 
     fn start(_: &Config) {}
 
-    fn dataplane(config: &Config, family: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(
+        config: &Config,
+        _: &str,
+        family: &HashFamily,
+        _: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
         let (slots, rows) = (slots(config, family), config.rows as usize);
         let row = |row| Stage(Array::planned("counters", Row(row), config.columns).hashed(slots.bits(row)));
@@ -269,7 +274,7 @@ impl Program for CountMin {
         Ok(Box::new(Staged::new(Self::NAME, hashing, stages, enter, move |memory| blank.read_out(memory))))
     }
 
-    fn reader(config: &Config, family: &HashFamily) -> impl ReadRecord<Sketch> {
+    fn reader(config: &Config, _: &str, family: &HashFamily) -> impl ReadRecord<Sketch> {
         let blank = Sketch::new(config, family);
         move |bytes| blank.clone().decode(bytes)
     }

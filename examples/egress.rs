@@ -55,7 +55,12 @@ impl Program for Waiting {
 
     fn start(_: &Config) {}
 
-    fn dataplane(config: &Config, family: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(
+        config: &Config,
+        _: &str,
+        family: &HashFamily,
+        _: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
         let sketch = count_min::Config::default();
         let (slots, rows, depth) = (count_min::slots(&sketch, family), sketch.rows as usize, config.depth);
@@ -73,7 +78,7 @@ impl Program for Waiting {
         Ok(Box::new(staged.at_egress(Needs::QUEUE_DEPTH)))
     }
 
-    fn reader(_: &Config, family: &HashFamily) -> impl ReadRecord<Sketch> {
+    fn reader(_: &Config, _: &str, family: &HashFamily) -> impl ReadRecord<Sketch> {
         let blank = Sketch::new(&count_min::Config::default(), family);
         move |bytes| blank.clone().decode(bytes)
     }

@@ -31,12 +31,10 @@ const SPARES: usize = 2;
 pub const BANKS: usize = 1 + SPARES;
 /// Names the MAC table to the [`HashFamily`].
 const MAC_TABLE_LABEL: &str = "forward/stations";
-/// Names to the [`HashFamily`] the table of neighbours, and the two CRCs of the index hash that chooses
-/// among gateways. The switch's name follows: routers in a row that hash alike would send all flows
-/// that come by one gateway of the first to one gateway of the second.
-fn router_labels(switch: &str) -> [String; 3] {
-    ["neighbours", "gateways", "gateways-shared"].map(|table| format!("forward/{table}/{switch}"))
-}
+/// Name to the [`HashFamily`] the table of neighbours, and the two CRCs of the index hash that chooses
+/// among gateways, by switch: routers in a row that hash alike would send all flows that come by one
+/// gateway of the first to one gateway of the second.
+const ROUTER_LABELS: [&str; 3] = ["forward/neighbours", "forward/gateways", "forward/gateways-shared"];
 
 /// Why a configuration makes no switch.
 #[derive(Debug, thiserror::Error)]
@@ -143,9 +141,8 @@ pub fn telemetries(
     let transit = config.switch.transit.nanos();
     for _ in 0..replicas {
         let configured = config.programs.iter().zip(&schedules);
-        let programs = configured.map(|(program, schedule)| program.dataplane(hashes, schedule));
-        let mut programs = programs.collect::<Result<Vec<_>, _>>()?;
-        programs.iter_mut().for_each(|program| program.name_switch(config.known_as()));
+        let programs = configured.map(|(program, schedule)| program.dataplane(config.known_as(), hashes, schedule));
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
         telemetries.push(telemetry);
@@ -184,14 +181,13 @@ impl Demand {
     fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
         let mut demand = Self { usage: Vec::new(), digest: None, derived: hashes.recorder() };
         for program in &config.programs {
-            let built = program.build(&demand.derived)?;
+            let built = program.build(config.known_as(), &demand.derived)?;
             demand.usage.push(built.usage());
             demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
         }
         demand.derived.derive(MAC_TABLE_LABEL, 0);
-        for label in router_labels(&config.switch.name) {
-            demand.derived.derive(&label, 0);
-        }
+        let of_router = demand.derived.of_switch(&config.switch.name);
+        ROUTER_LABELS.iter().for_each(|label| _ = of_router.derive(label, 0));
         Ok(demand)
     }
 
@@ -351,7 +347,8 @@ pub fn forwarding(
             Ok(Forwarding { learning: Some(learning), forwards, ..Forwarding::default() })
         }
         ForwardMode::Route => {
-            let polynomials = router_labels(&config.switch.name).map(|label| hashes.derive(&label, 0));
+            let own = hashes.of_switch(&config.switch.name);
+            let polynomials = ROUTER_LABELS.map(|label| own.derive(label, 0));
             let (routing, forwards) = Routing::new(config, named, routed(ports), polynomials, replicas)?;
             Ok(Forwarding { routing: Some(routing), forwards, ..Forwarding::default() })
         }

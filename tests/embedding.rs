@@ -43,7 +43,7 @@ fn a_capture_through_a_replayer() {
 #[test]
 fn egress_stages_count_packets_that_leave() {
     let config = egress::Config { depth: 5 };
-    let mut replica = ProgramConfig::new::<egress::Waiting>(config).build(&HashFamily::reproducible(1)).unwrap();
+    let mut replica = ProgramConfig::new::<egress::Waiting>(config).build("s", &HashFamily::reproducible(1)).unwrap();
     assert!(replica.needs().contains(Needs::QUEUE_DEPTH) && !replica.needs().contains(Needs::TRANSIT));
     replica.allocate();
     let frame = frames::udp(1, 2, frames::host_mac(2), 80, 10);

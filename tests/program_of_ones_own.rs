@@ -38,7 +38,8 @@ fn packets(trace: &Trace) -> Vec<Phv> {
 
 /// What a replica has measured of these packets.
 fn measured(config: &Config, packets: &[Phv], order: BatchOrder) -> Sketch {
-    let mut replica = ProgramConfig::new::<CountMin>(config.clone()).build(&HashFamily::reproducible(FAMILY)).unwrap();
+    let mut replica =
+        ProgramConfig::new::<CountMin>(config.clone()).build("s", &HashFamily::reproducible(FAMILY)).unwrap();
     replica.allocate();
     packets.to_vec().chunks_mut(100).for_each(|burst| replica.ingress(burst, order));
     let mut bank = replica.spare();
@@ -175,7 +176,7 @@ proptest! {
         let config = Config { rows: 2, columns: 9, flows: 16 };
         let packets: Vec<Phv> = packets(&trace("isp/burst,flows=20,packets=300,ipv6=0.5")).into_iter().take(flows).collect();
         let sketch = measured(&config, &packets, BatchOrder::PacketMajor);
-        let read = CountMin::reader(&config, &HashFamily::reproducible(FAMILY));
+        let read = CountMin::reader(&config, "s", &HashFamily::reproducible(FAMILY));
         let mut bytes = sketch.encode();
         prop_assert!(bytes.len() <= CountMin::longest(&config));
         prop_assert_eq!(read(&bytes), Ok(sketch));

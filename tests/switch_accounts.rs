@@ -182,7 +182,7 @@ impl Bench {
             }
         };
         let program: ProgramConfig = "hashpipe:stages=2,slots=8".parse().unwrap();
-        let programs = world.program.then(|| program.build(&hashes).unwrap()).into_iter().collect();
+        let programs = world.program.then(|| program.build("s", &hashes).unwrap()).into_iter().collect();
         let order = if world.stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
         // Nobody collects: every epoch runs on into the next.
         let (telemetry, _) = Telemetry::new(programs, EpochClock::new(Some(50_000_000)), 0);

@@ -114,7 +114,7 @@ impl ControllerTime {
         let mut edges = (0..EDGES).map(|_| Edge::new(&config, &hashes)).collect::<Result<Vec<_>>>()?;
         let mut controller = Controller::new(ControllerSettings::new(LENGTH, self.seed));
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
-        let reader = program.reader(&hashes);
+        let reader = program.reader("", &hashes);
         let header = weir::switch::TelemetryHeader::default();
         let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
         for edge in 0..EDGES {

@@ -17,13 +17,13 @@ static READERS: LazyLock<[(RecordReader, usize); 5]> = LazyLock::new(|| {
     let hashes = HashFamily::reproducible(0);
     let reader = |config: Config| {
         let longest = Form::of(&config).longest();
-        (ProgramConfig::new::<ChameleMon>(config).reader(&hashes), longest)
+        (ProgramConfig::new::<ChameleMon>(config).reader("s", &hashes), longest)
     };
     let hashpipe = hashpipe::Config { stages: 1, slots: 2, slots6: Some(1), ..hashpipe::Config::default() };
-    let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader(&hashes);
+    let hashpipe = ProgramConfig::new::<HashPipe>(hashpipe).reader("s", &hashes);
     let pint = pint::Config { reports: 9, packets: 4, ..pint::Config::default() };
     let longest = Pint::longest(&pint);
-    let pint = (ProgramConfig::new::<Pint>(pint).reader(&hashes), longest);
+    let pint = (ProgramConfig::new::<Pint>(pint).reader("s", &hashes), longest);
     [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX), pint]
 });
 

@@ -400,7 +400,7 @@ impl Registry {
             let mut analysis = program.analysis(0);
             let mut before = None;
             for number in 5..8 {
-                let record = program.build(&HashFamily::reproducible(1)).unwrap().spare().record();
+                let record = program.build("s", &HashFamily::reproducible(1)).unwrap().spare().record();
                 let there = Reported { switch: "there".into(), record: Ok(record), before: Before::Nothing };
                 let missing = missing.into_iter().map(|switch| Reported {
                     switch: switch.into(),

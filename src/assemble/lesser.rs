@@ -45,7 +45,7 @@ pub fn lesser(config: &Config, placement: &Placement) -> Vec<Lesser> {
         let (hashes, usage, fits) = (&hashes, &usage, &fits);
         program.lesser().into_iter().filter_map(move |(how, program)| {
             let mut usage = usage.clone();
-            usage[at] = program.build(hashes).ok()?.usage();
+            usage[at] = program.build(config.known_as(), hashes).ok()?.usage();
             fits(format!("{name} {how}"), &usage)
         })
     });

@@ -111,20 +111,22 @@ pub trait Program: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// A replica, without registers. All replicas of a switch get the same polynomials and
-    /// schedule.
+    /// A replica of the switch of this name, without registers. All replicas of a switch get the same
+    /// polynomials and schedule. All switches of a network hash alike, except in arrays whose
+    /// polynomials come from [`HashFamily::of_switch`].
     ///
     /// # Errors
     /// If it cannot be built as configured.
     fn dataplane(
         config: &Self::Config,
+        switch: &str,
         hashes: &HashFamily,
         schedule: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError>;
 
-    /// What reads the byte form of records from switches with this configuration. What it allocates
-    /// follows from the configuration, never from the bytes.
-    fn reader(config: &Self::Config, hashes: &HashFamily) -> impl ReadRecord<Self::Record>;
+    /// What reads the byte form of records from the switch of this name, which has this
+    /// configuration. What it allocates follows from the configuration, never from the bytes.
+    fn reader(config: &Self::Config, switch: &str, hashes: &HashFamily) -> impl ReadRecord<Self::Record>;
 
     /// The length in bytes that no record from such a switch exceeds.
     fn longest(config: &Self::Config) -> usize;
@@ -142,6 +144,7 @@ pub trait Program: Sized + Send + Sync + 'static {
     }
 
     /// Two switches that it cannot tell apart, out of these names and those in the configuration.
+    /// That arrays which hash by switch hash otherwise in each is checked for every program.
     fn clash(_config: &Self::Config, _names: &[&str]) -> Option<Clash> {
         None
     }
@@ -194,17 +197,17 @@ pub struct Difference {
 
 /// Two switches whose names look the same to a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{program} cannot tell switches {one} and {other} apart: their names have one identifier; rename one of them")]
+#[error("{program} cannot tell switches {one} and {other} apart: {why}; rename one of them")]
 pub struct Clash {
     pub program: &'static str,
     pub one: String,
     pub other: String,
+    /// What is the same of both.
+    pub why: &'static str,
 }
 
 /// A program's replica on one core. The switch calls it once a burst.
 pub trait Dataplane: Send {
-    /// The name of its switch, before the first packet.
-    fn name_switch(&mut self, _name: &str) {}
     /// The queue of each port has room for this number of bytes, of which
     /// [`Phv::queue_used`](crate::pisa::Phv::queue_used) is a share. Called before the first packet, by
     /// a driver that knows it.

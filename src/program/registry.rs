@@ -100,11 +100,15 @@ pub trait Configured: Any + Send + Sync {
     fn schedule(&self) -> AnySchedule;
     /// One that begins with [`Program::waiting`].
     fn waiting_schedule(&self) -> AnySchedule;
-    /// A replica of the program. All replicas of a switch are built from the same polynomials, and
-    /// read one schedule.
-    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError>;
-    /// What reads the byte form of the records of switches that are configured like this.
-    fn reader(&self, hashes: &HashFamily) -> RecordReader;
+    /// [`Program::dataplane`]; all replicas of a switch read one schedule.
+    fn dataplane(
+        &self,
+        switch: &str,
+        hashes: &HashFamily,
+        schedule: &AnySchedule,
+    ) -> Result<Box<dyn Dataplane>, ProgramError>;
+    /// [`Program::reader`].
+    fn reader(&self, switch: &str, hashes: &HashFamily) -> RecordReader;
     /// [`Program::exact`].
     fn exact(&self) -> Box<dyn Exact>;
     /// [`Program::utilisation_reader`].
@@ -127,7 +131,7 @@ pub trait Configured: Any + Send + Sync {
     fn adapts(&self) -> bool;
     /// Why switches with these two configurations cannot stand in one network.
     fn difference(&self, other: &ProgramConfig) -> Option<Difference>;
-    /// [`Program::clash`].
+    /// [`Program::clash`], or two switches that hash alike where they should not.
     fn clash(&self, names: &[&str]) -> Option<Clash>;
     /// [`Program::analysis`].
     fn analysis(&self, salt: u64) -> AnyAnalysis;
@@ -176,13 +180,18 @@ impl<P: Program> Configured for Of<P> {
         Arc::new(Schedule::<P>::new(self.0.clone(), P::waiting(&self.0)))
     }
 
-    fn dataplane(&self, hashes: &HashFamily, schedule: &AnySchedule) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(
+        &self,
+        switch: &str,
+        hashes: &HashFamily,
+        schedule: &AnySchedule,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
         let own = Schedule::<P>::new(self.0.clone(), P::start(&self.0));
-        P::dataplane(&self.0, hashes, schedule.get().unwrap_or(&own))
+        P::dataplane(&self.0, switch, hashes, schedule.get().unwrap_or(&own))
     }
 
-    fn reader(&self, hashes: &HashFamily) -> RecordReader {
-        let read = P::reader(&self.0, hashes);
+    fn reader(&self, switch: &str, hashes: &HashFamily) -> RecordReader {
+        let read = P::reader(&self.0, switch, hashes);
         Box::new(move |bytes| Ok(Box::new(read(bytes)?)))
     }
 
@@ -232,7 +241,14 @@ impl<P: Program> Configured for Of<P> {
     }
 
     fn clash(&self, names: &[&str]) -> Option<Clash> {
-        P::clash(&self.0, names)
+        P::clash(&self.0, names).or_else(|| {
+            let [first, _, ..] = names else { return None };
+            // Names decide, whatever the secret.
+            let recorder = HashFamily::reproducible(0).recorder();
+            P::dataplane(&self.0, first, &recorder, &Schedule::new(self.0.clone(), P::start(&self.0))).ok()?;
+            let [one, other] = recorder.alike(names)?.map(String::from);
+            Some(Clash { program: P::NAME, one, other, why: "an array hashes alike in both" })
+        })
     }
 
     fn analysis(&self, salt: u64) -> AnyAnalysis {
@@ -255,12 +271,12 @@ impl dyn Configured {
         (self as &dyn Any).downcast_ref::<Of<P>>().map(|of| &of.0)
     }
 
-    /// A replica whose parameters never change.
+    /// A replica of the switch of this name, whose parameters never change.
     ///
     /// # Errors
     /// If it cannot be built as configured.
-    pub fn build(&self, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.dataplane(hashes, &self.schedule())
+    pub fn build(&self, switch: &str, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
+        self.dataplane(switch, hashes, &self.schedule())
     }
 }
 

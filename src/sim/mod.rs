@@ -116,7 +116,7 @@ impl Setup {
     /// every switch of a path must.
     pub fn runs_everywhere(&self) -> bool {
         let writes_digests = |program: &ProgramConfig| {
-            let built = program.build(&HashFamily::reproducible(self.workload.seed));
+            let built = program.build("", &HashFamily::reproducible(self.workload.seed));
             built.is_ok_and(|built| built.needs().contains(Needs::DIGEST))
         };
         self.everywhere || self.programs.iter().any(writes_digests)

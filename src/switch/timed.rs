@@ -109,10 +109,6 @@ impl<C: Fn() -> u64> Timed<C> {
 
 /// Every function goes to the program, also those that have a default.
 impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
-    fn name_switch(&mut self, name: &str) {
-        self.program.name_switch(name);
-    }
-
     fn set_queue_room(&mut self, bytes: u64) {
         self.program.set_queue_room(bytes);
     }

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_record_that_does_not_fit_is_a_gap() {
         let mut run = Run::of(&mut Collector::new(Vec::new()), &[ProgramConfig::networked()], 0);
-        let own = ProgramConfig::networked().build(&crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
+        let own = ProgramConfig::networked().build("s", &crate::pisa::hash::HashFamily::reproducible(1)).unwrap();
         let own = own.spare().record();
         run.closed(Closed { program: 0, first: 1, last: 1, late: 0, record: &own });
         let complete = |run: &Run| {

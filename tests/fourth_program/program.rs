@@ -197,14 +197,14 @@ pub struct Microbursting {
     schedule: TableReader<Steps<Settings>>,
 }
 
-/// The slot of each flow. Tests hash alike.
-pub fn slots(config: &Config, family: &HashFamily) -> IndexSlots<1> {
-    IndexSlots::new(family, "microbursts/shared", &[("microbursts/flows", 0, config.slots)])
+/// The slot of each flow, another one in each switch. Tests hash alike.
+pub fn slots(config: &Config, switch: &str, family: &HashFamily) -> IndexSlots<1> {
+    IndexSlots::new(&family.of_switch(switch), "microbursts/shared", &[("microbursts/flows", 0, config.slots)])
 }
 
 impl Microbursting {
-    fn new(config: &Config, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
-        let slots = slots(config, family);
+    fn new(config: &Config, switch: &str, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
+        let slots = slots(config, switch, family);
         let bits = slots.bits(0);
         let count = Stage(Array::planned("packets", Count, config.slots).hashed(bits));
         let owner = Stage(ArrayGroup::planned("owners", Owner, config.slots).hashed(bits));
@@ -611,14 +611,15 @@ impl Program for Microbursts {
 
     fn dataplane(
         config: &Config,
+        switch: &str,
         family: &HashFamily,
         schedule: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
-        Ok(Box::new(Microbursting::new(config, family, schedule)))
+        Ok(Box::new(Microbursting::new(config, switch, family, schedule)))
     }
 
-    fn reader(config: &Config, _: &HashFamily) -> impl ReadRecord<Bursts> {
+    fn reader(config: &Config, _: &str, _: &HashFamily) -> impl ReadRecord<Bursts> {
         let config = config.clone();
         move |bytes| Bursts::decode(&config, bytes)
     }

@@ -17,6 +17,7 @@ use crate::frames;
 use crate::program::{Bursts, Config, DEPTHS, Fragment, Microbursts, Settings, Waited, slots};
 
 const FAMILY: u64 = 11;
+const SWITCH: &str = "s";
 
 /// What happens to a switch.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ struct Naive {
 impl Naive {
     fn packet(&mut self, phv: &Phv) {
         let tuple = FiveTuple::of(&phv.headers).unwrap();
-        let [slot] = slots(&self.config, &HashFamily::reproducible(FAMILY)).slots(tuple.bytes());
+        let [slot] = slots(&self.config, SWITCH, &HashFamily::reproducible(FAMILY)).slots(tuple.bytes());
         self.owners.entry(slot).or_insert((tuple, 0.into())).1 += 1.into();
         self.depths[usize::from(phv.queue_depth).min(DEPTHS - 1)] += 1;
         if u32::from(phv.queue_depth) >= self.settings.depth {
@@ -99,7 +100,7 @@ impl Both {
     fn new(config: &Config, order: BatchOrder) -> Self {
         let start = Microbursts::start(config);
         let schedule = Schedule::<Microbursts>::new(config.clone(), start);
-        let mut replica = Microbursts::dataplane(config, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
+        let mut replica = Microbursts::dataplane(config, SWITCH, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
         replica.allocate();
         let naive = Naive {
             config: config.clone(),
@@ -214,7 +215,7 @@ proptest! {
         prop_assert!(totals.iter().all(|(sum, parts)| sum == parts), "{:?}", totals);
         prop_assert_eq!((&sum.flows, &sum.reports), (&reversed.flows, &reversed.reports));
 
-        let read = Microbursts::reader(&small(), &HashFamily::reproducible(FAMILY));
+        let read = Microbursts::reader(&small(), SWITCH, &HashFamily::reproducible(FAMILY));
         let mut bytes = sum.encode();
         prop_assert!(bytes.len() <= Microbursts::longest(&small()));
         prop_assert_eq!(read(&bytes), Ok(sum));
@@ -362,6 +363,22 @@ fn the_analysis_adapts() {
     assert_eq!(decoded, decided);
     let wrong = Settings { sub_epochs: MAX_SUB_EPOCHS + 1, ..decided };
     assert!(Microbursts::fits(&config, &wrong).unwrap_err().to_string().contains("sub_epochs = 65"));
+}
+
+/// Its flows have another slot in each switch. A network has no two switches where they have the same.
+#[test]
+fn switches_hash_apart() {
+    let (config, family) = (Config::default(), HashFamily::reproducible(FAMILY));
+    let [one, other] = ["s1", "s2"].map(|switch| slots(&config, switch, &family));
+    let alike = |flow: &u16| one.slots(flow.to_be_bytes()) == other.slots(flow.to_be_bytes());
+    let shared = (0..100).filter(alike).count();
+    assert!(shared < 10, "{shared} of 100");
+    let clash = |names: &[&str]| ProgramConfig::new::<Microbursts>(Config::default()).clash(names);
+    assert_eq!(clash(&["s1", "s8009", "s2"]), None);
+    assert_eq!(
+        clash(&["s1", "s8009", "s12744"]).unwrap().to_string(),
+        "microbursts cannot tell switches s8009 and s12744 apart: an array hashes alike in both; rename one of them"
+    );
 }
 
 /// Three bits of the DSCP have no room for a digest.

@@ -92,15 +92,14 @@ impl Line {
         let hashes = HashFamily::reproducible(seed);
         let names: Vec<Arc<str>> = (0..SWITCHES).map(|switch| format!("s{switch}").into()).collect();
         let switch = |name: &Arc<str>| -> Result<_> {
-            let mut switch = config.build(&hashes)?;
-            switch.name_switch(name);
+            let mut switch = config.build(name, &hashes)?;
             switch.allocate();
             switch.enter(0, true);
             Ok(switch)
         };
         let switches = names[..LENGTH].iter().map(switch).collect::<Result<Vec<_>>>()?;
         let spares = switches.iter().map(|switch| switch.spare()).collect();
-        let reader = config.reader(&hashes);
+        let reader = config.reader("", &hashes);
         Ok(Self { switches, spares, reader, config, names, rng: SplitMix64::new(seed) })
     }
 

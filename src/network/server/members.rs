@@ -73,7 +73,7 @@ impl ControllerServer {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let server = Self {
-            readers: profiles.iter().map(|profile| profile.program.reader(&hashes)).collect(),
+            readers: profiles.iter().map(|profile| profile.program.reader("", &hashes)).collect(),
             profiles,
             hashes,
             expected,

@@ -186,7 +186,7 @@ impl Fake {
     fn report(&self, epoch: u64) {
         for (program, schedule) in self.schedules.iter().enumerate() {
             let config = schedule.program();
-            let mut dataplane = config.dataplane(&self.hashes.lock().unwrap(), schedule).unwrap();
+            let mut dataplane = config.dataplane(self.name, &self.hashes.lock().unwrap(), schedule).unwrap();
             dataplane.allocate();
             dataplane.enter(epoch, true);
             let mut bank = dataplane.spare();
@@ -363,7 +363,7 @@ fn records_that_are_not_sent_are_counted() {
     let link = Link::new("nowhere".into(), &[program.schedule()]);
     let mut sink = link.reporter();
     let fake = HashFamily::reproducible(1);
-    let mut dataplane = program.build(&fake).unwrap();
+    let mut dataplane = program.build("fake", &fake).unwrap();
     dataplane.allocate();
     let record = dataplane.spare().record();
     (0..5).for_each(|epoch| sink.closed(Closed { program: 0, first: epoch, last: epoch, late: 0, record: &record }));

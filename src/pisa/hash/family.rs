@@ -24,6 +24,8 @@
 //! Its round function is HMAC-SHA-256 of `ring`, which the TLS connections use already; a stream
 //! cipher's generator would need a second crate and a hash for the names all the same.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
@@ -43,6 +45,8 @@ pub struct HashFamily {
     secret: [u8; Self::SECRET_BYTES],
     /// Label of the arrays that have [`Polynomial::STANDARD`].
     standard: Option<&'static str>,
+    /// The switch whose arrays it is for, when these hash otherwise than those of other switches.
+    switch: Option<Arc<str>>,
     /// What was derived, where somebody wants to know.
     record: Option<Arc<Mutex<Vec<Derived>>>>,
 }
@@ -51,6 +55,8 @@ pub struct HashFamily {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derived {
     pub label: String,
+    /// The switch, where the polynomial follows from its name too.
+    pub switch: Option<Arc<str>>,
     pub index: u32,
     pub polynomial: Polynomial,
 }
@@ -85,7 +91,7 @@ impl HashFamily {
     }
 
     pub fn from_secret(secret: [u8; Self::SECRET_BYTES]) -> Self {
-        Self { secret, standard: None, record: None }
+        Self { secret, standard: None, switch: None, record: None }
     }
 
     /// The secret, to hand it to other switches or to store it. It belongs in no record, log or
@@ -97,12 +103,21 @@ impl HashFamily {
     /// The polynomial of array number `index` of those called `label`. A label starts with the
     /// program's name: `hashpipe/ipv4/stage`. Takes some 0.1 ms.
     pub fn derive(&self, label: &str, index: u32) -> Polynomial {
+        let switch = self.switch.clone();
         let printed = Polynomial::STANDARD.get(index as usize).filter(|_| self.standard == Some(label));
-        let polynomial = printed.copied().unwrap_or_else(|| self.walk(start(label, index)));
+        let start = || start(&named(label, switch.as_deref()), index);
+        let polynomial = printed.copied().unwrap_or_else(|| self.walk(start()));
         if let Some(mut record) = self.record() {
-            record.push(Derived { label: label.into(), index, polynomial });
+            record.push(Derived { label: label.into(), switch, index, polynomial });
         }
         polynomial
+    }
+
+    /// The same family for arrays that hash by switch: the polynomial of `label` is that of
+    /// `label/name`.
+    #[must_use]
+    pub fn of_switch(&self, name: &str) -> Self {
+        Self { switch: Some(name.into()), ..self.clone() }
     }
 
     /// The same family, which keeps a record of what is derived from it and its clones.
@@ -121,6 +136,19 @@ impl HashFamily {
         derived.iter().enumerate().find_map(|(i, b)| {
             let a = derived[..i].iter().find(|a| a.polynomial == b.polynomial && a != &b)?;
             Some([a.clone(), b.clone()])
+        })
+    }
+
+    /// Two of these switches for which an array in the record that hashes [by switch](Self::of_switch)
+    /// has one polynomial, under every secret.
+    pub fn alike<'a>(&self, switches: &[&'a str]) -> Option<[&'a str; 2]> {
+        let derived = self.derived().into_iter().filter(|array| array.switch.is_some());
+        derived.into_iter().find_map(|Derived { label, index, .. }| {
+            let mut starts = HashMap::new();
+            switches.iter().find_map(|switch| {
+                let first = *starts.entry(start(&named(&label, Some(switch)), index).reveal()).or_insert(*switch);
+                (first != *switch).then_some([first, switch])
+            })
         })
     }
 
@@ -144,7 +172,7 @@ impl HashFamily {
 /// Families are the same when all arrays have the same polynomials in them.
 impl PartialEq for HashFamily {
     fn eq(&self, other: &Self) -> bool {
-        (self.secret, self.standard) == (other.secret, other.standard)
+        (self.secret, self.standard, &self.switch) == (other.secret, other.standard, &other.switch)
     }
 }
 
@@ -158,8 +186,13 @@ impl fmt::Debug for HashFamily {
 
 impl fmt::Display for Derived {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.label, self.index)
+        write!(f, "{}[{}]", named(&self.label, self.switch.as_deref()), self.index)
     }
+}
+
+/// The name of an array of one switch, or of all.
+fn named<'a>(label: &'a str, switch: Option<&str>) -> Cow<'a, str> {
+    switch.map_or(label.into(), |switch| format!("{label}/{switch}").into())
 }
 
 /// Where the walk begins for a name. It is public.
@@ -278,6 +311,27 @@ mod tests {
         }
     }
 
+    /// An array that hashes by switch hashes otherwise in each, as the array of that name and the switch's
+    /// does. Two switches for which it has one polynomial are found by their names, whatever the secret.
+    #[test]
+    fn switches_that_hash_alike_are_found() {
+        const ALIKE: [&str; 2] = ["s9003", "s15525"];
+        for family in [HashFamily::reproducible(1), HashFamily::random().unwrap()] {
+            let of = |switch: &str| family.of_switch(switch).derive("test", 0);
+            assert_eq!((of("s1"), of(ALIKE[0])), (family.derive("test/s1", 0), of(ALIKE[1])));
+            assert!(of("s1") != of("s2") && family.of_switch("s1") != family);
+            let recorder = family.recorder();
+            recorder.derive("test", 0);
+            let switches = ["s1", ALIKE[0], "s2", ALIKE[0], ALIKE[1]];
+            assert_eq!(recorder.alike(&switches), None, "no array hashes by switch");
+            recorder.of_switch("s1").derive("test", 1);
+            assert_eq!(recorder.alike(&switches), None, "another array");
+            recorder.of_switch("s1").derive("test", 0);
+            assert_eq!((recorder.alike(&switches), recorder.alike(&switches[..4])), (Some(ALIKE), None));
+            assert_eq!(recorder.derived().pop().unwrap().to_string(), "test/s1[0]");
+        }
+    }
+
     #[test]
     fn the_standard_family_has_the_polynomials_in_print() {
         let family = HashFamily::standard("a/rows").recorder();
@@ -297,7 +351,7 @@ mod tests {
         let shown = format!("{recorder:?} {:?}", recorder.derived());
         assert_eq!(
             shown,
-            "HashFamily(secret) [Derived { label: \"a/rows\", index: 1, polynomial: Polynomial(secret) }]"
+            "HashFamily(secret) [Derived { label: \"a/rows\", switch: None, index: 1, polynomial: Polynomial(secret) }]"
         );
     }
 }

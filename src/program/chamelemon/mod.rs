@@ -142,6 +142,7 @@ impl Program for ChameleMon {
 
     fn dataplane(
         config: &Config,
+        _: &str,
         hashes: &HashFamily,
         schedule: &Schedule,
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
@@ -150,7 +151,7 @@ impl Program for ChameleMon {
         Ok(Box::new(dataplane))
     }
 
-    fn reader(config: &Config, hashes: &HashFamily) -> impl ReadRecord<Sketches> {
+    fn reader(config: &Config, _: &str, hashes: &HashFamily) -> impl ReadRecord<Sketches> {
         let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), hashes);
         move |bytes| reader.read(bytes)
     }

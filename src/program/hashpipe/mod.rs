@@ -214,7 +214,12 @@ impl Program for HashPipe {
 
     fn start(_: &Config) {}
 
-    fn dataplane(config: &Config, hashes: &HashFamily, _: &Schedule<Self>) -> Result<Box<dyn Dataplane>, ProgramError> {
+    fn dataplane(
+        config: &Config,
+        _: &str,
+        hashes: &HashFamily,
+        _: &Schedule<Self>,
+    ) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
         fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
             match config.estimate {
@@ -230,7 +235,7 @@ impl Program for HashPipe {
         })
     }
 
-    fn reader(config: &Config, _: &HashFamily) -> impl ReadRecord<Counts> {
+    fn reader(config: &Config, _: &str, _: &HashFamily) -> impl ReadRecord<Counts> {
         let max = record::most_flows(config);
         move |bytes| Counts::decode(bytes, max)
     }

@@ -152,14 +152,15 @@ impl Program for Pint {
 
     fn dataplane(
         config: &Config,
+        switch: &str,
         hashes: &HashFamily,
         schedule: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
-        Ok(Box::new(Replica::new(config, hashes, schedule)))
+        Ok(Box::new(Replica::new(config, switch, hashes, schedule)))
     }
 
-    fn reader(config: &Config, hashes: &HashFamily) -> impl ReadRecord<Digests> {
+    fn reader(config: &Config, _: &str, hashes: &HashFamily) -> impl ReadRecord<Digests> {
         let (hashes, room) = (hashes.clone(), Room::of(config));
         move |bytes| Digests::decode(&hashes, room, bytes)
     }
@@ -183,7 +184,8 @@ impl Program for Pint {
         let mut names = config.names().chain(names.iter().copied());
         names.find_map(|name| {
             let one = *known.entry(switch_id(name)).or_insert(name);
-            (one != name).then(|| Clash { program: Self::NAME, one: one.into(), other: name.into() })
+            let why = "their names have one identifier";
+            (one != name).then(|| Clash { program: Self::NAME, one: one.into(), other: name.into(), why })
         })
     }
 

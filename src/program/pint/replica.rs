@@ -35,8 +35,6 @@ pub struct Replica {
     plans_of: Schedule<Pint>,
     /// The same with what follows from each, which the controller's end of the schedule works out.
     schedule: Derived<Prepared>,
-    /// Registers have memory.
-    allocated: bool,
     /// By the epoch from which on they hold. A plan that is alone also holds for packets of earlier
     /// epochs.
     plans: ArrayVec<InForce, PLANS>,
@@ -124,15 +122,14 @@ fn prepared(schedule: &Schedule<Pint>, hashes: &HashFamily, name: &str, allocate
 
 impl Replica {
     /// It follows the plans of `schedule`.
-    pub fn new(config: &Config, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
+    pub fn new(config: &Config, switch: &str, hashes: &HashFamily, schedule: &Schedule<Pint>) -> Self {
         let mut replica = Self {
             family: hashes.clone(),
             plans_of: schedule.clone(),
-            schedule: prepared(schedule, hashes, "", false),
-            allocated: false,
+            schedule: prepared(schedule, hashes, switch, false),
             plans: ArrayVec::new(),
             epochs: Epochs::default(),
-            name: "".into(),
+            name: switch.into(),
             ports: Ports::default(),
             hashed: Box::default(),
             reports: Sampled::new(hashes, 0),
@@ -142,13 +139,6 @@ impl Replica {
         };
         replica.start(0);
         replica
-    }
-
-    /// Follows the plans anew, as a switch of another name, or with memory.
-    fn follow(&mut self) {
-        self.schedule = prepared(&self.plans_of, &self.family, &self.name, self.allocated);
-        self.ports.keep(std::iter::empty());
-        self.start(0);
     }
 
     /// There is one plan, that of this epoch.
@@ -284,16 +274,13 @@ impl Dataplane for Replica {
     }
 
     fn allocate(&mut self) {
-        self.allocated = true;
-        self.follow();
+        // Follows the plans anew, with memory.
+        self.schedule = prepared(&self.plans_of, &self.family, &self.name, true);
+        self.ports.keep(std::iter::empty());
+        self.start(0);
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
         self.exchange_egress(bank.as_mut());
-    }
-
-    fn name_switch(&mut self, name: &str) {
-        self.name = name.into();
-        self.follow();
     }
 
     fn set_queue_room(&mut self, bytes: u64) {
@@ -402,7 +389,7 @@ mod tests {
         for reports in [1, 100, 16_384] {
             let config = Config { reports, ..Config::default() };
             let schedule = Schedule::<Pint>::new(config.clone(), config.parameters());
-            let replica = Replica::new(&config, &family, &schedule);
+            let replica = Replica::new(&config, "s", &family, &schedule);
             let mut spare = replica.spare();
             let bank = (spare.as_mut() as &mut dyn Any).downcast_mut::<ReplicaBank>().unwrap();
             let counted: Vec<_> = replica.usage().reports.iter().map(|of| of.reports as usize).collect();

@@ -40,10 +40,6 @@ impl Slow {
 }
 
 impl Dataplane for Slow {
-    fn name_switch(&mut self, _: &str) {
-        self.called("name_switch");
-    }
-
     fn set_queue_room(&mut self, _: u64) {
         self.called("set_queue_room");
     }
@@ -252,7 +248,6 @@ fn every_function_reaches_the_program() {
     slow.calls.lock().unwrap().clear();
     assert!(timed.needs().contains(Needs::EGRESS));
     assert_eq!(timed.usage().program, "slow");
-    timed.name_switch("s");
     timed.set_queue_room(1);
     timed.allocate();
     let mut bank = timed.spare();

@@ -376,7 +376,7 @@ const EPOCH: u64 = 1_000_000;
 const TRANSIT: u64 = 200_000;
 
 fn built(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
-    ProgramConfig::new::<ChameleMon>(config.clone()).build(hashes).unwrap()
+    ProgramConfig::new::<ChameleMon>(config.clone()).build("s", hashes).unwrap()
 }
 
 /// A switch whose ports 0 and 1 are joined.

@@ -102,7 +102,7 @@ proptest! {
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let program = || {
-            let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&HashFamily::reproducible(seed)).unwrap();
+            let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build("s", &HashFamily::reproducible(seed)).unwrap();
             program.allocate();
             program
         };
@@ -143,7 +143,7 @@ proptest! {
     ) {
         let config = Config { estimate: if sum { Estimate::Sum } else { Estimate::First }, ..config };
         let hashes = HashFamily::reproducible(1);
-        let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build(&hashes).unwrap();
+        let mut program = ProgramConfig::new::<HashPipe>(config.clone()).build("s", &hashes).unwrap();
         program.allocate();
         let mut truth = Counts::default();
         for phv in packets.iter_mut() {

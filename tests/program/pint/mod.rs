@@ -126,8 +126,7 @@ proptest! {
     fn a_switch_equals_a_naive_one(config in config(), packets in prop::collection::vec(packet(), 0..80), name in "[a-z]{1,9}") {
         let family = HashFamily::reproducible(FAMILY);
         let program = ProgramConfig::new::<Pint>(config.clone());
-        let mut replica = program.build(&family).unwrap();
-        replica.name_switch(&name);
+        let mut replica = program.build(&name, &family).unwrap();
         replica.allocate();
         let mut naive = Naive::new(&config, &family, &name);
         let mut phvs: Vec<_> = (0..).zip(&packets).map(|(at, packet)| packet.phv(at)).collect();
@@ -213,7 +212,7 @@ proptest! {
                 }
             }
         }
-        let read = Pint::reader(&config, &family);
+        let read = Pint::reader(&config, "s", &family);
         let mut bytes = sum.encode();
         prop_assert!(bytes.len() <= Pint::longest(&config));
         prop_assert_eq!(read(&bytes), Ok(sum));

@@ -37,8 +37,7 @@ fn parameters(plan: usize) -> PlanParameters {
 /// A switch that began with a plan, and what sets others.
 fn switch(name: &str, plan: usize) -> (Box<dyn Dataplane>, Schedule<Pint>) {
     let schedule = Schedule::<Pint>::new(config(plan), parameters(plan));
-    let mut switch = Pint::dataplane(&config(plan), &HashFamily::reproducible(FAMILY), &schedule).unwrap();
-    switch.name_switch(name);
+    let mut switch = Pint::dataplane(&config(plan), name, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
     switch.allocate();
     (switch, schedule)
 }
@@ -153,8 +152,7 @@ proptest! {
                 // It asks nothing until its controller has told it what.
                 let schedule = Schedule::<Pint>::new(config(plans[0]), Pint::waiting(&config(plans[0])));
                 let hashes = HashFamily::reproducible(FAMILY);
-                let mut started = Pint::dataplane(&config(plans[0]), &hashes, &schedule).unwrap();
-                started.name_switch(&names[place]);
+                let mut started = Pint::dataplane(&config(plans[0]), &names[place], &hashes, &schedule).unwrap();
                 started.allocate();
                 started.enter(epoch, true);
                 switches[place] = (started, schedule);
@@ -270,8 +268,7 @@ fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
     let config = |queries: &String| Config { queries: queries.parse().unwrap(), ..Config::default() };
     let plans: Vec<_> = queries.iter().map(config).collect();
     let schedule = Schedule::<Pint>::new(plans[0].clone(), plans[0].parameters());
-    let mut switch = Pint::dataplane(&plans[0], &HashFamily::reproducible(FAMILY), &schedule).unwrap();
-    switch.name_switch("a");
+    let mut switch = Pint::dataplane(&plans[0], "a", &HashFamily::reproducible(FAMILY), &schedule).unwrap();
     switch.allocate();
     switch.enter(0, true);
     let mut analysis = Pint::analysis(&plans[0], 0);

@@ -127,7 +127,7 @@ proptest! {
         let value = scheme.value(&config.parameters().query(Value::Utilisation).unwrap()).unwrap();
         let (scale, program) = (Scale::new(bits), ProgramConfig::new::<Pint>(config));
         let mut switches: Vec<_> = (1..=hops).map(|hop| {
-            let mut replica = program.build(&family).unwrap();
+            let mut replica = program.build("", &family).unwrap();
             replica.allocate();
             replica.set_queue_room(QUEUE_ROOM.into());
             Switch { replica, links: Default::default(), hop }

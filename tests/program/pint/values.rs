@@ -192,8 +192,7 @@ proptest! {
         let naive: Vec<_> = (0..query.instances).map(|instance| Naive::new(query, instance, &family)).collect();
         let scheme = config.parameters().scheme(&family);
         let program = ProgramConfig::new::<Pint>(config);
-        let mut replica = program.build(&family).unwrap();
-        replica.name_switch("s");
+        let mut replica = program.build("s", &family).unwrap();
         replica.allocate();
         let values: Vec<_> = hops.iter().map(|(shift, value)| {
             let number = u32::from(*value) >> shift;
@@ -252,8 +251,7 @@ proptest! {
         let q = Global::derive(&family, "pint/plan", 0);
         let (plan, scheme) = (config.parameters().plan().unwrap(), config.parameters().scheme(&family));
         let program = ProgramConfig::new::<Pint>(config.clone());
-        let mut replica = program.build(&family).unwrap();
-        replica.name_switch("s");
+        let mut replica = program.build("s", &family).unwrap();
         replica.allocate();
         let values: Vec<_> = hops.iter().map(|(shift, value)| (u32::from(*value) >> shift) % 256).collect();
         for identity in identities {
@@ -368,7 +366,7 @@ fn sums_are_right_on_average() {
 fn needs_follow_the_plan() {
     let family = HashFamily::reproducible(1);
     let of = |queries: &str| {
-        let replica = ProgramConfig::new::<Pint>(config(queries)).build(&family).unwrap();
+        let replica = ProgramConfig::new::<Pint>(config(queries)).build("s", &family).unwrap();
         [Needs::QUEUE_DEPTH, Needs::HELD, Needs::LATENCY].map(|need| replica.needs().contains(need))
     };
     assert_eq!(of("path+latency:bits=4"), [false, false, true]);
@@ -381,7 +379,7 @@ fn needs_follow_the_plan() {
     for (from, queries) in [(100, "path+queue:bits=8"), (200, "path")] {
         schedule.update(from, config(queries).parameters()).unwrap();
     }
-    let replica = Pint::dataplane(&config("path"), &family, &schedule).unwrap();
+    let replica = Pint::dataplane(&config("path"), "s", &family, &schedule).unwrap();
     const EPOCH: u64 = 1 << 20;
     let (telemetry, _collecting) = Telemetry::new(vec![replica], EpochClock::new(Some(EPOCH)), 400);
     let port = || PortInfo { role: Role::Host, mtu: 1500, up: Arc::default(), mac: Arc::default() };

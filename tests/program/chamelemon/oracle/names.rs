@@ -41,7 +41,7 @@ fn answers(
     number: u64,
     records: &[Vec<u8>],
 ) -> EpochAnswers {
-    let reader = ChameleMon::reader(config, hashes);
+    let reader = ChameleMon::reader(config, "s", hashes);
     let reported = records.iter().map(|bytes| Reported {
         switch: "s".into(),
         record: Ok(Box::new(reader(bytes).unwrap())),
