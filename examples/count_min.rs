@@ -68,7 +68,7 @@ pub type Slots = IndexSlots<{ MAX_ROWS + 1 }>;
 pub fn slots(config: &Config, family: &HashFamily) -> Slots {
     let rows = (0..config.rows).map(|row| ("count_min/row", row, config.columns));
     let arrays: Vec<_> = rows.chain([("count_min/flows", 0, config.flows)]).collect();
-    Slots::new(family, "count_min/shared", &arrays)
+    Slots::new(family, "count_min/shared", &arrays).over(FiveTuple::FIELDS)
 }
 
 /// A packet as the stages see it.
@@ -262,9 +262,9 @@ impl Program for CountMin {
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
         Self::validate(config)?;
         let (slots, rows) = (slots(config, family), config.rows as usize);
-        let row = |row| Stage(Array::planned("counters", Row(row), config.columns).hashed(slots.bits(row)));
-        let largest = Stage(Array::planned("largest", Largest(rows), config.flows).hashed(slots.bits(rows)));
-        let words = Stage(ArrayGroup::planned("words", Words(rows), config.flows).hashed(slots.bits(rows)));
+        let row = |row| Stage(Array::planned("counters", Row(row), config.columns).at(slots.source(row)));
+        let largest = Stage(Array::planned("largest", Largest(rows), config.flows).at(slots.source(rows)));
+        let words = Stage(ArrayGroup::planned("words", Words(rows), config.flows).at(slots.source(rows)));
         let stages = Then(Repeat((0..rows).map(row).collect()), Then(largest, words));
         let (hashing, blank) = (slots.usage(), Sketch::new(config, family));
         let enter = move |phv: &Phv| {

@@ -64,9 +64,9 @@ impl Program for Waiting {
         Self::validate(config)?;
         let sketch = count_min::Config::default();
         let (slots, rows, depth) = (count_min::slots(&sketch, family), sketch.rows as usize, config.depth);
-        let row = |row| Stage(Array::planned("counters", Row(row), sketch.columns).hashed(slots.bits(row)));
-        let largest = Stage(Array::planned("largest", Largest(rows), sketch.flows).hashed(slots.bits(rows)));
-        let words = Stage(ArrayGroup::planned("words", Words(rows), sketch.flows).hashed(slots.bits(rows)));
+        let row = |row| Stage(Array::planned("counters", Row(row), sketch.columns).at(slots.source(row)));
+        let largest = Stage(Array::planned("largest", Largest(rows), sketch.flows).at(slots.source(rows)));
+        let words = Stage(ArrayGroup::planned("words", Words(rows), sketch.flows).at(slots.source(rows)));
         let stages = Then(Repeat((0..rows).map(row).collect()), Then(largest, words));
         let (hashing, blank) = (slots.usage(), Sketch::new(&sketch, family));
         // A packet that leaves: what it met in the queue is known here alone.

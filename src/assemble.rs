@@ -12,7 +12,7 @@ use crate::forward::route::RoutedPort;
 use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::pisa::hash::{Derived, HashFamily};
-use crate::pisa::{BudgetError, Placement, PortId, ProgramUse, TableNeed, Target};
+use crate::pisa::{BudgetError, Layout, Placement, PortId, TableNeed, Target};
 use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
@@ -169,7 +169,7 @@ pub fn no_chip(config: &Config, placement: &Placement) -> Vec<(&'static str, Str
 
 /// Resources that the programs of a configuration need.
 struct Demand {
-    usage: Vec<ProgramUse>,
+    layouts: Vec<Layout>,
     /// The first program that needs a digest.
     digest: Option<&'static str>,
     /// A recorder that lists every hash function which programs and tables derive.
@@ -179,10 +179,10 @@ struct Demand {
 impl Demand {
     /// Builds each program once, without registers.
     fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
-        let mut demand = Self { usage: Vec::new(), digest: None, derived: hashes.recorder() };
+        let mut demand = Self { layouts: Vec::new(), digest: None, derived: hashes.recorder() };
         for program in &config.programs {
             let built = program.build(config.known_as(), &demand.derived)?;
-            demand.usage.push(built.usage());
+            demand.layouts.push(built.layout());
             demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
         }
         demand.derived.derive(MAC_TABLE_LABEL, 0);
@@ -202,7 +202,7 @@ impl Demand {
             let tables = tables(config, with_acl);
             let fits = [Target::RMT, Target::TOFINO, Target::TOFINO2, Target::SOFTWARE]
                 .into_iter()
-                .filter(|target| Placement::with_tables(*target, &self.usage, &tables).is_ok())
+                .filter(|target| Placement::with_tables(*target, &self.layouts, &tables).is_ok())
                 .map(|target| target.name);
             room::refusal(config, &error, &fits.collect::<Vec<_>>()).into()
         })
@@ -210,10 +210,10 @@ impl Demand {
 
     fn placed(&self, config: &Config, with_acl: bool) -> Result<Placement, BudgetError> {
         let tables = tables(config, with_acl);
-        let beyond_chips = self.usage.iter().any(ProgramUse::is_beyond_chips);
+        let beyond_chips = self.layouts.iter().any(Layout::is_beyond_chips);
         let mut refused = Vec::new();
         for target in config.targets(beyond_chips) {
-            match Placement::with_tables(target, &self.usage, &tables) {
+            match Placement::with_tables(target, &self.layouts, &tables) {
                 Ok(mut placement) => {
                     placement.refused = refused;
                     return Ok(placement);

@@ -9,6 +9,8 @@ use weir::pisa::{
 
 const FIELDS: usize = 4;
 const CELLS: u32 = 8;
+/// A field of the PHV names the slot.
+const SLOT: &str = "index";
 
 /// A PHV of a few fields that a random program reads and writes.
 type Fields = [u32; FIELDS];
@@ -114,7 +116,7 @@ fn salu() -> impl Strategy<Value = Random> {
 }
 
 fn array(salu: Random) -> Array<Random> {
-    Array::new("random", salu, CELLS).hashed(4)
+    Array::new("random", salu, CELLS).at(SLOT)
 }
 
 /// A random group: each array takes another field.
@@ -184,8 +186,8 @@ type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<R
 fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
     let [a, b, c] = <[Random; 3]>::try_from(first).unwrap().map(array);
     let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
-    let everywhere = Stage(Array::new("everywhere", Everywhere(group[1]), CELLS).hashed(4));
-    let group = Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).hashed(4));
+    let everywhere = Stage(Array::new("everywhere", Everywhere(group[1]), CELLS).at(SLOT));
+    let group = Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).at(SLOT));
     Then(Stage((a, b, c)), Then(later, Then(everywhere, group)))
 }
 
@@ -276,8 +278,8 @@ proptest! {
         let salu = Random { operand, ..salu };
         let (everywhere, sided) = (Everywhere(salu), Sided(salu));
         let begin = || {
-            let array = Stage(Array::new("everywhere", everywhere, CELLS).hashed(4));
-            (array, Stage(ArrayGroup::new("sided", sided, CELLS).hashed(4)), Vec::new())
+            let array = Stage(Array::new("everywhere", everywhere, CELLS).at(SLOT));
+            (array, Stage(ArrayGroup::new("sided", sided, CELLS).at(SLOT)), Vec::new())
         };
         let cells = |array: &Stage<Array<Everywhere>>, group: &Stage<ArrayGroup<Sided, SIDES>>| {
             (array.0.registers().cells().to_vec(), group.0.registers().cells().to_vec())
@@ -318,7 +320,7 @@ proptest! {
         packets in proptest::collection::vec(any::<Fields>(), 0..200),
         burst in 1..=BATCH,
     ) {
-        let stage = |salu: &Random| Stage(Array::new("ending", Ending(*salu), CELLS).hashed(4));
+        let stage = |salu: &Random| Stage(Array::new("ending", Ending(*salu), CELLS).at(SLOT));
         let stages = (stage(&first), Repeat(later.iter().map(stage).collect()));
         // No packet has ended at first.
         let packets: Vec<_> = packets.iter().map(|[a, b, c, d]| [a | 2, *b, *c, *d]).collect();
@@ -376,7 +378,7 @@ proptest! {
     /// A group is its arrays, each alone with its own stateful ALU.
     #[test]
     fn a_group_is_its_arrays(salu in salu(), packets in proptest::collection::vec(any::<Fields>(), 0..60)) {
-        let mut group = Stage(ArrayGroup::new("sided", Sided(salu), CELLS).hashed(4));
+        let mut group = Stage(ArrayGroup::new("sided", Sided(salu), CELLS).at(SLOT));
         let mut alone = [0, 1, 2].map(|side| Stage(array(Sided(salu).alone(side))));
         for packet in packets {
             group.packet(&mut packet.clone());

@@ -4,6 +4,8 @@
 #[path = "../examples/count_min.rs"]
 #[allow(dead_code, reason = "its main function")]
 mod count_min;
+#[path = "common/layout.rs"]
+mod layout_check;
 
 use std::collections::{HashMap, HashSet};
 
@@ -74,6 +76,25 @@ fn full_counters_are_left_out() {
     sum.merge(&sketch).unwrap();
     assert_eq!(count(&sum), Counted { number: u32::MAX.into(), at_least: true });
     assert_eq!(sketch.clone().decode(&sketch.encode()).unwrap(), sketch);
+}
+
+/// Its layout follows from the chain of stages alone.
+#[test]
+fn it_is_as_its_layout_describes_it() {
+    let program = ProgramConfig::new::<CountMin>(Config { rows: 3, columns: 100, flows: 64 });
+    let arrays = layout_check::is_what_is_built(&program);
+    let arrays: Vec<_> = arrays.arrays().iter().map(|place| (place.usage.name, place.index, place.stage)).collect();
+    let words = (0..5).map(|word| ("words", word, 8));
+    let rows = (0..3).map(|row| ("counters", row, 4 + row));
+    assert_eq!(arrays, rows.chain([("largest", 0, 7)]).chain(words).collect::<Vec<_>>());
+    let packets = layout_check::packets();
+    let compared = layout_check::names_slots(
+        &program,
+        &packets,
+        |_, hash, headers| layout_check::key(&hash.key, headers),
+        |array, _| array != "words",
+    );
+    assert_eq!(compared, 4 * packets.len());
 }
 
 /// Also where many flows share a counter, in both address families. And few are far above the

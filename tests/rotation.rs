@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use proptest::prelude::*;
 use weir::forward::{Forward, Xconnect};
-use weir::pisa::{BatchOrder, Phv, Probe, ProgramUse};
+use weir::pisa::{ArrayCells, BatchOrder, Layout, Phv, Probe};
 use weir::program::{AnyRecord, Bank, Coverage, Dataplane, MAX_SUB_EPOCHS, Needs, SubEpoch};
 use weir::switch::{Burst, PortInfo, Role, Switch, Telemetry, TxBursts};
 use weir::telemetry::epoch::{BankChannel, Collecting, End, EpochClock, FullBank};
@@ -47,6 +47,10 @@ impl Bank for Counted {
 
     fn record(&self) -> AnyRecord {
         unreachable!("nobody merges")
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        Vec::new()
     }
 }
 
@@ -95,8 +99,8 @@ impl Dataplane for Tally {
         std::mem::swap(&mut self.counted.left, &mut counted(spare).left);
     }
 
-    fn usage(&self) -> ProgramUse {
-        ProgramUse { program: "tally", chains: Vec::new(), reports: Vec::new() }
+    fn layout(&self) -> Layout {
+        Layout::new("tally")
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::pisa::hash::{Crc, Polynomial};
-use weir::pisa::{BatchOrder, Disposition, DropReason, Phv, PortId, Probe, ProgramUse};
+use weir::pisa::{ArrayCells, BatchOrder, Disposition, DropReason, Layout, Phv, PortId, Probe};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
 use weir::switch::{BURST, Backlog, Burst, Parts, Telemetry, TxBursts};
 use weir::telemetry::epoch::EpochClock;
@@ -35,6 +35,10 @@ impl Bank for Nothing {
 
     fn record(&self) -> AnyRecord {
         unreachable!("nobody collects")
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        Vec::new()
     }
 }
 
@@ -74,8 +78,8 @@ impl Dataplane for Watcher {
 
     fn exchange(&mut self, _: &mut dyn Bank) {}
 
-    fn usage(&self) -> ProgramUse {
-        ProgramUse { program: "watcher", chains: Vec::new(), reports: Vec::new() }
+    fn layout(&self) -> Layout {
+        Layout::new("watcher")
     }
 }
 

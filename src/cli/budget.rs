@@ -7,7 +7,7 @@ use super::output::{self, Cell, Csv, Page, Table, row};
 use super::{Failure, Programs, help, placed};
 use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
-use crate::pisa::{PhysicalStage, Placement, ReportUse, Target};
+use crate::pisa::{ArrayUse, HashUse, PhysicalStage, Placed, Placement, ReportUse, Target};
 
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
@@ -154,20 +154,21 @@ fn stages_table(placement: &Placement) -> Table {
     let mut rows = Vec::new();
     for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
         let share = |sram_bits: u64| Cell::share(sram_bits as f64 / target.sram_bits as f64);
-        let arrays = stage.arrays.chunk_by(PartialEq::eq).filter_map(|equals| {
+        let arrays = stage.arrays.chunk_by(same_array).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
             let sram_bits = usage.sram_bits() * equals.len() as u64;
+            let bits = usage.slot.hash_bits();
             let cells = format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits);
             Some(row![
                 name(placed.program, usage.name, placed.logical),
                 size(cells, [equals.len() as u64, usage.cells, usage.cell_bits.into()]),
                 sram_bits,
                 share(sram_bits),
-                matching(format!("{} bits", usage.hash_bits), [usage.hash_bits.to_string(), "".into(), "".into()]),
+                matching(format!("{bits} bits"), [bits.to_string(), "".into(), "".into()]),
             ])
         });
-        let hashes = stage.hashes.chunk_by(PartialEq::eq).filter_map(|equals| {
+        let hashes = stage.hashes.chunk_by(same_hash).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
             let text = format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" });
@@ -216,6 +217,23 @@ fn stages_table(placement: &Placement) -> Table {
         ">index hash or match|hash_bits,match,tcam_blocks",
     ];
     Table::new(columns, rows).keyed(2)
+}
+
+/// Arrays of one stage that share a row.
+fn same_array(one: &Placed<ArrayUse>, other: &Placed<ArrayUse>) -> bool {
+    let shown = |placed: &Placed<ArrayUse>| {
+        let ArrayUse { name, cells, cell_bits, slot, .. } = &placed.usage;
+        (placed.program, placed.logical, *name, *cells, *cell_bits, slot.hash_bits())
+    };
+    shown(one) == shown(other)
+}
+
+/// Hashes of one stage that share a row.
+fn same_hash(one: &Placed<HashUse>, other: &Placed<HashUse>) -> bool {
+    let shown = |placed: &Placed<HashUse>| {
+        (placed.program, placed.logical, placed.usage.name, placed.usage.bits, placed.usage.added)
+    };
+    shown(one) == shown(other)
 }
 
 fn size(text: String, values: [u64; 3]) -> Cell {

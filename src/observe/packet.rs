@@ -108,11 +108,11 @@ impl Probe for Recorder {
 impl Observer for Recorder {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs {
-            let usage = program.usage();
-            self.programs.push(ProgramTrace { program: usage.program.into(), ..ProgramTrace::default() });
+            let layout = program.layout();
+            self.programs.push(ProgramTrace { program: layout.program.into(), ..ProgramTrace::default() });
             program.trace(phv, self);
             if let Some(program) = self.programs.last_mut() {
-                usage.number(&[], &mut program.stages);
+                layout.number(&[], &mut program.stages);
                 program.flow_estimate = phv.flow_estimate;
                 program.at_least = phv.flow_estimate == u32::MAX;
             }
@@ -124,7 +124,7 @@ impl Observer for Recorder {
         for phv in phvs {
             program.trace_egress(phv, self);
             if let Some(ProgramTrace { stages, egress_stages, .. }) = self.programs.get_mut(number) {
-                program.usage().number(stages, egress_stages);
+                program.layout().number(stages, egress_stages);
             }
         }
     }

@@ -8,12 +8,12 @@
 mod target;
 #[cfg(test)]
 mod tests;
-mod usage;
 
 use serde::Serialize;
 
 pub use target::Target;
-pub use usage::{ArrayUse, HashUse, LookupUse, MatchUse, ProgramUse, ReportUse, StageUse, TableNeed, range_entries};
+
+use super::layout::{ArrayUse, HashUse, Layout, LookupUse, MatchUse, ReportUse, StageUse, TableNeed};
 
 /// Why a pipeline does not fit its target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,7 +138,7 @@ impl PhysicalStage {
 
     /// Index hashes of arrays, and hashes that are computed into the PHV.
     pub fn hash_units(&self) -> u32 {
-        let of_arrays = self.arrays.iter().filter(|placed| placed.usage.hash_bits > 0).count();
+        let of_arrays = self.arrays.iter().filter(|placed| placed.usage.slot.hash_bits() > 0).count();
         (of_arrays + self.hashes.len()) as u32
     }
 
@@ -146,7 +146,7 @@ impl PhysicalStage {
     fn over(&self, array: &ArrayUse, target: &Target) -> Option<(Excess, String)> {
         let salus = self.arrays.len() as u32 + 1;
         let sram = self.sram_bits() + array.sram_bits();
-        let hashes = self.hash_units() + u32::from(array.hash_bits > 0);
+        let hashes = self.hash_units() + u32::from(array.slot.hash_bits() > 0);
         let over = |excess, what: &str, need: u64, limit: u64| {
             (need > limit).then(|| (excess, format!("{what} {need} of {limit}")))
         };
@@ -172,13 +172,13 @@ pub struct Placement {
 
 impl Placement {
     /// Places all programs, or says which array passes which limit in which stage.
-    pub fn new(target: Target, programs: &[ProgramUse]) -> Result<Self, BudgetError> {
+    pub fn new(target: Target, programs: &[Layout]) -> Result<Self, BudgetError> {
         Self::with_tables(target, programs, &[])
     }
 
     /// Places match tables with the programs: those that programs stand behind first, the others
     /// where they leave room.
-    pub fn with_tables(target: Target, programs: &[ProgramUse], tables: &[TableNeed]) -> Result<Self, BudgetError> {
+    pub fn with_tables(target: Target, programs: &[Layout], tables: &[TableNeed]) -> Result<Self, BudgetError> {
         let reports =
             programs.iter().flat_map(|of| of.reports.iter().map(move |reports| (of.program, *reports))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
@@ -189,7 +189,7 @@ impl Placement {
         }
         for program in programs {
             for chain in &program.chains {
-                placement.place_chain(program.program, chain, from)?;
+                placement.place_chain(program.program, &chain.stages, from)?;
             }
         }
         for table in tables.iter().filter(|table| !table.before_programs) {

@@ -2,7 +2,9 @@
 //! with a stateful ALU of its own, in memory cell by cell, so that a packet finds all of them on
 //! one cache line.
 
-use super::{AccessTrace, ArrayUse, BATCH, CellTrace, Members, Pipeline, Probe, Slot, Stage, StageUse, Word};
+use super::{
+    AccessTrace, ArrayUse, BATCH, CellTrace, Members, Pipeline, Probe, Slot, SlotSource, Stage, StageUse, Word,
+};
 
 /// The cells of `N` arrays of one length, by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub struct ArrayGroup<S: GroupSalu<N>, const N: usize> {
     name: &'static str,
     salu: S,
     cells: u32,
-    hash_bits: u32,
+    slot: SlotSource,
     registers: GroupRegisters<S::Cell, N>,
 }
 
@@ -60,12 +62,12 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
     /// Arrays that take memory only with their first [`Self::exchange`]. Until then no packet
     /// touches them.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
-        Self { name, salu, cells, hash_bits: 0, registers: GroupRegisters(Box::default()) }
+        Self { name, salu, cells, slot: SlotSource::default(), registers: GroupRegisters(Box::default()) }
     }
 
-    /// See [`Array::hashed`](super::Array::hashed).
-    pub fn hashed(self, bits: u32) -> Self {
-        Self { hash_bits: bits, ..self }
+    /// See [`Array::at`](super::Array::at).
+    pub fn at(self, slot: impl Into<SlotSource>) -> Self {
+        Self { slot: slot.into(), ..self }
     }
 
     /// Number of cells.
@@ -89,8 +91,9 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
             name: self.name,
             cells: self.cells.into(),
             cell_bits: S::Cell::BITS,
+            field_bits: S::Cell::fields(),
             outputs: 0,
-            hash_bits: self.hash_bits,
+            slot: self.slot.clone(),
             decides: false,
             beyond_chips: None,
         }
@@ -151,7 +154,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
 
     fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
         probe.stage();
-        let ArrayGroup { name, salu, hash_bits, registers, .. } = &self.0;
+        let ArrayGroup { name, salu, slot: source, registers, .. } = &self.0;
         let slot = salu.enabled(phv).then(|| salu.slot(phv).0);
         let told = |cell: Option<S::Cell>| cell.map_or("outside the array".into(), |cell| cell.describe());
         let access = |array: usize| {
@@ -160,7 +163,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
                 let after = before.map(|cell| salu.rmw(array, cell, phv));
                 CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
             });
-            AccessTrace { array: (*name).into(), logical: None, hash_bits: *hash_bits, cell }
+            AccessTrace { array: (*name).into(), logical: None, hash_bits: source.hash_bits(), cell }
         };
         (0..N).map(access).for_each(|access| probe.access(access));
         self.0.alu().packet(phv);

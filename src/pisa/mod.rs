@@ -2,11 +2,13 @@
 //! match-action tables.
 
 mod budget;
+mod cells;
 mod count;
 pub mod cpu;
 mod group;
 pub mod hash;
 mod drops;
+mod layout;
 mod phv;
 mod pipeline;
 mod prefetch;
@@ -18,13 +20,15 @@ mod vectors;
 mod wide;
 mod word;
 
-pub use budget::{
-    ArrayUse, BudgetError, Excess, HashUse, LookupUse, MatchUse, PhysicalStage, Placed, PlacedTable, Placement,
-    ProgramUse, ReportUse, StageUse, TableNeed, Target, range_entries,
-};
+pub use budget::{BudgetError, Excess, PhysicalStage, Placed, PlacedTable, Placement, Target};
+pub use cells::ArrayCells;
 pub use count::Count;
 pub use drops::DropReason;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
+pub use layout::{
+    ArrayPlace, ArrayUse, Chain, Computation, HashUse, Layout, LookupUse, MatchUse, ReportUse, Side, SlotSource,
+    StageUse, TableNeed, range_entries,
+};
 pub use phv::{Disposition, MAX_PORTS, Phv, PortId, Verdict};
 pub use pipeline::{BATCH, Banked, BatchOrder, Members, Pipeline, Repeat, Stage, Then};
 pub use probe::{AccessTrace, CellTrace, LookupTrace, Probe};

@@ -5,7 +5,7 @@
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
 use super::registers::Alu;
-use super::{Array, ArrayGroup, GroupRegisters, GroupSalu, Pairs, Probe, Registers, Salu, Slot, StageUse};
+use super::{Array, ArrayCells, ArrayGroup, GroupRegisters, GroupSalu, Pairs, Probe, Registers, Salu, Slot, StageUse};
 
 /// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,6 +168,8 @@ pub trait Banked {
     /// Swaps the registers with `spare`, which came from a stretch of the same shape.
     fn exchange(&mut self, spare: &mut Self::Bank);
     fn clear(bank: &mut Self::Bank);
+    /// Copies the content of each array, in the order of [`Pipeline::usage`].
+    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>);
 }
 
 impl<S: Salu> Banked for Stage<Array<S>> {
@@ -183,6 +185,10 @@ impl<S: Salu> Banked for Stage<Array<S>> {
 
     fn clear(bank: &mut Self::Bank) {
         bank.clear();
+    }
+
+    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
+        to.push(bank.read());
     }
 }
 
@@ -200,6 +206,10 @@ impl<S: GroupSalu<N>, const N: usize> Banked for Stage<ArrayGroup<S, N>> {
     fn clear(bank: &mut Self::Bank) {
         bank.clear();
     }
+
+    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
+        to.extend(bank.read());
+    }
 }
 
 impl<P: Banked> Banked for Repeat<P> {
@@ -215,6 +225,10 @@ impl<P: Banked> Banked for Repeat<P> {
 
     fn clear(bank: &mut Self::Bank) {
         bank.iter_mut().for_each(P::clear);
+    }
+
+    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
+        bank.iter().for_each(|bank| P::read(bank, to));
     }
 }
 
@@ -233,6 +247,11 @@ impl<A: Banked, B: Banked> Banked for Then<A, B> {
     fn clear(bank: &mut Self::Bank) {
         A::clear(&mut bank.0);
         B::clear(&mut bank.1);
+    }
+
+    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
+        A::read(&bank.0, to);
+        B::read(&bank.1, to);
     }
 }
 

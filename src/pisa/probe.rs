@@ -25,7 +25,7 @@ pub trait Probe {
 pub struct AccessTrace {
     pub array: String,
     /// The program's stage that the array stands in, from 1, as the budget numbers it. What tells of
-    /// an array leaves it to [`ProgramUse::number`](super::ProgramUse::number); none of what no stage
+    /// an array leaves it to [`Layout::number`](super::Layout::number); none of what no stage
     /// of the budget has.
     pub logical: Option<u32>,
     /// Bits of the hash that named the slot. The hash itself is not told: from some of them one

@@ -1,7 +1,7 @@
 //! Register memory, and the array that joins it with its stateful ALU.
 
 use super::prefetch::prefetch;
-use super::{AccessTrace, ArrayUse, CellTrace, Probe, Salu, Slot, Word};
+use super::{AccessTrace, ArrayUse, CellTrace, Probe, Salu, Slot, SlotSource, Word};
 
 /// The cells of one register array. Whoever holds it may read it; only the engine writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,13 @@ impl<C: Word> Registers<C> {
         self.0.fill(C::default());
     }
 
+    /// Takes over the content of an array of the same length; of another one nothing.
+    pub fn copy_from(&mut self, other: &Self) {
+        if self.0.len() == other.0.len() {
+            self.0.copy_from_slice(&other.0);
+        }
+    }
+
     /// Memory in hardware bits.
     pub fn bits(&self) -> u64 {
         self.0.len() as u64 * u64::from(C::BITS)
@@ -36,7 +43,7 @@ pub struct Array<S: Salu> {
     name: &'static str,
     salu: S,
     cells: u32,
-    hash_bits: u32,
+    slot: SlotSource,
     registers: Registers<S::Cell>,
 }
 
@@ -48,13 +55,12 @@ impl<S: Salu> Array<S> {
     /// An array that takes memory only with its first [`Self::exchange`]. Until then no packet
     /// touches it.
     pub fn planned(name: &'static str, salu: S, cells: u32) -> Self {
-        Self { name, salu, cells, hash_bits: 0, registers: Registers::none() }
+        Self { name, salu, cells, slot: SlotSource::default(), registers: Registers::none() }
     }
 
-    /// The array with slots that a hash of `bits` bits names. Without it, a field of the PHV names
-    /// them.
-    pub fn hashed(self, bits: u32) -> Self {
-        Self { hash_bits: bits, ..self }
+    /// Says what names the slot: a hash, or a field of the PHV.
+    pub fn at(self, slot: impl Into<SlotSource>) -> Self {
+        Self { slot: slot.into(), ..self }
     }
 
     /// Number of cells.
@@ -82,8 +88,9 @@ impl<S: Salu> Array<S> {
             name: self.name,
             cells: self.cells.into(),
             cell_bits: S::Cell::BITS,
+            field_bits: S::Cell::fields(),
             outputs: S::OUTPUTS,
-            hash_bits: self.hash_bits,
+            slot: self.slot.clone(),
             decides: S::DECIDES,
             beyond_chips: S::BEYOND_CHIPS,
         }
@@ -109,7 +116,7 @@ impl<S: Salu> Array<S> {
             after: read(self),
             output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
         });
-        probe.access(AccessTrace { array: self.name.into(), logical: None, hash_bits: self.hash_bits, cell });
+        probe.access(AccessTrace { array: self.name.into(), logical: None, hash_bits: self.slot.hash_bits(), cell });
         out
     }
 }

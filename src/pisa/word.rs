@@ -14,6 +14,15 @@ mod sealed {
 pub trait Word: sealed::Sealed + Copy + Default + PartialEq + Send + Sync + 'static {
     const BITS: u32;
 
+    /// Bits of each field of the content.
+    fn fields() -> Vec<u32> {
+        vec![Self::BITS]
+    }
+
+    /// Writes the fields in order, each as a little-endian number in whole bytes. A key's number is
+    /// that of its bytes in network order.
+    fn write(&self, to: &mut Vec<u8>);
+
     /// The content as a person reads it, for traces.
     fn describe(&self) -> String;
 
@@ -51,8 +60,18 @@ macro_rules! words {
             fn describe(&self) -> String {
                 self.to_string()
             }
+
+            fn write(&self, to: &mut Vec<u8>) {
+                let bytes = u64::from(*self).to_le_bytes();
+                to.extend(bytes.iter().take(Self::BITS.div_ceil(8) as usize));
+            }
         }
     )*};
+}
+
+/// A key's bytes, the last one first.
+fn write_key(key: impl FlowKey, to: &mut Vec<u8>) {
+    to.extend(key.bytes().as_ref().iter().rev());
 }
 
 macro_rules! key_words {
@@ -63,6 +82,10 @@ macro_rules! key_words {
 
             fn describe(&self) -> String {
                 self.flow().to_string()
+            }
+
+            fn write(&self, to: &mut Vec<u8>) {
+                write_key(*self, to);
             }
         }
     )*};
@@ -77,6 +100,10 @@ impl Word for Tuple4 {
 
     fn describe(&self) -> String {
         self.flow().to_string()
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        write_key(*self, to);
     }
 
     #[inline(always)]
@@ -102,6 +129,10 @@ macro_rules! address_words {
             fn describe(&self) -> String {
                 self.flow().to_string()
             }
+
+            fn write(&self, to: &mut Vec<u8>) {
+                write_key(*self, to);
+            }
         }
     )*};
 }
@@ -113,6 +144,15 @@ impl<A: Word, B: Word> sealed::Sealed for (A, B) {}
 /// A wide cell: two fields that one stateful ALU reads and writes together.
 impl<A: Word, B: Word> Word for (A, B) {
     const BITS: u32 = A::BITS + B::BITS;
+
+    fn fields() -> Vec<u32> {
+        [A::fields(), B::fields()].concat()
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        self.0.write(to);
+        self.1.write(to);
+    }
 
     fn describe(&self) -> String {
         if *self == Self::default() {

@@ -31,7 +31,7 @@ use std::ops::RangeInclusive;
 
 use self::answers::{EpochAnswers, Limits};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{BatchOrder, Excess, Phv, Probe, ProgramUse, Wide, wide};
+use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
@@ -255,7 +255,7 @@ pub trait Dataplane: Send {
     /// epoch's end. Called with [`Needs::SUB_EPOCHS`].
     fn enter_sub_epoch(&mut self, _sub_epoch: SubEpoch, _fresh: bool) {}
     /// Gives the program its first registers. It is built without, so that asking what it
-    /// [uses](Self::usage) costs none.
+    /// [is](Self::layout) costs none.
     fn allocate(&mut self) {
         let mut bank = self.spare();
         self.exchange(bank.as_mut());
@@ -270,8 +270,9 @@ pub trait Dataplane: Send {
     /// [`Needs::TRANSIT`] and without [`Needs::SUB_EPOCHS`] a transit time later. With it, packets of
     /// the epoch before the running one leave unmeasured from now on.
     fn exchange_egress(&mut self, _spare: &mut dyn Bank) {}
-    /// What the program takes of the hardware.
-    fn usage(&self) -> ProgramUse;
+    /// The program's pipeline. With the parameters of its first epoch it is a description of what is
+    /// configured.
+    fn layout(&self) -> Layout;
 }
 
 /// A burst's way through a program's egress stages, or its ingress stages.
@@ -295,6 +296,8 @@ pub trait Bank: Any + Send {
     fn clear(&mut self);
     /// What the registers say, decoded.
     fn record(&self) -> AnyRecord;
+    /// A copy of each register array, in the order of [`Layout::arrays`].
+    fn arrays(&self) -> Vec<ArrayCells>;
 }
 
 /// A program that cannot be built as configured.

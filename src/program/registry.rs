@@ -18,8 +18,8 @@ use super::{
     Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Clash, Dataplane, DecodeError, Difference, Exact,
     Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, UtilisationReader, chamelemon, hashpipe, pint,
 };
-use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
+use crate::pisa::{Excess, Layout};
 
 /// The programs that a configuration may name, in the order in which people read of them.
 pub struct Programs(Vec<Entry>);
@@ -277,6 +277,15 @@ impl dyn Configured {
     /// If it cannot be built as configured.
     pub fn build(&self, switch: &str, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
         self.dataplane(switch, hashes, &self.schedule())
+    }
+
+    /// The program's pipeline in the switch of this name, with the parameters of the first epoch. No
+    /// secret is a part of it.
+    ///
+    /// # Errors
+    /// If it cannot be built as configured.
+    pub fn layout(&self, switch: &str) -> Result<Layout, ProgramError> {
+        self.build(switch, &HashFamily::reproducible(0)).map(|program| program.layout())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::{AnyRecord, Bank, Dataplane, Needs, Record};
-use crate::pisa::{BATCH, Banked, BatchOrder, Phv, Pipeline, Probe, ProgramUse, StageUse};
+use crate::pisa::{ArrayCells, BATCH, Banked, BatchOrder, Layout, Phv, Pipeline, Probe, Side, StageUse};
 
 /// Makes a record of all registers.
 type ReadOut<M> = dyn Fn(&M) -> AnyRecord + Send + Sync;
@@ -99,10 +99,11 @@ where
         }
     }
 
-    fn usage(&self) -> ProgramUse {
+    fn layout(&self) -> Layout {
         let mut stages = self.hashing.clone();
         self.stages.usage(&mut stages);
-        ProgramUse { program: self.program, chains: vec![stages], reports: Vec::new() }
+        let side = if self.is_at_egress() { Side::Egress } else { Side::Ingress };
+        Layout::new(self.program).with(side, stages)
     }
 }
 
@@ -158,5 +159,11 @@ impl<P: Banked + 'static> Bank for StagedBank<P> {
 
     fn record(&self) -> AnyRecord {
         (self.read_out)(&self.registers)
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        let mut arrays = Vec::new();
+        P::read(&self.registers, &mut arrays);
+        arrays
     }
 }

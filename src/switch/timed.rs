@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::{BURST, Switch, Telemetry};
-use crate::pisa::{BatchOrder, Phv, Probe, ProgramUse};
+use crate::pisa::{BatchOrder, Layout, Phv, Probe};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
@@ -59,7 +59,7 @@ struct Timed<C> {
 
 impl<C: Fn() -> u64> Timed<C> {
     fn new(program: Box<dyn Dataplane>, stats: &SwitchStats, clock: C, hz: u64) -> Self {
-        let stats = stats.program(program.usage().program);
+        let stats = stats.program(program.layout().program);
         // The middle burst stands for those around it.
         let scale = ((1_000_000_000u128 << 32) / u128::from(hz.max(1))) as u64;
         let adds_latency = program.needs().contains(Needs::LATENCY);
@@ -180,8 +180,8 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.exchange_egress(spare);
     }
 
-    fn usage(&self) -> ProgramUse {
-        self.program.usage()
+    fn layout(&self) -> Layout {
+        self.program.layout()
     }
 }
 

@@ -252,6 +252,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::pisa::ArrayCells;
     use crate::program::Bank;
     use crate::program::ProgramConfig;
     use crate::program::hashpipe::{Counts, HashPipe};
@@ -274,6 +275,10 @@ mod tests {
 
         fn record(&self) -> AnyRecord {
             Box::new(Counts([(FLOW, self.0.into())].into_iter().filter(|_| self.0 > 0).collect()))
+        }
+
+        fn arrays(&self) -> Vec<ArrayCells> {
+            Vec::new()
         }
     }
 

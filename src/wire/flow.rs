@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Headers, Net, proto};
+use super::{Headers, KeyField, Net, proto};
 
 /// A flow as people and JSON see it. Fields that the key does not hold are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,6 +79,8 @@ pub trait FlowKey: Copy + Eq + Hash + Ord + Default + fmt::Debug + Send + Sync +
     const BITS: u32;
     /// The address family that this key belongs to.
     const NET: Net;
+    /// The fields of [`Self::bytes`], the first one first.
+    const FIELDS: &'static [KeyField];
     /// The key's bytes in network order.
     type Bytes: AsRef<[u8]> + Copy;
     /// The key of a packet whose `net` is `Self::NET`; of any other packet a meaningless value.
@@ -148,6 +150,7 @@ impl PartialEq for Tuple4 {
 impl FlowKey for Tuple4 {
     const BITS: u32 = 104;
     const NET: Net = Net::Ipv4;
+    const FIELDS: &'static [KeyField] = &KeyField::tuple(32);
     type Bytes = [u8; 13];
 
     #[inline(always)]
@@ -206,6 +209,7 @@ pub struct Pair4(pub u64);
 impl FlowKey for Pair4 {
     const BITS: u32 = 64;
     const NET: Net = Net::Ipv4;
+    const FIELDS: &'static [KeyField] = &[KeyField::src(32), KeyField::dst(32)];
     type Bytes = [u8; 8];
 
     #[inline(always)]
@@ -245,6 +249,7 @@ pub struct Addr4<const DST: bool>(pub u32);
 impl<const DST: bool> FlowKey for Addr4<DST> {
     const BITS: u32 = 32;
     const NET: Net = Net::Ipv4;
+    const FIELDS: &'static [KeyField] = &[if DST { KeyField::dst(32) } else { KeyField::src(32) }];
     type Bytes = [u8; 4];
 
     #[inline(always)]
@@ -283,6 +288,7 @@ pub struct Tuple6(pub u128, pub u128, pub u64);
 impl FlowKey for Tuple6 {
     const BITS: u32 = 296;
     const NET: Net = Net::Ipv6;
+    const FIELDS: &'static [KeyField] = &KeyField::tuple(128);
     type Bytes = [u8; 37];
 
     #[inline(always)]
@@ -326,6 +332,7 @@ pub struct Pair6(pub u128, pub u128);
 impl FlowKey for Pair6 {
     const BITS: u32 = 256;
     const NET: Net = Net::Ipv6;
+    const FIELDS: &'static [KeyField] = &[KeyField::src(128), KeyField::dst(128)];
     type Bytes = [u8; 32];
 
     #[inline(always)]
@@ -362,6 +369,7 @@ pub struct Addr6<const DST: bool>(pub u128);
 impl<const DST: bool> FlowKey for Addr6<DST> {
     const BITS: u32 = 128;
     const NET: Net = Net::Ipv6;
+    const FIELDS: &'static [KeyField] = &[if DST { KeyField::dst(128) } else { KeyField::src(128) }];
     type Bytes = [u8; 16];
 
     #[inline(always)]
@@ -400,6 +408,13 @@ impl<const DST: bool> FlowKey for Addr6<DST> {
 pub struct FiveTuple(pub [u64; 5]);
 
 impl FiveTuple {
+    /// The fields of [`Self::bytes`], the first one first.
+    pub const FIELDS: &'static [KeyField] = {
+        let [sport, dport, proto] = KeyField::PORTS;
+        let version = [KeyField::new("zero", 16), KeyField::new("ip.version", 8)];
+        &[version[0], version[1], sport, dport, proto, KeyField::src(128), KeyField::dst(128)]
+    };
+
     /// The five-tuple of an IPv4 or IPv6 packet.
     #[inline(always)]
     pub fn of(headers: &Headers) -> Option<Self> {

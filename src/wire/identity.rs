@@ -1,9 +1,18 @@
 //! The bytes that identify a packet and that no hop changes.
 
-use super::{Frame, Headers, Net, proto};
+use super::{Frame, Headers, KeyField, Net, proto};
 
 /// Length of [`invariant`]'s result.
 pub const LEN: usize = 40;
+
+/// The fields of [`invariant`]'s result, the first one first.
+pub const FIELDS: &[KeyField] = {
+    let [sport, dport, proto] = KeyField::PORTS;
+    let addresses = KeyField::new("ip.src xor (ip.dst rotated left by 8)", 128);
+    let length = KeyField::new("ipv4.length and ipv4.identification, or ipv6.length and zeros", 32);
+    let numbers = KeyField::new("tcp.sequence and tcp.acknowledgement, or payload bytes 8 to 15", 64);
+    &[addresses, proto, sport, dport, length, numbers, KeyField::new("payload bytes 1 to 7", 56)]
+};
 
 /// First bytes of the payload that are taken of a packet of TCP, which has numbers besides, and the
 /// further ones of any other packet.

@@ -6,6 +6,7 @@ mod field;
 mod flow;
 mod frame;
 mod headers;
+mod key;
 mod numbers;
 mod parse;
 
@@ -28,6 +29,7 @@ pub use filter::{Filter, FilterError};
 pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, NOTHING, Pair4, Pair6, Places, Tuple4, Tuple6, places};
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, MissingHeader, Net};
+pub use key::KeyField;
 pub use numbers::{ethertype, ppp, proto};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain};
 pub use shim::Shim;

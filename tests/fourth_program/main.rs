@@ -8,6 +8,8 @@ mod common;
 #[path = "../common/frames.rs"]
 #[allow(dead_code)]
 mod frames;
+#[path = "../common/layout.rs"]
+mod layout_check;
 mod program;
 mod unit;
 mod whole;

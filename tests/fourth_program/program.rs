@@ -19,8 +19,8 @@ use serde_json::json;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::table::Reader as TableReader;
 use weir::pisa::{
-    Array, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, GroupSalu, Phv, Pipeline, Probe, ProgramUse,
-    Registers, Salu, Slot, Stage, Then,
+    Array, ArrayCells, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, GroupSalu, Layout, Phv, Pipeline,
+    Probe, Registers, Salu, Side, Slot, Stage, Then,
 };
 use weir::program::answers::{
     Adaptation, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, Reason, SwitchAnswers,
@@ -199,20 +199,20 @@ pub struct Microbursting {
 
 /// The slot of each flow, another one in each switch. Tests hash alike.
 pub fn slots(config: &Config, switch: &str, family: &HashFamily) -> IndexSlots<1> {
-    IndexSlots::new(&family.of_switch(switch), "microbursts/shared", &[("microbursts/flows", 0, config.slots)])
+    let arrays = [("microbursts/flows", 0, config.slots)];
+    IndexSlots::new(&family.of_switch(switch), "microbursts/shared", &arrays).over(FiveTuple::FIELDS)
 }
 
 impl Microbursting {
     fn new(config: &Config, switch: &str, family: &HashFamily, schedule: &Schedule<Microbursts>) -> Self {
         let slots = slots(config, switch, family);
-        let bits = slots.bits(0);
-        let count = Stage(Array::planned("packets", Count, config.slots).hashed(bits));
-        let owner = Stage(ArrayGroup::planned("owners", Owner, config.slots).hashed(bits));
+        let count = Stage(Array::planned("packets", Count, config.slots).at(slots.source(0)));
+        let owner = Stage(ArrayGroup::planned("owners", Owner, config.slots).at(slots.source(0)));
         Self {
             config: config.clone(),
             slots,
             flows: Then(count, owner),
-            depths: Stage(Array::planned("depths", Depth, DEPTHS as u32)),
+            depths: Stage(Array::planned("depths", Depth, DEPTHS as u32).at("phv.queue_depth")),
             reports: ReportBuffer::with_capacity(0),
             coverage: Coverage::default(),
             settings: Microbursts::start(config),
@@ -305,12 +305,13 @@ impl Dataplane for Microbursting {
         }
     }
 
-    fn usage(&self) -> ProgramUse {
+    fn layout(&self) -> Layout {
         let (mut ingress, mut egress) = (self.slots.usage(), Vec::new());
         self.flows.usage(&mut ingress);
         self.depths.usage(&mut egress);
         let reports = vec![ReportBuffer::<Waited>::usage(self.config.reports)];
-        ProgramUse { program: Microbursts::NAME, chains: vec![ingress, egress], reports }
+        let layout = Layout::new(Microbursts::NAME).with(Side::Ingress, ingress).with(Side::Egress, egress);
+        Layout { reports, reads: vec!["phv.egress_ns", "phv.egress", "phv.wire_bytes"], ..layout }
     }
 }
 
@@ -340,6 +341,13 @@ impl Bank for MicroburstBank {
         let packets = flows.values().map(|count| count.number).sum();
         let fragments = vec![Fragment { coverage: self.coverage, packets, depths }];
         Box::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        let mut arrays = Vec::new();
+        Flows::read(&self.flows, &mut arrays);
+        Depths::read(&self.depths, &mut arrays);
+        arrays
     }
 }
 

@@ -381,6 +381,20 @@ fn switches_hash_apart() {
     );
 }
 
+/// Ingress and egress stages, and both kinds of slots.
+#[test]
+fn it_is_as_its_layout_describes_it() {
+    use crate::layout_check;
+    let program = ProgramConfig::new::<Microbursts>(Config { slots: 100, ..Config::default() });
+    let layout = layout_check::is_what_is_built(&program);
+    let sides: Vec<_> = layout.arrays().iter().map(|place| (place.usage.name, place.side)).collect();
+    assert_eq!(sides[0], ("packets", weir::pisa::Side::Ingress));
+    assert_eq!(sides.last(), Some(&("depths", weir::pisa::Side::Egress)));
+    let packets = layout_check::packets();
+    let key = |_: &_, hash: &weir::pisa::hash::HashLayout, headers: &_| layout_check::key(&hash.key, headers);
+    assert_eq!(layout_check::names_slots(&program, &packets, key, |array, _| array == "packets"), packets.len());
+}
+
 /// Three bits of the DSCP have no room for a digest.
 #[test]
 fn a_digest_needs_the_shim() {

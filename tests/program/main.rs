@@ -6,4 +6,7 @@ mod chamelemon;
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod frames;
 mod hashpipe;
+mod layout;
+#[path = "../common/layout.rs"]
+mod layout_check;
 mod pint;

@@ -1,23 +1,28 @@
+use std::num::NonZeroU32;
+
 use super::*;
+use crate::pisa::hash::{HashLayout, SlotRange};
+use crate::pisa::{Side, range_entries};
 
 fn table(entries: u64, key_bits: u32, ternary: bool) -> TableNeed {
     TableNeed { table: "t", entries, key_bits, action_bits: 16, ternary, before_programs: ternary }
 }
 
-fn program() -> ProgramUse {
+fn program() -> Layout {
     of_array(ArrayUse {
         name: "a",
         cells: 1024,
         cell_bits: 32,
         outputs: 1,
-        hash_bits: 10,
+        field_bits: vec![32],
+        slot: HashLayout::crc("p/a", 0).within(SlotRange::Modulo(NonZeroU32::new(1024).unwrap())).into(),
         decides: false,
         beyond_chips: None,
     })
 }
 
-fn of_array(array: ArrayUse) -> ProgramUse {
-    ProgramUse { program: "p", chains: vec![vec![StageUse::of(vec![array])]], reports: Vec::new() }
+fn of_array(array: ArrayUse) -> Layout {
+    Layout::new("p").with(Side::Ingress, vec![StageUse::of(vec![array])])
 }
 
 #[test]
@@ -47,7 +52,7 @@ fn a_table_that_does_not_fit_is_refused() {
 /// What no chip computes fits none, whatever its size.
 #[test]
 fn what_no_chip_computes_is_placed_on_software_alone() {
-    let [StageUse { arrays, .. }] = &program().chains[0][..] else { panic!("one stage") };
+    let [StageUse { arrays, .. }] = &program().chains[0].stages[..] else { panic!("one stage") };
     let array = ArrayUse { beyond_chips: Some("takes a root"), ..arrays[0].clone() };
     let program = of_array(array);
     assert!(program.is_beyond_chips() && !self::program().is_beyond_chips());
@@ -64,8 +69,8 @@ fn lookups_take_sram() {
     let with = |entries| {
         let lookup = LookupUse { name: "log", entries, key_bits: 10, action_bits: 21 };
         let stage = StageUse { lookups: vec![lookup.clone(), lookup], ..StageUse::default() };
-        let chain = vec![stage, program().chains[0][0].clone()];
-        Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains: vec![chain], reports: Vec::new() }])
+        let chain = vec![stage, program().chains[0].stages[0].clone()];
+        Placement::new(Target::TOFINO, &[Layout::new("p").with(Side::Ingress, chain)])
     };
     let placement = with(1024).unwrap();
     assert_eq!((placement.stages[0].sram_bits(), placement.stages[1].arrays.len()), (2 * 1024 * 31, 1));
@@ -78,9 +83,9 @@ fn lookups_take_sram() {
 #[test]
 fn matches_have_their_stages() {
     let with = |entries, key_bits| {
-        let hashes = StageUse::hashing(vec![HashUse { name: "h", bits: 32, added: false }]);
-        let chain = vec![hashes, StageUse::matching("m", entries, key_bits), program().chains[0][0].clone()];
-        Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains: vec![chain], reports: Vec::new() }])
+        let hashes = StageUse::hashing(vec![HashUse::new("h", 32, false, None)]);
+        let chain = vec![hashes, StageUse::matching("m", entries, key_bits), program().chains[0].stages[0].clone()];
+        Placement::new(Target::TOFINO, &[Layout::new("p").with(Side::Ingress, chain)])
     };
     let placement = with(513, 45).unwrap();
     let blocks: Vec<_> = placement.stages.iter().map(PhysicalStage::tcam_blocks).collect();
@@ -95,13 +100,14 @@ fn matches_have_their_stages() {
 /// A stage stands behind the hashes and matches that it needs of other chains, wherever these are.
 #[test]
 fn stages_stand_behind_what_they_need() {
-    let hash = |name| HashUse { name, bits: 32, added: false };
+    let hash = |name| HashUse::new(name, 32, false, None);
     let chain = |name, hashes| vec![StageUse::hashing([vec![hash("other"); hashes], vec![hash(name)]].concat())];
     let place = |hashes| {
         let of_match = vec![StageUse::matching("set", 1, 8).behind(&["h"])];
         let last = vec![StageUse::default().behind(&["set", "unknown"]), StageUse::matching("m", 1, 8)];
-        let chains = vec![chain("h", hashes), of_match, last];
-        Placement::new(Target::TOFINO, &[ProgramUse { program: "p", chains, reports: Vec::new() }]).unwrap()
+        let chains = [chain("h", hashes), of_match, last];
+        let layout = chains.into_iter().fold(Layout::new("p"), |layout, chain| layout.with(Side::Ingress, chain));
+        Placement::new(Target::TOFINO, &[layout]).unwrap()
     };
     let stages = |placement: &Placement, name| {
         placement.stages.iter().position(|stage| stage.tables.iter().any(|table| table.table == name))
@@ -132,10 +138,11 @@ fn ranges_take_the_fewest_entries() {
 /// stage.
 #[test]
 fn hashes_have_their_stages() {
-    let hash = |name| HashUse { name, bits: 32, added: false };
+    let hash = |name| HashUse::new(name, 32, false, None);
     let with = |hashes: u32| {
-        let stages = vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0][0].clone()];
-        ProgramUse { program: "p", chains: vec![stages], reports: Vec::new() }
+        let stages =
+            vec![StageUse::hashing((0..hashes).map(|_| hash("h")).collect()), program().chains[0].stages[0].clone()];
+        Layout::new("p").with(Side::Ingress, stages)
     };
     let placement = Placement::new(Target::TOFINO, &[with(7)]).unwrap();
     let units: Vec<_> = placement.stages.iter().map(PhysicalStage::hash_units).collect();
@@ -145,12 +152,12 @@ fn hashes_have_their_stages() {
     assert!(error.contains("p.h of stage 1 does not fit") && error.contains("hash units"), "{error}");
     assert!(Placement::new(Target::TOFINO, &[with(72)]).is_err(), "no stage is left for the array");
     let mut behind_actions = program();
-    behind_actions.chains[0].insert(0, StageUse::default());
+    behind_actions.chains[0].stages.insert(0, StageUse::default());
     let placement = Placement::new(Target::TOFINO, &[behind_actions]).unwrap();
     assert_eq!((placement.stages[0].arrays.len(), placement.stages[1].arrays.len()), (0, 1));
     let with_actions = |stages| {
         let mut before_actions = program();
-        before_actions.chains[0].extend(vec![StageUse::default(); stages]);
+        before_actions.chains[0].stages.extend(vec![StageUse::default(); stages]);
         Placement::new(Target::TOFINO, &[before_actions])
     };
     let [alone, more] = [0, 2].map(|stages| with_actions(stages).unwrap().stages_used());

@@ -120,6 +120,11 @@ impl HashFamily {
         Self { switch: Some(name.into()), ..self.clone() }
     }
 
+    /// The switch whose arrays it is for, if these hash by switch.
+    pub fn switch(&self) -> Option<&Arc<str>> {
+        self.switch.as_ref()
+    }
+
     /// The same family, which keeps a record of what is derived from it and its clones.
     pub fn recorder(&self) -> Self {
         Self { record: Some(Arc::default()), ..self.clone() }

@@ -1,6 +1,6 @@
 //! Hashes of two arguments on which all switches of a network agree, for PINT.
 
-use super::{Crc, HashFamily, Polynomial};
+use super::{Crc, HashFamily, HashLayout, Polynomial};
 
 /// ```text
 /// global(packet, argument) = CRC₂(CRC₁(packet + CRC₀(argument)) + CRC₂(argument))
@@ -30,6 +30,11 @@ impl Global {
     /// Number `index` of the hashes that a family has under a label.
     pub fn derive(family: &HashFamily, label: &str, index: u32) -> Self {
         Self::new([0, 1, 2].map(|crc| family.derive(label, 3 * index + crc)))
+    }
+
+    /// The unit of a [global](super::HashForm::Global) hash.
+    pub fn of(layout: &HashLayout, family: &HashFamily) -> Self {
+        Self::derive(family, &layout.label, layout.index)
     }
 
     /// The polynomials of the inner and of the outer CRC.

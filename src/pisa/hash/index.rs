@@ -20,10 +20,9 @@
 //! switch computes the shared CRC in one stage, adds each array's own in a later one, and joins the
 //! halves of the sum in the next.
 
-use std::num::NonZeroU32;
-
-use super::{Crc, HashFamily, HighRange, LANES, Polynomial};
-use crate::pisa::{HashUse, StageUse};
+use super::{Crc, HashFamily, HashLayout, HighRange, HighSlots, LANES, Polynomial, SlotRange};
+use crate::pisa::{HashUse, SlotSource, StageUse};
+use crate::wire::KeyField;
 
 /// Maximum number of index hashes that are computed together.
 pub const MAX_HASHES: usize = LANES - 1;
@@ -66,18 +65,31 @@ impl IndexHashes {
 pub struct IndexSlots<const N: usize> {
     index: IndexHashes,
     ranges: [Option<HighRange>; N],
+    hashes: Vec<HashLayout>,
 }
 
 impl<const N: usize> IndexSlots<N> {
     /// Of every array: the label and the number by which the family knows it, and its length; of
     /// `shared` the label alone. More than `N` arrays are left out.
-    pub fn new(family: &HashFamily, shared: &str, arrays: &[(&str, u32, u32)]) -> Self {
+    pub fn new(family: &HashFamily, shared: &'static str, arrays: &[(&'static str, u32, u32)]) -> Self {
         /// A length that is no power of two is met to one value in 16.
         const SPARE: u32 = 4;
-        let own: Vec<_> = arrays.iter().take(N).map(|(label, index, _)| family.derive(label, *index)).collect();
-        let range = |(_, _, cells): &(&str, u32, u32)| Some(HighRange::new(NonZeroU32::new(*cells)?, SPARE));
-        let ranges = std::array::from_fn(|i| arrays.get(i).and_then(range));
-        Self { index: IndexHashes::new(family.derive(shared, 0), &own), ranges }
+        let hash = |(label, index, cells): &(&'static str, u32, u32)| {
+            HashLayout::index(shared, *label, *index)
+                .derived_from(family)
+                .within(SlotRange::High(HighSlots::new(*cells, SPARE)))
+        };
+        let hashes: Vec<_> = arrays.iter().take(N).map(hash).collect();
+        let own: Vec<_> = hashes.iter().map(|hash| hash.polynomial(family)).collect();
+        let range = |i: usize| HighSlots::new(arrays.get(i).filter(|array| array.2 > 0)?.2, SPARE).range().into();
+        let ranges = std::array::from_fn(range);
+        Self { index: IndexHashes::new(family.derive(shared, 0), &own), ranges, hashes }
+    }
+
+    /// Says which fields the bytes of keys are.
+    #[must_use]
+    pub fn over(self, key: &'static [KeyField]) -> Self {
+        Self { hashes: self.hashes.into_iter().map(|hash| hash.over(key)).collect(), ..self }
     }
 
     /// The slots, 0 for arrays that are not there.
@@ -87,17 +99,18 @@ impl<const N: usize> IndexSlots<N> {
         std::array::from_fn(|i| self.ranges[i].map_or(0, |range| range.slot(self.index.hash(i, &key))))
     }
 
-    /// Bits that name a slot of array number `i`.
-    pub fn bits(&self, i: usize) -> u32 {
-        self.ranges.get(i).copied().flatten().map_or(0, HighRange::bits)
+    /// What names a slot of array number `i`.
+    pub fn source(&self, i: usize) -> SlotSource {
+        self.hashes.get(i).cloned().map_or(SlotSource::default(), SlotSource::Hash)
     }
 
     /// The stages in front of the arrays: the CRC that all share, the sums, and their halves
     /// joined.
     pub fn usage(&self) -> Vec<StageUse> {
-        let hash = |name, added| HashUse { name, bits: u32::BITS, added };
-        let sums = vec![hash("hash of an array", true); self.ranges.iter().flatten().count()];
-        vec![StageUse::hashing(vec![hash("shared hash", false)]), StageUse::hashing(sums), StageUse::default()]
+        let sum = |hash: &HashLayout| HashUse::new("hash of an array", u32::BITS, true, Some(hash));
+        let sums = self.hashes.iter().map(sum).collect();
+        let shared = HashUse::new("shared hash", u32::BITS, false, None);
+        vec![StageUse::hashing(vec![shared]), StageUse::hashing(sums), StageUse::default()]
     }
 }
 

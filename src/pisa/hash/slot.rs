@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Crc, Polynomial, Range};
+use super::{Crc, HashFamily, HashLayout, Polynomial, Range, SlotRange};
 use crate::pisa::{BATCH, Slot};
 use crate::wire::FlowKey;
 
@@ -16,6 +16,12 @@ pub struct SlotHash {
 impl SlotHash {
     pub fn new(polynomial: Polynomial, slots: NonZeroU32) -> Self {
         Self { crc: Crc::new(polynomial), range: Range::new(slots) }
+    }
+
+    /// The unit of a CRC that names slots by the remainder. Of a description without slots it names
+    /// the first one.
+    pub fn of(layout: &HashLayout, family: &HashFamily) -> Self {
+        Self::new(layout.polynomial(family), layout.range.map_or(NonZeroU32::MIN, SlotRange::slots))
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use super::dataplane::{COUNTERS, Counter};
 use super::hashes::Hashes;
 use super::names::Names;
 use super::runtime::{Runtime, Shape};
-use crate::pisa::{GroupRegisters, Registers};
+use crate::pisa::{ArrayCells, GroupRegisters, Registers};
 use crate::program::{AnyRecord, Bank, StrayRegisters};
 
 /// Does the same with what there is of either width of counters.
@@ -33,6 +33,10 @@ pub enum Counters {
 impl Counters {
     pub(super) fn clear(&mut self) {
         of_width!(self, registers => registers.clear());
+    }
+
+    pub(super) fn cells(&self) -> ArrayCells {
+        of_width!(self, registers => registers.read())
     }
 
     /// The sizes that the counters report.
@@ -89,5 +93,11 @@ impl Bank for ChameleMonBank {
 
     fn record(&self) -> AnyRecord {
         Box::new(self.read())
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        let tower = self.tower.iter().map(Counters::cells);
+        let rows = self.upstream.iter().chain(&self.downstream);
+        tower.chain(rows.flat_map(RowRegisters::read)).collect()
     }
 }

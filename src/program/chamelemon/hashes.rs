@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::dataplane::{MAX_LEVELS, MAX_ROWS, lane};
 use super::id::{FlowId, KEY, Naming};
-use crate::pisa::hash::{HashFamily, IndexBank, IndexHashes, IndexKey, Polynomial};
+use crate::pisa::hash::{HashFamily, HashLayout, IndexBank, IndexHashes, IndexKey, Polynomial};
+use crate::wire::{FlowKey, Tuple4};
 
 /// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling,
 /// and what these share. IPv6 digests have names of their own ([`super::id`]).
@@ -13,6 +14,32 @@ const ROWS: &str = "chamelemon/fermat";
 const FINGERPRINT: &str = "chamelemon/fingerprint";
 const SAMPLE: &str = "chamelemon/sample";
 const SHARED: &str = "chamelemon/index/shared";
+
+/// An index hash of an ID. The bytes of an IPv6 flow's ID are its [digest](super::id::digests): three
+/// hashes, the last one with the lowest bit set, and 255.
+fn of_id(label: &'static str, index: u32) -> HashLayout {
+    HashLayout::index(SHARED, label, index).over(Tuple4::FIELDS)
+}
+
+/// The hash for a classifier array.
+pub fn tower(level: u32) -> HashLayout {
+    of_id(TOWER, level)
+}
+
+/// The hash for a row of both encoders.
+pub fn row(row: u32) -> HashLayout {
+    of_id(ROWS, row)
+}
+
+/// The hash whose high bits are the fingerprint.
+pub fn fingerprint() -> HashLayout {
+    of_id(FINGERPRINT, 0)
+}
+
+/// The hash that samples light-loss candidates.
+pub fn sample() -> HashLayout {
+    of_id(SAMPLE, 0)
+}
 
 /// An ID's bytes with what all its index hashes share.
 pub type Key = IndexKey<KEY>;
@@ -37,9 +64,8 @@ impl Hashes {
     /// [`MAX_ROWS`]).
     pub fn new(family: &HashFamily, levels: usize, rows: usize) -> Self {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
-        let names = |label, arrays| (0..arrays as u32).map(move |index| (label, index));
-        let names = [(FINGERPRINT, 0), (SAMPLE, 0)].into_iter().chain(names(ROWS, rows)).chain(names(TOWER, levels));
-        let own: Vec<_> = names.map(|(label, index)| family.derive(label, index)).collect();
+        let lanes = [fingerprint(), sample()].into_iter().chain((0..rows as u32).map(row));
+        let own: Vec<_> = lanes.chain((0..levels as u32).map(tower)).map(|hash| hash.polynomial(family)).collect();
         let shared = family.derive(SHARED, 0);
         let (index, naming) = (IndexHashes::new(shared, &own), Naming::new(family));
         Self { levels, rows, shared, own, index, naming, family: family.clone() }

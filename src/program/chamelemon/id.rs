@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 
-use crate::pisa::hash::{BurstKey, Crc, HashFamily};
+use crate::pisa::hash::{BurstKey, Crc, HashFamily, HashLayout};
 use crate::pisa::{Picks, highest_bits};
 use crate::program::answers::FlowName;
 use crate::wire::{Flow, FlowKey, Headers, Net, Places, Tuple4, Tuple6, places};
@@ -176,6 +176,11 @@ pub fn fingerprint(hash: u32) -> u32 {
     hash >> (u32::BITS - FINGERPRINT_BITS)
 }
 
+/// The hashes of an IPv6 flow's digest.
+pub fn digests() -> [HashLayout; 3] {
+    [0, 1, 2].map(|index| HashLayout::crc(LABEL, index).over(Tuple6::FIELDS))
+}
+
 /// Gives packets their IDs.
 #[derive(Clone, Copy, Debug)]
 pub struct Naming {
@@ -184,7 +189,7 @@ pub struct Naming {
 
 impl Naming {
     pub fn new(hashes: &HashFamily) -> Self {
-        Self { crcs: [0, 1, 2].map(|i| Crc::new(hashes.derive(LABEL, i))) }
+        Self { crcs: digests().map(|hash| Crc::new(hash.polynomial(hashes))) }
     }
 
     /// The ID of a packet's flow, `None` for what is neither IPv4 nor IPv6.

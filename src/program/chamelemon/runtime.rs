@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChameleMon;
 use super::dataplane::{MAX_ROWS, Part, Place, class};
-use crate::pisa::hash::HighRange;
+use crate::pisa::hash::{HighRange, HighSlots};
 use crate::program::{Program, ProgramError};
 
 /// What is fixed when the switch is built.
@@ -64,15 +64,24 @@ impl Place {
     /// Index hash to bucket: its highest bits, as many as give 4 to 8 times the part's length
     /// (appendix D.1), modulo the length. `None` for a part of no length.
     pub fn new(offset: u32, width: u32) -> Option<Self> {
-        Some(Self { offset, range: HighRange::new(std::num::NonZeroU32::new(width)?, 2) })
+        (width > 0).then(|| Self { offset, range: part(width).range() })
     }
+}
+
+/// A part of a row, of this many buckets.
+pub(super) fn part(buckets: u32) -> HighSlots {
+    HighSlots::new(buckets, 2)
 }
 
 /// From an index hash to a counter of a classifier array. Arrays whose length is no power of two
 /// take 64 to 128 times as many values: uneven counters make linear counting wrong by half the
 /// square of their unevenness, here less than 0.01 %.
+pub(super) fn counter_slots(counters: u32) -> HighSlots {
+    HighSlots::new(counters, 6)
+}
+
 pub(super) fn counter_range(counters: u32) -> HighRange {
-    HighRange::new(std::num::NonZeroU32::new(counters).unwrap_or(std::num::NonZeroU32::MIN), 6)
+    counter_slots(counters).range()
 }
 
 /// How the encoders are divided, in buckets an array; HL and LL have the same length upstream and

@@ -8,18 +8,22 @@ use std::sync::Arc;
 use super::bank::{ChameleMonBank, Counters, of_width};
 use super::batch::{Hashing, NOWHERE};
 use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTable, Row, Tower, class};
-use super::hashes::Hashes;
+use super::hashes::{self, Hashes};
+use super::id::digests;
 use super::names::{Name, Names};
-use super::runtime::{Runtime, Shape, counter_range};
+use super::runtime::{Runtime, Shape, counter_slots, part};
 use super::{Config, Level, Schedule, Width};
-use crate::pisa::hash::{HashFamily, HighRange};
+use crate::pisa::hash::{HashFamily, HashLayout, HighSlots, SlotRange};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Members, Phv, Pipeline, Probe, ProgramUse,
-    Repeat, Slot, Stage, StageUse,
+    Array, ArrayCells, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Layout, Members, Phv, Pipeline,
+    Probe, Repeat, Side, Slot, Stage, StageUse,
 };
 use crate::program::{Bank, Dataplane, Needs, ProgramError, ReportBuffer, Steps, StrayRegisters};
 use crate::wire::{Net, shim};
+
+/// Fields of packets that are read beside the key.
+const READS: &[&str] = &["ip.version", "phv.enters", "phv.disposition", "shim.class", "shim.epoch"];
 
 /// No epoch: no packet carries it.
 const CLOSED: u32 = u32::MAX;
@@ -33,14 +37,15 @@ pub(super) enum TowerStage {
 
 impl TowerStage {
     /// Array number `number`.
-    fn new(number: u8, width: Width, range: HighRange) -> Self {
-        fn stage<C: Counter>(number: u8, range: HighRange) -> Stage<Array<Tower<C>>> {
-            Stage(Array::planned("tower", Tower::new(number), range.slots()).hashed(range.bits()))
+    fn new(number: u8, width: Width, slots: HighSlots) -> Self {
+        fn stage<C: Counter>(number: u8, slots: HighSlots) -> Stage<Array<Tower<C>>> {
+            let hash = hashes::tower(number.into()).within(SlotRange::High(slots));
+            Stage(Array::planned("tower", Tower::new(number), slots.slots.get()).at(hash))
         }
         match width {
-            Width::Bits8 => Self::Bits8(stage(number, range)),
-            Width::Bits16 => Self::Bits16(stage(number, range)),
-            Width::Bits32 => Self::Bits32(stage(number, range)),
+            Width::Bits8 => Self::Bits8(stage(number, slots)),
+            Width::Bits16 => Self::Bits16(stage(number, slots)),
+            Width::Bits32 => Self::Bits32(stage(number, slots)),
         }
     }
 
@@ -75,6 +80,10 @@ impl Banked for TowerStage {
     fn clear(bank: &mut Counters) {
         bank.clear();
     }
+
+    fn read(bank: &Counters, to: &mut Vec<ArrayCells>) {
+        to.push(bank.cells());
+    }
 }
 
 impl Pipeline<Meta> for TowerStage {
@@ -102,8 +111,8 @@ pub(super) type Encoder = Repeat<Stage<ArrayGroup<Row, COUNTERS>>>;
 fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Encoder {
     let row = |number: u32| {
         let cells = cells(number);
-        let bits = u32::BITS - cells.saturating_mul(4).leading_zeros();
-        Stage(ArrayGroup::planned(name, Row(number as u8), cells).hashed(bits))
+        let hash = hashes::row(number).within(SlotRange::Parts(part(cells)));
+        Stage(ArrayGroup::planned(name, Row(number as u8), cells).at(hash))
     };
     Repeat((0..shape.rows()).map(row).collect())
 }
@@ -167,12 +176,12 @@ impl ChameleMonDataplane {
         let (shape, runtime) = (config.shape(), config.runtime());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let levels = &config.tower.0;
-        let range = |level: &Level| counter_range(level.counters);
-        let hashing = Hashing::new(hashes, levels.iter().map(range).take(MAX_LEVELS).collect());
+        let slots = |level: &Level| counter_slots(level.counters);
+        let hashing = Hashing::new(hashes, levels.iter().map(|level| slots(level).range()).take(MAX_LEVELS).collect());
         Ok(Self {
             shape,
             hashing,
-            tower: Repeat((0..).zip(levels).map(|(i, level)| TowerStage::new(i, level.width, range(level))).collect()),
+            tower: Repeat((0..).zip(levels).map(|(i, level)| TowerStage::new(i, level.width, slots(level))).collect()),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
             gate: class_table(&runtime, &shape),
@@ -414,23 +423,33 @@ impl Dataplane for ChameleMonDataplane {
         }
     }
 
-    fn usage(&self) -> ProgramUse {
+    fn layout(&self) -> Layout {
         // An index hash takes three stages: the CRC that all share, the sum, and its halves joined.
         // Those of the encoders' rows come a stage later than those of the classifier, and go along
         // to egress.
-        let hash = |name, bits, added| HashUse { name, bits, added };
-        let sums = |name, number: usize| vec![hash(name, u32::BITS, true); number];
-        let mut encoders = sums("hash of a row", self.upstream.0.len());
-        encoders.extend([hash("fingerprint", u32::BITS, true), hash("sampling hash", u32::BITS, true)]);
+        let sum = |name, of: &HashLayout| HashUse::new(name, u32::BITS, true, Some(of));
+        let counters =
+            (0..self.tower.0.len() as u32).map(|level| sum("hash of a counter array", &hashes::tower(level)));
+        let rows = (0..self.upstream.0.len() as u32).map(|row| sum("hash of a row", &hashes::row(row)));
+        let [fingerprint, sample] = [hashes::fingerprint(), hashes::sample()];
+        let others = [sum("fingerprint", &fingerprint), sum("sampling hash", &sample)];
         let ingress = vec![
-            StageUse::hashing(vec![hash("shared hash", u32::BITS, false)]),
-            StageUse::hashing(sums("hash of a counter array", self.tower.0.len())),
-            StageUse::hashing(encoders),
+            StageUse::hashing(vec![HashUse::new("shared hash", u32::BITS, false, None)]),
+            StageUse::hashing(counters.collect()),
+            StageUse::hashing(rows.chain(others).collect()),
             side_by_side(&self.tower),
             side_by_side(&self.upstream),
         ];
-        let chains = vec![ingress, vec![side_by_side(&self.downstream)]];
         let reports = (self.max_names > 0).then(|| ReportBuffer::<Name>::usage(self.max_names));
-        ProgramUse { program: "chamelemon", chains, reports: reports.into_iter().collect() }
+        let layout = Layout::new("chamelemon")
+            .with(Side::Ingress, ingress)
+            .with(Side::Egress, vec![side_by_side(&self.downstream)]);
+        Layout {
+            other_hashes: digests().into(),
+            reads: READS.into(),
+            writes: &["shim.class", "phv.flow_estimate"],
+            reports: reports.into_iter().collect(),
+            ..layout
+        }
     }
 }

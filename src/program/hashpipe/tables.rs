@@ -7,9 +7,10 @@ use std::num::NonZeroU32;
 use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
 use super::{Config, Scope, Unit};
-use crate::pisa::hash::{HashFamily, SlotHash};
+use crate::pisa::hash::{HashFamily, HashLayout, SlotHash, SlotRange};
 use crate::pisa::{
-    Array, BATCH, BatchOrder, Phv, Pipeline, Probe, ProgramUse, Registers, Repeat, Slot, Stage, Then, Vectors, Word,
+    Array, ArrayCells, BATCH, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot, Stage, Then,
+    Vectors, Word,
 };
 use crate::program::{AnyRecord, Bank, Dataplane};
 use crate::wire::{FlowKey, Net};
@@ -23,6 +24,9 @@ struct Family<K: FlowKey + Word, const OWN: usize> {
     /// Room for a batch.
     carries: Box<[Carry<K, OWN>; BATCH]>,
 }
+
+/// Fields of packets that are read beside the key.
+const READS: &[&str] = &["ip.version", "phv.wire_bytes", "phv.enters"];
 
 /// What is counted: the unit, and of which packets.
 type What = (Unit, Scope);
@@ -62,12 +66,17 @@ pub fn label(net: Net) -> &'static str {
 impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     fn new(config: &Config, slots: u32, prefix: u8, hashes: &HashFamily) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
-            let hash = |stage: u32| SlotHash::new(hashes.derive(label(K::NET), stage), n);
-            let (name, first) = (family(K::NET), hash(0));
-            let bits = first.bits();
-            let first = Stage(Array::planned(name, For::new(Insert { hash: first }), slots).hashed(bits));
-            let later = |stage| Stage(Array::planned(name, For::new(Merge { hash: hash(stage) }), slots).hashed(bits));
-            Then(first, Repeat((1..config.stages).map(later).collect()))
+            let (name, key) =
+                (family(K::NET), K::FIELDS.iter().map(|field| field.cut(prefix.into())).collect::<Vec<_>>());
+            let layout =
+                |stage: u32| HashLayout::crc(label(K::NET), stage).over(key.clone()).within(SlotRange::Modulo(n));
+            let unit = |layout: &HashLayout| SlotHash::of(layout, hashes);
+            let first = layout(0);
+            let first = Stage(Array::planned(name, For::new(Insert { hash: unit(&first) }), slots).at(first));
+            let later = |layout: HashLayout| {
+                Stage(Array::planned(name, For::new(Merge { hash: unit(&layout) }), slots).at(layout))
+            };
+            Then(first, Repeat((1..config.stages).map(layout).map(later).collect()))
         });
         let none = Carry { own: [K::default(); OWN], key: K::default(), count: 0, estimate: 0 };
         Self { stages, mask: K::mask(prefix), carries: Box::new([none; BATCH]) }
@@ -217,15 +226,16 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
         }
     }
 
-    fn usage(&self) -> ProgramUse {
-        let mut chains = vec![Vec::new(), Vec::new()];
+    fn layout(&self) -> Layout {
+        let [mut v4, mut v6] = [Vec::new(), Vec::new()];
         if let Some(stages) = &self.v4.stages {
-            stages.usage(&mut chains[0]);
+            stages.usage(&mut v4);
         }
         if let Some(stages) = &self.v6.stages {
-            stages.usage(&mut chains[1]);
+            stages.usage(&mut v6);
         }
-        ProgramUse { program: "hashpipe", chains, reports: Vec::new() }
+        let layout = Layout::new("hashpipe").with(Side::Ingress, v4).with(Side::Ingress, v6);
+        Layout { reads: READS.into(), writes: &["phv.flow_estimate"], ..layout }
     }
 }
 
@@ -252,5 +262,10 @@ impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
         collector::read_out(&self.v4.0, &mut counts);
         collector::read_out(&self.v6.0, &mut counts);
         Box::new(counts)
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        let v4 = self.v4.0.iter().map(Registers::read);
+        v4.chain(self.v6.0.iter().map(Registers::read)).collect()
     }
 }

@@ -28,6 +28,7 @@
 use std::sync::OnceLock;
 
 use super::dataplane::{Checksum, Code, Coded, Fragments, Instance, Limits, MAX_CODED_HOPS};
+use super::hashes;
 use super::hops::Hops;
 use super::reading::Reading;
 use super::vectors::{self, dataplane::Vectors};
@@ -141,11 +142,11 @@ impl Code {
     pub fn new(bits: u32, instances: u32, layers: &Layers, family: &HashFamily) -> Self {
         let bits = bits.clamp(1, DIGEST_BITS);
         let instance = |number: u32| {
-            let acts = Global::derive(family, "pint/acts", number);
+            let acts = Global::of(&hashes::acts(number), family);
             let argument = |hop: usize| acts.argument(&(hop as u32).to_be_bytes());
             // No switch is hop 0, so its argument is free for the layer.
             let (layer, hops) = (argument(0), std::array::from_fn(argument));
-            let values = Global::derive(family, "pint/values", number);
+            let values = Global::of(&hashes::values(number), family);
             let fragment = values.argument(&[0; 4]);
             let words = std::array::from_fn(|word| acts.argument(&vectors::argument(word).to_be_bytes()));
             Instance { shift: number * bits, acts, values, layer, fragment, hops, words }
@@ -198,9 +199,14 @@ impl Code {
     pub fn with_checksum(self, bits: u32) -> Self {
         let shift = self.bits * self.instances.len() as u32;
         let bits = bits.min(DIGEST_BITS - shift);
-        let terms = || Global::derive(&self.family, "pint/checksum", 0);
+        let terms = || Global::of(&hashes::checksum(), &self.family);
         let checksum = (bits > 0).then(|| Checksum { shift, mask: u16::MAX >> (DIGEST_BITS - bits), terms: terms() });
         Self { checksum, ..self }
+    }
+
+    /// Whether packets carry a checksum of their path.
+    pub fn has_checksum(&self) -> bool {
+        self.checksum.is_some()
     }
 
     /// The checksum that a packet carries in the path's part of its digest.

@@ -48,6 +48,7 @@ pub mod compress;
 mod config;
 pub mod dataplane;
 pub mod encoding;
+mod hashes;
 pub mod hops;
 pub mod inference;
 pub mod loops;

@@ -16,11 +16,12 @@ use super::prepared::Prepared;
 use super::query::Value;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sampled;
+use super::utilisation::Memory;
 use super::utilisation::link::Links;
 use super::utilisation::ports::{PLANS, Ports};
 use super::{Config, Pint, PlanParameters};
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{AccessTrace, BATCH, BatchOrder, CellTrace, Disposition, Phv, Probe, ProgramUse};
+use crate::pisa::{AccessTrace, ArrayCells, BATCH, BatchOrder, CellTrace, Disposition, Layout, Phv, Probe};
 use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, ReportBuffer, Schedule};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
 use crate::wire::{FiveTuple, Fragment};
@@ -327,8 +328,8 @@ impl Dataplane for Replica {
     fn spare(&self) -> Box<dyn Bank> {
         let reports = Sampled::new(&self.family, self.limit as usize);
         let loops = ReportBuffer::with_capacity(self.room.loops);
-        let (family, name) = (self.family.clone(), self.name.clone());
-        Box::new(ReplicaBank { reports, loops, family, room: self.room, name, plans: PlanUses::default() })
+        let (family, name, ports) = (self.family.clone(), self.name.clone(), self.ports.zeroed());
+        Box::new(ReplicaBank { reports, loops, family, room: self.room, name, plans: PlanUses::default(), ports })
     }
 
     fn exchange(&mut self, _: &mut dyn Bank) {
@@ -339,6 +340,7 @@ impl Dataplane for Replica {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
             std::mem::swap(&mut self.loops, &mut spare.loops);
+            spare.ports.iter_mut().for_each(|memory| self.ports.copy_to(memory));
             if let Some((first, last)) = self.epochs.ended {
                 let next = last + 1;
                 let entered = self.epochs.running >= Some(next);
@@ -348,7 +350,7 @@ impl Dataplane for Replica {
         }
     }
 
-    fn usage(&self) -> ProgramUse {
+    fn layout(&self) -> Layout {
         let ports = self.ports.usage();
         usage::of(self.plans.first().map(|plan| &plan.prepared.coding.scheme), ports, self.limit, self.room)
     }
@@ -362,6 +364,8 @@ struct ReplicaBank {
     family: HashFamily,
     room: Room,
     name: Arc<str>,
+    /// A copy of the registers of links, which outlive the epoch.
+    ports: Option<Memory>,
 }
 
 impl Bank for ReplicaBank {
@@ -369,12 +373,17 @@ impl Bank for ReplicaBank {
         self.reports.clear();
         self.loops.clear();
         self.plans = PlanUses::default();
+        self.ports.iter_mut().for_each(Memory::clear);
     }
 
     fn record(&self) -> AnyRecord {
         let (reports, halvings) = self.reports.read();
         let digests = Digests::of(&self.family, self.room, &reports, halvings);
         Box::new(digests.with_loops(&self.loops.read()).planned(self.plans).at(&self.name))
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        self.ports.iter().flat_map(Memory::read).collect()
     }
 }
 
@@ -392,7 +401,7 @@ mod tests {
             let replica = Replica::new(&config, "s", &family, &schedule);
             let mut spare = replica.spare();
             let bank = (spare.as_mut() as &mut dyn Any).downcast_mut::<ReplicaBank>().unwrap();
-            let counted: Vec<_> = replica.usage().reports.iter().map(|of| of.reports as usize).collect();
+            let counted: Vec<_> = replica.layout().reports.iter().map(|of| of.reports as usize).collect();
             assert_eq!(counted, [bank.reports.places(), bank.loops.places()]);
         }
     }

@@ -1,6 +1,7 @@
 //! Which packets a sink reports, and which of a flow a record keeps, when there is no room for all:
 //! a share of them, chosen by a hash, so that those of the whole epoch have the same chance.
 
+use super::hashes;
 use super::record::Arrival;
 use crate::pisa::ReportUse;
 use crate::pisa::hash::burst::{BurstGlobal, Words};
@@ -20,7 +21,7 @@ pub struct Sample {
 
 impl Sample {
     pub fn new(family: &HashFamily) -> Self {
-        let hash = Global::derive(family, "pint/sample", 0);
+        let hash = Global::of(&hashes::sample(), family);
         let argument = hash.argument(&[0; 4]);
         Self { burst: BurstGlobal::new(&hash), hash, argument, limit: u32::MAX }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::dataplane::{CarriedSet, Code, Coded, Part, Scheme};
 use super::encoding::{DIGEST_BITS, Layers};
+use super::hashes;
 use super::hops::Hops;
 use super::loops::dataplane::LoopCode;
 use super::plan::Plan;
@@ -52,7 +53,7 @@ impl Scheme {
             CarriedSet { last: planned.last, parts: carried.collect() }
         };
         let sets = plan.0.iter().map(set).collect();
-        let chooses = Global::derive(family, "pint/plan", 0);
+        let chooses = Global::of(&hashes::plan(), family);
         let set = chooses.argument(&0u32.to_be_bytes());
         Self { sets, chooses, set, path, loops, values, family: family.clone() }
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::*;
 use crate::observe::Recorder;
+use crate::pisa::ArrayCells;
 use crate::program::AnyRecord;
 
 /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and
@@ -117,9 +118,9 @@ impl Dataplane for Slow {
         self.called("exchange_egress");
     }
 
-    fn usage(&self) -> ProgramUse {
-        self.called("usage");
-        ProgramUse { program: "slow", chains: Vec::new(), reports: Vec::new() }
+    fn layout(&self) -> Layout {
+        self.called("layout");
+        Layout::new("slow")
     }
 }
 
@@ -133,6 +134,10 @@ impl Bank for NoBank {
 
     fn record(&self) -> AnyRecord {
         unreachable!("nobody asks")
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        Vec::new()
     }
 }
 
@@ -247,7 +252,7 @@ fn every_function_reaches_the_program() {
     let mut timed = slow.timed(&stats);
     slow.calls.lock().unwrap().clear();
     assert!(timed.needs().contains(Needs::EGRESS));
-    assert_eq!(timed.usage().program, "slow");
+    assert_eq!(timed.layout().program, "slow");
     timed.set_queue_room(1);
     timed.allocate();
     let mut bank = timed.spare();

@@ -22,6 +22,7 @@ pub mod record;
 use dataplane::LoopCode;
 
 use super::encoding::{DIGEST_BITS, reservoir};
+use super::hashes::{loop_acts, loop_values};
 use crate::pisa::hash::{Addends, Global, HashFamily};
 
 /// Fewest bits of a hash: with fewer most packets would seem to loop.
@@ -34,14 +35,14 @@ impl LoopCode {
     /// Hashes of `bits` bits, at most [`DIGEST_BITS`], and a threshold of at most
     /// [`MAX_THRESHOLD`].
     pub fn new(bits: u32, threshold: u32, family: &HashFamily) -> Self {
-        let acts = Global::derive(family, "pint/loops/acts", 0);
+        let acts = Global::of(&loop_acts(), family);
         let hops = std::array::from_fn(|hop| acts.argument(&(hop as u32).to_be_bytes()));
         Self {
             mask: (1 << bits.clamp(1, DIGEST_BITS)) - 1,
             threshold: threshold.min(MAX_THRESHOLD) as u8,
             limits: reservoir(),
             acts,
-            values: Global::derive(family, "pint/loops/values", 0),
+            values: Global::of(&loop_values(), family),
             hops,
         }
     }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::pisa::{HashUse, ProgramUse, StageUse, range_entries};
+use crate::pisa::hash::HashLayout;
+use crate::pisa::{HashUse, Layout, Side, StageUse, range_entries};
 use crate::program::pint::Pint;
 use crate::program::pint::dataplane::{Code, MAX_HOPS, Part, Scheme};
 use crate::program::pint::encoding::{HOP_BITS, LAYER_BITS};
+use crate::program::pint::hashes;
 use crate::program::pint::loops::dataplane::LoopCode;
 use crate::program::pint::loops::record::Looped;
 use crate::program::pint::query::Value;
@@ -28,14 +30,49 @@ const FRAGMENT_BITS: u32 = 5;
 const COUNTER_BITS: u32 = 2;
 
 /// Of a plan, with the stages that utilisations take.
-pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, room: Room) -> ProgramUse {
+pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, room: Room) -> Layout {
     let reports = vec![Sampled::usage(limit), ReportBuffer::<Looped>::usage(room.loops as u32)];
     let mut chains = scheme.map_or_else(Vec::new, |scheme| Chains::new(scheme, ports).all);
     // One identity serves all chains; a constant is added to it for each hash.
     if let Some([first, ..]) = chains.first_mut().map(Vec::as_mut_slice) {
-        first.hashes.insert(0, hash("identity", 32, true));
+        first.hashes.insert(0, hash("identity", 32, true, &hashes::identity()));
     }
-    ProgramUse { program: Pint::NAME, chains, reports }
+    let layout = chains.into_iter().fold(Layout::new(Pint::NAME), |layout, chain| layout.with(Side::Egress, chain));
+    Layout {
+        other_hashes: scheme.map_or_else(|| vec![hashes::sample()], other_hashes),
+        reads: reads(scheme),
+        writes: &["digest", "shim.hop", "shim.loops"],
+        reports,
+        ..layout
+    }
+}
+
+/// Hashes that no stage computes: which packets are reported; those of the switch alone; and those
+/// that the hash units of a value's code have and do not use.
+fn other_hashes(scheme: &Scheme) -> Vec<HashLayout> {
+    let path = scheme.path().filter(|path| path.has_checksum()).map(|_| hashes::checksum());
+    let of_code = |code: &ValueCode| {
+        [hashes::code(code.query.value, code.instance as u32), hashes::rounding(code.instance as u32)]
+    };
+    [hashes::sample(), hashes::plan()].into_iter().chain(path).chain(scheme.values().iter().flat_map(of_code)).collect()
+}
+
+/// Fields that the queries of a plan read.
+fn reads(scheme: Option<&Scheme>) -> Vec<&'static str> {
+    let of_value = |value: Value| match value {
+        Value::Path | Value::Loops => &["switch"][..],
+        Value::Latency => &["phv.latency_ns"],
+        Value::Queue => &["phv.queue_depth"],
+        Value::Congestion => &["phv.queue_used"],
+        Value::IngressPort => &["phv.ingress"],
+        Value::EgressPort => &["phv.egress"],
+        Value::IngressTime => &["phv.egress_ns", "phv.held_ns"],
+        Value::Utilisation => &["phv.egress", "phv.egress_ns", "phv.wire_bytes", "phv.queue_used"],
+    };
+    let of_all = ["phv.disposition", "phv.enters", "ip.fragment", "shim.hop", "shim.epoch", "digest"];
+    let path = scheme.and_then(Scheme::path).map(|_| Value::Path);
+    let values = scheme.into_iter().flat_map(|scheme| scheme.values().iter().map(|code| code.query.value));
+    of_all.into_iter().chain(path.into_iter().chain(values).flat_map(|value| of_value(value).iter().copied())).collect()
 }
 
 /// The stage, from 1, that writes each part of the digest, by the value and the place of its code.
@@ -52,8 +89,8 @@ impl Writes {
     }
 }
 
-fn hash(name: &'static str, bits: u32, added: bool) -> HashUse {
-    HashUse { name, bits, added }
+fn hash(name: &'static str, bits: u32, added: bool, of: &HashLayout) -> HashUse {
+    HashUse::new(name, bits, added, Some(of))
 }
 
 /// All chains, each of which begins with the stage of the identity, and the hashes that they have:
@@ -110,26 +147,30 @@ impl<'a> Chains<'a> {
     fn path(&self, path: &Code) -> Vec<Vec<StageUse>> {
         let vectors = path.vectors.as_deref();
         let h = if path.is_fragmented() { FRAGMENT_BITS } else { path.bits() };
-        let outer = [
-            ("inner CRC of layer", "layer", LAYER_BITS, true),
-            ("inner CRC of g", "g", HOP_BITS, true),
-            ("inner CRC of h", "h", h, true),
-            ("inner CRC of vectors", "vectors", u32::BITS, vectors.is_some()),
-        ];
-        let outer = outer.into_iter().filter(|(.., is_there)| *is_there);
-        let (inner, outer) =
-            outer.map(|(inner, name, bits, _)| (hash(inner, 32, true), hash(name, bits, false))).unzip();
-        let mut chain = vec![StageUse::default(), StageUse::hashing(inner), StageUse::hashing(outer)];
+        let hashing = |instance: u32| {
+            let [acts, values] = [hashes::acts(instance), hashes::values(instance)];
+            let outer = [
+                ("inner CRC of layer", "layer", LAYER_BITS, true, &acts),
+                ("inner CRC of g", "g", HOP_BITS, true, &acts),
+                ("inner CRC of h", "h", h, true, &values),
+                ("inner CRC of vectors", "vectors", u32::BITS, vectors.is_some(), &acts),
+            ];
+            let outer = outer.into_iter().filter(|(.., is_there, _)| *is_there);
+            let (inner, outer) = outer
+                .map(|(inner, name, bits, _, of)| (hash(inner, 32, true, of), hash(name, bits, false, of)))
+                .unzip();
+            vec![StageUse::default(), StageUse::hashing(inner), StageUse::hashing(outer)]
+        };
         // The fragment of an identifier is looked up by h.
         let fragment = || StageUse::matching("fragment", path.fragments() as u64, FRAGMENT_BITS);
-        chain.extend(path.is_fragmented().then(fragment));
         let is_its = |part: &Part| part.value == Value::Path;
         let (name, more) = match vectors {
             None => ("layer, hop and g", LAYER_BITS),
             Some(_) => ("layer, hop, vectors and g", LAYER_BITS + u32::BITS),
         };
-        chain.push(self.matching(name, more, path_entries(path), is_its));
-        vec![chain; path.instances()]
+        let matching = self.matching(name, more, path_entries(path), is_its);
+        let behind: Vec<_> = path.is_fragmented().then(fragment).into_iter().chain([matching]).collect();
+        (0..path.instances() as u32).map(|instance| [hashing(instance), behind.clone()].concat()).collect()
     }
 
     /// A utilisation's code, and what writes it, are in the stages of its registers. The instances of a
@@ -137,21 +178,17 @@ impl<'a> Chains<'a> {
     fn value(&mut self, code: &ValueCode) {
         let ([inner, outer, _], aggregation) = (names(code.query.value), code.query.aggregation);
         let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
-        let mut chain = vec![
-            StageUse::default(),
-            self.hashing(
-                code.instance,
-                [
-                    (is_of_hops, inner, 32, true),
-                    (!is_sum, ROUNDING, self.rounding_bits, false),
-                    (is_sum, "inner CRC of rounding of sums", 32, true),
-                ],
-            ),
-            self.hashing(
-                code.instance,
-                [(is_of_hops, outer, HOP_BITS, false), (is_sum, "rounding of sums", 32, false), (false, "", 0, false)],
-            ),
+        let instance = code.instance as u32;
+        let [acts, rounds] = [hashes::code(code.query.value, instance), hashes::rounding(instance)];
+        let inner = [
+            (is_of_hops, hash(inner, 32, true, &acts)),
+            (!is_sum, hash(ROUNDING, self.rounding_bits, false, &rounds)),
+            (is_sum, hash("inner CRC of rounding of sums", 32, true, &rounds)),
         ];
+        let outer =
+            [(is_of_hops, hash(outer, HOP_BITS, false, &acts)), (is_sum, hash("rounding of sums", 32, false, &rounds))];
+        let mut chain =
+            vec![StageUse::default(), self.hashing(code.instance, inner), self.hashing(code.instance, outer)];
         if code.query.value != Value::Utilisation {
             // The code is looked up, of all but sums beside the third stage's hashes.
             if is_sum {
@@ -166,9 +203,9 @@ impl<'a> Chains<'a> {
     }
 
     /// These hashes, as far as no chain before has them.
-    fn hashing(&mut self, instance: usize, hashes: [(bool, &'static str, u32, bool); 3]) -> StageUse {
-        let new = hashes.into_iter().filter(|(is_there, name, ..)| *is_there && self.known.insert((name, instance)));
-        StageUse::hashing(new.map(|(_, name, bits, added)| hash(name, bits, added)).collect())
+    fn hashing<const N: usize>(&mut self, instance: usize, hashes: [(bool, HashUse); N]) -> StageUse {
+        let new = hashes.into_iter().filter(|(is_there, hash)| *is_there && self.known.insert((hash.name, instance)));
+        StageUse::hashing(new.map(|(_, hash)| hash).collect())
     }
 
     /// The stage that writes a code into the digest.
@@ -187,8 +224,10 @@ impl<'a> Chains<'a> {
     }
 
     fn loops(&self, code: &LoopCode) -> Vec<StageUse> {
+        let of = [hashes::loop_acts(), hashes::loop_values()];
         let each = |hashes: [(&'static str, u32, bool); 2]| {
-            StageUse::hashing(hashes.map(|(name, bits, added)| hash(name, bits, added)).into())
+            let hash = |((name, bits, added), of): (_, &HashLayout)| hash(name, bits, added, of);
+            StageUse::hashing(hashes.into_iter().zip(&of).map(hash).collect())
         };
         // Each count that goes on, and the report.
         let counted = u64::from(code.threshold()) + 1;
@@ -205,8 +244,7 @@ impl<'a> Chains<'a> {
 
     /// The registers of links, whose last stage writes.
     fn ports(&mut self, mut ports: Vec<StageUse>) {
-        let rounding = self
-            .hashing(0, [(true, ROUNDING, self.rounding_bits, false), (false, "", 0, false), (false, "", 0, false)]);
+        let rounding = self.hashing(0, [(true, hash(ROUNDING, self.rounding_bits, false, &hashes::rounding(0)))]);
         if !rounding.hashes.is_empty() {
             self.all.push(vec![StageUse::default(), rounding]);
         }
@@ -228,8 +266,8 @@ fn set_chain(scheme: &Scheme) -> Vec<StageUse> {
     let entries = firsts.zip(&scheme.sets).map(|(first, set)| range_entries(first, set.last)).sum();
     vec![
         StageUse::default(),
-        StageUse::hashing(vec![hash("inner CRC of q", 32, true)]),
-        StageUse::hashing(vec![hash("q", 32, false)]),
+        StageUse::hashing(vec![hash("inner CRC of q", 32, true, &hashes::plan())]),
+        StageUse::hashing(vec![hash("q", 32, false, &hashes::plan())]),
         StageUse::matching(SET, entries, u32::BITS),
     ]
 }

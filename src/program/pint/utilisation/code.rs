@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::dataplane::{CODE_BITS, Codes, UNIT_BITS};
 use crate::pisa::hash::{Addends, Global, HashFamily};
+use crate::program::pint::hashes;
 
 /// The utilisation of digest 0: HPCC's scale, 1/512.
 pub const SMALLEST: f64 = 1.0 / 512.0;
@@ -90,7 +91,7 @@ pub struct Compression {
 impl Compression {
     /// Digests of this scale.
     pub fn new(scale: Scale, family: &HashFamily) -> Self {
-        let rounding = Global::derive(family, "pint/rounding", 0);
+        let rounding = Global::of(&hashes::rounding(0), family);
         let argument = rounding.argument(&0u32.to_be_bytes());
         Self { codes: scale.codes(), scale, rounding, argument }
     }

@@ -38,7 +38,7 @@ pub use code::{Compression, SMALLEST, Scale};
 
 use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LOG_OF_ZERO, LastSent, Link, Meta, UNIT_BITS, terms};
 
-use crate::pisa::{Array, Banked, LookupUse, Pipeline, Probe, Stage, StageUse};
+use crate::pisa::{Array, ArrayCells, Banked, Computation, LookupUse, Pipeline, Probe, Registers, Stage, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
 
 impl Link {
@@ -56,6 +56,9 @@ impl Link {
 fn fixed(log: f64) -> i32 {
     (log * f64::from(1 << FRACTION)).round() as i32
 }
+
+/// What names the cell of a packet.
+const PORT: &str = "phv.egress";
 
 /// A table of numbers with so many bits in its key and in an entry.
 fn table(name: &'static str, key_bits: u32, action_bits: u32) -> LookupUse {
@@ -78,6 +81,25 @@ pub struct Utilisation {
     average: Stage<Array<Average>>,
 }
 
+/// A copy of the registers.
+#[derive(Debug)]
+pub struct Memory {
+    last: Registers<u64>,
+    average: Registers<u32>,
+}
+
+impl Memory {
+    /// The arrays, in the order of [`Utilisation::usage`].
+    pub fn read(&self) -> [ArrayCells; 2] {
+        [self.last.read(), self.average.read()]
+    }
+
+    pub fn clear(&mut self) {
+        self.last.clear();
+        self.average.clear();
+    }
+}
+
 impl Utilisation {
     /// `links` holds the bytes per second of each port's link, by port. `period_ns` is HPCC's T,
     /// the longest round-trip time of a network without queues.
@@ -91,10 +113,10 @@ impl Utilisation {
     pub fn planned(links: &[u64], period_ns: u32) -> Self {
         let cells = links.len() as u32;
         Self {
-            last: Stage(Array::planned("last sent", LastSent { period: period_ns.max(1) }, cells)),
+            last: Stage(Array::planned("last sent", LastSent { period: period_ns.max(1) }, cells).at(PORT)),
             links: links.iter().map(|rate| Link::new(*rate, period_ns)).collect(),
             queue_unit: 0,
-            average: Stage(Array::planned("utilisation", Average, cells)),
+            average: Stage(Array::planned("utilisation", Average, cells).at(PORT)),
         }
     }
 
@@ -111,6 +133,17 @@ impl Utilisation {
     pub fn allocate(&mut self) {
         self.last.exchange(&mut self.last.zeroed());
         self.average.exchange(&mut self.average.zeroed());
+    }
+
+    /// Zeroed registers for [`Self::copy_to`].
+    pub fn zeroed(&self) -> Memory {
+        Memory { last: self.last.zeroed(), average: self.average.zeroed() }
+    }
+
+    /// Copies the registers.
+    pub fn copy_to(&self, memory: &mut Memory) {
+        memory.last.copy_from(self.last.0.registers());
+        memory.average.copy_from(self.average.0.registers());
     }
 
     /// Takes a packet that leaves through stages 1 to 6. A port without a link changes nothing.
@@ -133,19 +166,27 @@ impl Utilisation {
     /// What the eight stages use. The hash that rounds is computed beside them, and needed by the
     /// seventh. A table is looked into once a packet, so each number that is looked up has its own.
     pub fn usage(&self) -> Vec<StageUse> {
-        let tables = |lookups: &[&[LookupUse]]| StageUse { lookups: lookups.concat(), ..StageUse::default() };
-        let (log, exp) = (logarithm(), [table("powers of two", INDEX_BITS, FRACTION + 1)]);
-        let codes = table("codes of U", 5 + CODE_BITS, u16::BITS);
+        let tables = |computed: &[Computation]| {
+            let lookups = |computation: &Computation| match computation {
+                Computation::Logarithm => logarithm().to_vec(),
+                Computation::Power => vec![table("powers of two", INDEX_BITS, FRACTION + 1)],
+                Computation::Code => vec![table("codes of U", 5 + CODE_BITS, u16::BITS)],
+                Computation::Draw => Vec::new(),
+            };
+            let computes = computed.to_vec();
+            StageUse { lookups: computes.iter().flat_map(lookups).collect(), computes, ..StageUse::default() }
+        };
+        let (log, exp, code) = (Computation::Logarithm, Computation::Power, Computation::Code);
         vec![
             StageUse::of(vec![self.last.0.usage()]),
             // Of the gap, the queue, the bytes, and what the gap leaves of T.
-            tables(&[&log, &log, &log, &log]),
+            tables(&[log, log, log, log]),
             StageUse::default(),
             // Of the queue's and the bytes' share.
-            tables(&[&exp, &exp]),
+            tables(&[exp, exp]),
             StageUse::default(),
-            StageUse { arrays: vec![self.average.0.usage()], ..tables(&[&log, &exp]) },
-            tables(&[&log, &[codes]]).behind(&[ROUNDING]),
+            StageUse { arrays: vec![self.average.0.usage()], ..tables(&[log, exp]) },
+            tables(&[log, code]).behind(&[ROUNDING]),
             StageUse::default(),
         ]
     }

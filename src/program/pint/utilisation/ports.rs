@@ -10,9 +10,9 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::Utilisation;
 use super::dataplane::Meta;
 use super::link::Links;
+use super::{Memory, Utilisation};
 use crate::pisa::{Disposition, MAX_PORTS, Phv, Probe, StageUse};
 use crate::program::pint::prepared::Prepared;
 use crate::wire::shim;
@@ -138,6 +138,18 @@ impl Ports {
             }
         }
         utilisation
+    }
+
+    /// Zeroed registers for [`Self::copy_to`], where there are any.
+    pub fn zeroed(&self) -> Option<Memory> {
+        self.sets.first().map(|set| set.registers.zeroed())
+    }
+
+    /// Copies the registers of [`Self::usage`].
+    pub fn copy_to(&self, memory: &mut Memory) {
+        if let Some(set) = self.sets.first() {
+            set.registers.copy_to(memory);
+        }
     }
 
     /// The eight stages, where there are any.

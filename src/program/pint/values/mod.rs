@@ -22,6 +22,7 @@ use numbers::Numbers;
 
 use super::compress::{Approximation, Compression, Range};
 use super::encoding::{DIGEST_BITS, reservoir};
+use super::hashes;
 use super::plan::MAX_QUERIES;
 use super::query::{Query, Value};
 use super::utilisation::Scale;
@@ -220,8 +221,8 @@ impl ValueCode {
 
     fn instance(query: &Query, instance: usize, codes: Codes, family: &HashFamily) -> Self {
         let query = query.code();
-        let labels = [format!("pint/{}", query.value.name()), "pint/rounding".into()];
-        let [acts, rounds] = labels.map(|label| Global::derive(family, &label, instance as u32));
+        let layouts = [hashes::code(query.value, instance as u32), hashes::rounding(instance as u32)];
+        let [acts, rounds] = layouts.map(|layout| Global::of(&layout, family));
         // No hop is number 0, so its argument is free for what all hops have in common.
         let argument = |hop: usize| [&acts, &rounds].map(|hash| hash.argument(&(hop as u32).to_be_bytes()));
         let hops = std::array::from_fn(argument);

@@ -1,0 +1,370 @@
+//! The description of a program's pipeline: its arrays, hashes and tables, stage by stage. The
+//! budget places it, hash units are made of it, and traces and register dumps name things by it.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use super::AccessTrace;
+use super::hash::HashLayout;
+
+/// What names the slot of an array that a packet touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotSource {
+    /// A field of the PHV.
+    Field(&'static str),
+    Hash(HashLayout),
+}
+
+impl SlotSource {
+    /// Bits of the hash, 0 for a field.
+    pub fn hash_bits(&self) -> u32 {
+        match self {
+            Self::Field(_) => 0,
+            Self::Hash(hash) => hash.bits(),
+        }
+    }
+}
+
+impl Default for SlotSource {
+    fn default() -> Self {
+        Self::Field("")
+    }
+}
+
+impl From<&'static str> for SlotSource {
+    fn from(field: &'static str) -> Self {
+        Self::Field(field)
+    }
+}
+
+impl From<HashLayout> for SlotSource {
+    fn from(hash: HashLayout) -> Self {
+        Self::Hash(hash)
+    }
+}
+
+/// One register array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrayUse {
+    pub name: &'static str,
+    pub cells: u64,
+    pub cell_bits: u32,
+    /// Bits of each field of a cell, in the order in which a cell is dumped.
+    #[serde(skip)]
+    pub field_bits: Vec<u32>,
+    /// PHV fields that its stateful ALU fills.
+    pub outputs: u32,
+    #[serde(rename = "hash_bits", serialize_with = "hash_bits")]
+    pub slot: SlotSource,
+    /// Its output decides what the next stage does.
+    pub decides: bool,
+    /// What its stateful ALU does and no chip's does ([`Salu::BEYOND_CHIPS`](crate::pisa::Salu)).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond_chips: Option<&'static str>,
+}
+
+fn hash_bits<S: Serializer>(slot: &SlotSource, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u32(slot.hash_bits())
+}
+
+impl ArrayUse {
+    pub fn sram_bits(&self) -> u64 {
+        self.cells * u64::from(self.cell_bits)
+    }
+}
+
+/// A hash that is computed into the PHV for later stages. An index hash of an array's own stage is
+/// counted with the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HashUse {
+    pub name: &'static str,
+    pub bits: u32,
+    /// It is added to a field of the PHV, by an action of the same stage.
+    pub added: bool,
+    /// The hash that this CRC is a part of; `None` for one that several hashes share.
+    #[serde(skip)]
+    pub of: Option<HashLayout>,
+}
+
+impl HashUse {
+    pub fn new(name: &'static str, bits: u32, added: bool, of: Option<&HashLayout>) -> Self {
+        Self { name, bits, added, of: of.cloned() }
+    }
+}
+
+/// A match in TCAM whose actions are the stage's work. It stands in one stage as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MatchUse {
+    pub name: &'static str,
+    /// A range of numbers takes [`range_entries`].
+    pub entries: u64,
+    pub key_bits: u32,
+}
+
+/// A table of numbers that a stage looks up, in SRAM. It stands in one stage as a whole, and is
+/// looked into once a packet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LookupUse {
+    pub name: &'static str,
+    pub entries: u64,
+    pub key_bits: u32,
+    /// Bits of what stands in an entry.
+    pub action_bits: u32,
+}
+
+/// Entries of a TCAM that match the numbers from `first` to `last` and no others. An entry is a
+/// range whose length is a power of two and divides its start.
+pub fn range_entries(first: u32, last: u32) -> u64 {
+    let (mut from, end, mut entries) = (u64::from(first), u64::from(last) + 1, 0);
+    while from < end {
+        let aligned = if from == 0 { 1 << u32::BITS } else { from & from.wrapping_neg() };
+        from += aligned.min(1 << (end - from).ilog2());
+        entries += 1;
+    }
+    entries
+}
+
+/// What a stage computes beside sums, comparisons and selections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Computation {
+    /// A random number.
+    Draw,
+    /// A logarithm to base 2, looked up.
+    Logarithm,
+    /// A power of 2, looked up.
+    Power,
+    /// A number that a table gives for another one.
+    Code,
+}
+
+/// What one logical stage uses. One that uses nothing has actions alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StageUse {
+    pub arrays: Vec<ArrayUse>,
+    pub hashes: Vec<HashUse>,
+    pub matches: Vec<MatchUse>,
+    pub lookups: Vec<LookupUse>,
+    /// In the order of the look-ups, where it looks numbers up.
+    pub computes: Vec<Computation>,
+    /// Names of hashes and matches of the same program, in this chain or chains before it, that stand
+    /// in stages before this one.
+    #[serde(skip)]
+    pub needs: Vec<&'static str>,
+}
+
+impl StageUse {
+    /// Arrays alone.
+    pub fn of(arrays: Vec<ArrayUse>) -> Self {
+        Self { arrays, ..Self::default() }
+    }
+
+    /// Hashes alone.
+    pub fn hashing(hashes: Vec<HashUse>) -> Self {
+        Self { hashes, ..Self::default() }
+    }
+
+    /// A match alone.
+    pub fn matching(name: &'static str, entries: u64, key_bits: u32) -> Self {
+        Self { matches: vec![MatchUse { name, entries, key_bits }], ..Self::default() }
+    }
+
+    /// The same behind these hashes and matches.
+    #[must_use]
+    pub fn behind(self, needs: &[&'static str]) -> Self {
+        Self { needs: needs.to_vec(), ..self }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.arrays.is_empty() && self.hashes.is_empty() && self.matches.is_empty() && self.lookups.is_empty()
+    }
+}
+
+/// Where stages stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    Ingress,
+    Egress,
+}
+
+/// Stages in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chain {
+    pub side: Side,
+    pub stages: Vec<StageUse>,
+}
+
+/// A program's pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Layout {
+    pub program: &'static str,
+    /// Chains of stages that do not depend on each other.
+    pub chains: Vec<Chain>,
+    /// Hashes that no stage computes: those of reports, and of what reads records.
+    #[serde(skip)]
+    pub other_hashes: Vec<HashLayout>,
+    /// Fields of packets that are read beside those that are hashed, and fields that are written.
+    pub reads: Vec<&'static str>,
+    pub writes: &'static [&'static str],
+    /// The reports about single packets that a bank has room for, by kind. They take no register
+    /// memory: a hardware switch sends each as a digest.
+    pub reports: Vec<ReportUse>,
+}
+
+/// An array in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayPlace<'a> {
+    /// Number among the arrays of its name, from 0, in the order in which packets meet them.
+    pub index: u32,
+    pub side: Side,
+    /// Stage of its chain, from 1.
+    pub stage: u32,
+    pub usage: &'a ArrayUse,
+}
+
+impl Layout {
+    /// A program without stages.
+    pub fn new(program: &'static str) -> Self {
+        let (chains, other_hashes, reports) = (Vec::new(), Vec::new(), Vec::new());
+        Self { program, chains, other_hashes, reads: Vec::new(), writes: &[], reports }
+    }
+
+    /// The program with one more chain.
+    #[must_use]
+    pub fn with(mut self, side: Side, stages: Vec<StageUse>) -> Self {
+        self.chains.push(Chain { side, stages });
+        self
+    }
+
+    /// All stages, chain by chain.
+    fn stages(&self) -> impl Iterator<Item = (Side, u32, &StageUse)> {
+        self.chains.iter().flat_map(|chain| (1..).zip(&chain.stages).map(|(stage, of)| (chain.side, stage, of)))
+    }
+
+    /// All arrays, in the order in which a bank has them.
+    pub fn arrays(&self) -> Vec<ArrayPlace<'_>> {
+        let mut met = BTreeMap::<&str, u32>::new();
+        let arrays =
+            self.stages().flat_map(|(side, stage, of)| of.arrays.iter().map(move |usage| (side, stage, usage)));
+        arrays
+            .map(|(side, stage, usage)| {
+                let next = met.entry(usage.name).or_default();
+                *next += 1;
+                ArrayPlace { index: *next - 1, side, stage, usage }
+            })
+            .collect()
+    }
+
+    /// All hashes, each once.
+    pub fn hashes(&self) -> Vec<&HashLayout> {
+        let of_arrays = self.stages().flat_map(|(.., stage)| &stage.arrays).filter_map(|array| match &array.slot {
+            SlotSource::Hash(hash) => Some(hash),
+            SlotSource::Field(_) => None,
+        });
+        let of_stages = self.stages().flat_map(|(.., stage)| &stage.hashes).filter_map(|hash| hash.of.as_ref());
+        let mut hashes = Vec::<&HashLayout>::new();
+        for hash in of_arrays.chain(of_stages).chain(&self.other_hashes) {
+            // An array's hash also names its slots.
+            let same = |known: &&HashLayout| {
+                (&known.form, &known.label, known.index, &known.switch)
+                    == (&hash.form, &hash.label, hash.index, &hash.switch)
+                    && (hash.range.is_none() || known.range == hash.range)
+            };
+            if !hashes.iter().any(same) {
+                hashes.push(hash);
+            }
+        }
+        hashes
+    }
+
+    /// The names of all polynomials, in order, each once.
+    pub fn polynomials(&self) -> Vec<(String, u32)> {
+        let mut names: Vec<_> = self.hashes().into_iter().flat_map(HashLayout::names).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The fields of packets that the program reads, each once, those that are hashed first.
+    pub fn fields(&self) -> Vec<&'static str> {
+        let hashed = self.hashes().into_iter().flat_map(|hash| hash.key.iter().map(|key| key.field));
+        let slots = self.stages().flat_map(|(.., stage)| &stage.arrays).filter_map(|array| match array.slot {
+            SlotSource::Field(field) => Some(field),
+            SlotSource::Hash(_) => None,
+        });
+        let mut fields = Vec::new();
+        for field in hashed.chain(slots).chain(self.reads.iter().copied()) {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
+        fields
+    }
+
+    /// Numbers the stages of a traced packet, which met those of `before` already, as the budget
+    /// does, and puts accesses of one stage together. Arrays of one name stand in the order in which
+    /// packets meet them.
+    pub fn number(&self, before: &[Vec<AccessTrace>], stages: &mut Vec<Vec<AccessTrace>>) {
+        let mut met = BTreeMap::<String, usize>::new();
+        before.iter().flatten().for_each(|access| *met.entry(access.array.clone()).or_default() += 1);
+        let mut numbered: Vec<Vec<AccessTrace>> = Vec::new();
+        for mut access in stages.drain(..).flatten() {
+            let place = met.entry(access.array.clone()).or_default();
+            access.logical = access.logical.or_else(|| self.stage_of(&access.array, *place));
+            *place += 1;
+            match numbered.last_mut().filter(|stage| stage.last().is_some_and(|last| last.logical == access.logical)) {
+                Some(stage) => stage.push(access),
+                None => numbered.push(vec![access]),
+            }
+        }
+        *stages = numbered;
+    }
+
+    /// The stage, from 1, of an array: of several with its name of that in this place, and of the last
+    /// one where there are not as many.
+    fn stage_of(&self, array: &str, place: usize) -> Option<u32> {
+        let named = |(_, stage, of): (Side, u32, &StageUse)| {
+            let number = of.arrays.iter().filter(|of| of.name == array).count();
+            std::iter::repeat_n(stage, number)
+        };
+        self.stages().flat_map(named).take(place + 1).last()
+    }
+
+    /// Whether it computes what no chip does.
+    pub fn is_beyond_chips(&self) -> bool {
+        let mut arrays = self.stages().flat_map(|(.., stage)| &stage.arrays);
+        arrays.any(|array| array.beyond_chips.is_some())
+    }
+}
+
+/// Reports about single packets of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportUse {
+    pub reports: u32,
+    pub report_bits: u32,
+}
+
+/// A match table as the budget sees it. It may be spread over stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableNeed {
+    pub table: &'static str,
+    pub entries: u64,
+    pub key_bits: u32,
+    /// Action data and counters of an entry, in SRAM.
+    pub action_bits: u32,
+    /// Keys in TCAM; else they are hashed and stand in SRAM. Hashing for a match is the table's own
+    /// and no index hash.
+    pub ternary: bool,
+    /// Programs stand behind it: they do not see what it stops.
+    pub before_programs: bool,
+}
+
+impl TableNeed {
+    /// A program's table: in SRAM, with a number of `numbers` bits an entry; without one, in TCAM.
+    pub(super) fn in_stage(table: &'static str, entries: u64, key_bits: u32, numbers: Option<u32>) -> Self {
+        let (action_bits, ternary) = (numbers.unwrap_or(0), numbers.is_none());
+        Self { table, entries, key_bits, action_bits, ternary, before_programs: false }
+    }
+}
