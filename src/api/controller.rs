@@ -112,7 +112,7 @@ pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<
     let api = ControllerApi { server: server.clone(), stores };
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;
-    let switches = Served::Grpc(rpc::serve(server.clone(), server.longest()));
+    let switches = Served::Grpc(rpc::serve(server.clone()));
     if let Some(tcp) = listeners.tcp {
         serve::tls(tcp, switches.clone(), counters.clone())?;
     }

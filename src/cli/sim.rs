@@ -19,7 +19,7 @@ use crate::json::Epoch;
 use crate::program::ProgramConfig;
 use crate::sim::report::{LostAt, Measured};
 use crate::sim::{
-    Audit, EpochReport, Fabric, Fault, Loss, ProgramReport, Setup, Shape, SimError, Simulation, Transport,
+    Audit, EpochReport, Fabric, Fault, Loss, OwnSettings, ProgramReport, Setup, Shape, SimError, Simulation, Transport,
     TransportReport,
 };
 use crate::switch::TelemetryHeader;
@@ -48,6 +48,10 @@ pub struct Sim {
     workload: Workload,
     #[command(flatten)]
     programs: Programs,
+    /// Settings that one switch's program has in place of those of --program, such as
+    /// s1:hashpipe:slots=512; may be given several times
+    #[arg(long = "switch", value_name = "SWITCH:P:KEY=VALUE,…", help_heading = help::MEASUREMENT)]
+    switches: Vec<OwnSettings>,
     /// Epochs of traffic
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = help::MEASUREMENT)]
     epochs: u32,
@@ -194,7 +198,7 @@ impl Sim {
             faults: self.faults.clone(),
             transport: self.transport.clone(),
             wait: None,
-            fabric: Fabric { telemetry_header: self.telemetry_header, ..Fabric::default() },
+            fabric: Fabric { telemetry_header: self.telemetry_header, own: self.switches.clone(), ..Fabric::default() },
         })
     }
 

@@ -26,21 +26,36 @@ impl FromStr for ProgramConfig {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let refused = |why: String| ConfigError::Program { text: text.into(), why };
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
-        let mut table = toml::Table::new();
-        table.insert("name".into(), name.into());
-        let schema = ProgramConfig::schema(name);
-        for setting in split(settings).into_iter().filter(|setting| !setting.is_empty()) {
-            let (key, value) =
-                setting.split_once('=').ok_or_else(|| refused(format!("{setting:?} is not of the form key=value")))?;
-            let types = schema.as_ref().map(|schema| types(schema.as_value(), key)).unwrap_or_default();
-            if table.insert(key.into(), typed(value, &types)).is_some() {
-                return Err(refused(format!("{key} is given twice")));
-            }
-        }
-        program(&table).map_err(|wrong| refused(wrong.to_string()))
+        let named = toml::Table::from_iter([("name".to_owned(), name.into())]);
+        with_settings(name, named, settings).map_err(|why| ConfigError::Program { text: text.into(), why })
     }
+}
+
+impl ProgramConfig {
+    /// The same program with these settings, `key=value,…`, and otherwise with its own.
+    ///
+    /// # Errors
+    /// Says which setting is wrong, and what would be right.
+    pub fn with(&self, settings: &str) -> Result<Self, String> {
+        let own = toml::Table::try_from(self).map_err(|error| error.to_string())?;
+        with_settings(self.name(), own, settings)
+    }
+}
+
+/// The program of a table, with these settings in place of those of the table.
+fn with_settings(name: &str, mut table: toml::Table, settings: &str) -> Result<ProgramConfig, String> {
+    let (schema, mut given) = (ProgramConfig::schema(name), Vec::new());
+    for setting in split(settings).into_iter().filter(|setting| !setting.is_empty()) {
+        let (key, value) = setting.split_once('=').ok_or(format!("{setting:?} is not of the form key=value"))?;
+        let types = schema.as_ref().map(|schema| types(schema.as_value(), key)).unwrap_or_default();
+        if key == "name" || given.contains(&key) {
+            return Err(format!("{key} is given twice"));
+        }
+        given.push(key);
+        table.insert(key.into(), typed(value, &types));
+    }
+    program(&table).map_err(|wrong| wrong.to_string())
 }
 
 /// The settings of a program: commas separate them, but those within the brackets of a value do not.

@@ -140,7 +140,7 @@ pub trait Configured: Any + Send + Sync {
 }
 
 /// Reads the byte form of records of one program, as it is configured: all of the bytes.
-pub type RecordReader = Box<dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync>;
+pub type RecordReader = Arc<dyn Fn(&[u8]) -> Result<AnyRecord, DecodeError> + Send + Sync>;
 
 struct Of<P: Program>(P::Config);
 
@@ -192,7 +192,7 @@ impl<P: Program> Configured for Of<P> {
 
     fn reader(&self, switch: &str, hashes: &HashFamily) -> RecordReader {
         let read = P::reader(&self.0, switch, hashes);
-        Box::new(move |bytes| Ok(Box::new(read(bytes)?)))
+        Arc::new(move |bytes| Ok(Box::new(read(bytes)?)))
     }
 
     fn exact(&self) -> Box<dyn Exact> {

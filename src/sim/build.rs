@@ -80,7 +80,7 @@ pub fn owners(topology: &Topology, addresses: &Addresses) -> Vec<(u32, PortId)> 
 
 pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
     let Traffic { topology, addresses, distances, .. } = traffic;
-    let Fabric { telemetry_header, workers, fragmented } = setup.fabric;
+    let Fabric { telemetry_header, workers, fragmented, .. } = setup.fabric;
     let switches = 0..topology.switches().len() as u32;
     let has_middle = switches.clone().any(|switch| topology.hosts_of(switch).is_empty());
     let everywhere = setup.runs_everywhere();
@@ -98,7 +98,7 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
             fabric.step_by(2).for_each(|port| port.mtu = NARROW);
         }
         if everywhere || !topology.hosts_of(switch).is_empty() {
-            config.programs = setup.programs.clone();
+            config.programs = setup.programs_of(&topology.switches()[switch as usize])?;
         }
         let assembly = assemble(&config, Some(setup.epoch), workers)?;
         (0..).zip(&assembly.ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));

@@ -34,11 +34,15 @@ pub struct SimulatedController {
 }
 
 impl SimulatedController {
-    /// Lets the switches join.
+    /// Lets the switches join, each with the program as it has it.
     ///
     /// # Errors
     /// If there are too many of them.
-    pub fn new(program: &ProgramConfig, setup: &Setup, switches: &[Arc<str>]) -> Result<Self, JoinError> {
+    pub fn new(
+        program: &ProgramConfig,
+        setup: &Setup,
+        switches: &[(Arc<str>, ProgramConfig)],
+    ) -> Result<Self, JoinError> {
         let settings = ControllerSettings {
             // Without faults no record is ever late.
             record_timeout: setup.wait.unwrap_or(setup.epoch),
@@ -53,15 +57,15 @@ impl SimulatedController {
             ..ControllerSettings::new(setup.epoch, setup.workload.seed)
         };
         let mut controller = Controller::new(settings);
-        let profile = NetworkProfile {
+        let profile = |program: &ProgramConfig| NetworkProfile {
             program: program.clone(),
             length: setup.epoch,
             transit: setup.transit,
             header: setup.fabric.telemetry_header,
         };
         let now = setup.first_epoch() * setup.epoch;
-        for name in switches {
-            let (name, profile) = (name.to_string(), profile.clone());
+        for (name, own) in switches {
+            let (name, profile) = (name.to_string(), profile(own));
             let request = JoinRequest { name, profile, parameters: program.start(), first_epoch: 0 };
             controller.admit(&request, now)?;
         }
@@ -127,7 +131,8 @@ mod tests {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
         for program in ProgramConfig::defaults() {
-            assert!(SimulatedController::new(&program, &setup, &names).is_ok());
+            let switches: Vec<_> = names.iter().map(|name| (name.clone(), program.clone())).collect();
+            assert!(SimulatedController::new(&program, &setup, &switches).is_ok());
         }
     }
 }

@@ -24,6 +24,7 @@ mod ledger;
 pub mod loss;
 mod network;
 mod node;
+mod own;
 mod packet;
 mod queue;
 pub mod report;
@@ -41,6 +42,7 @@ pub use fault::Fault;
 pub use loss::{Loss, LossError, Victims};
 pub use network::{Crossed, Network};
 pub use node::Node;
+pub use own::OwnSettings;
 pub use report::{EpochReport, ProgramReport};
 pub use simulation::Simulation;
 pub use topology::{Shape, Topology, TopologyError};
@@ -94,7 +96,7 @@ pub struct Setup {
 }
 
 /// What switches and the links between them are like.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fabric {
     pub telemetry_header: TelemetryHeader,
     /// Of each switch. Its ports are dealt out over them in turn.
@@ -103,11 +105,13 @@ pub struct Fabric {
     /// switches without hosts. Where all switches have hosts, for every second port between
     /// switches.
     pub fragmented: f64,
+    /// Settings of single switches' programs.
+    pub own: Vec<OwnSettings>,
 }
 
 impl Default for Fabric {
     fn default() -> Self {
-        Self { telemetry_header: TelemetryHeader::default(), workers: 1, fragmented: 0.0 }
+        Self { telemetry_header: TelemetryHeader::default(), workers: 1, fragmented: 0.0, own: Vec::new() }
     }
 }
 
@@ -156,6 +160,7 @@ impl Setup {
                 return Err(SimError::NoSwitch { name: name.clone() });
             }
         }
+        self.check_own()?;
         let max = self.first_epoch() * epoch;
         if self.faults.iter().any(|fault| matches!(fault, Fault::Clock { ahead, .. } if ahead.unsigned_abs() >= max)) {
             return Err(SimError::ClockTooSlow { max });
@@ -199,6 +204,8 @@ pub enum SimError {
     NoLink { link: u32, links: u32 },
     #[error("--fault: the topology has no switch {name:?}")]
     NoSwitch { name: String },
+    #[error("--switch {}:{}:{}: {why}", own.switch, own.program, own.settings)]
+    Own { own: OwnSettings, why: String },
     #[error("--fault clock: by at most {max} ns with epochs as short as these")]
     ClockTooSlow { max: Nanos },
     #[error("--transport: links need a rate, such as --rate 10Gbps")]

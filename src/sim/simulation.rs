@@ -54,13 +54,16 @@ impl Simulation {
         let names: Vec<Arc<str>> = switches.map(|switch| switch_name(switch).into()).collect();
         let everywhere = setup.runs_everywhere();
         let measuring = |switch: &usize| everywhere || !network.topology().hosts_of(*switch as u32).is_empty();
-        let switches: Vec<_> = (0..names.len()).filter(measuring).map(|switch| names[switch].clone()).collect();
-        let program = |(name, program): (String, &ProgramConfig)| -> Result<_, SimError> {
+        let own =
+            |switch: usize| Ok((names[switch].clone(), setup.programs_of(&network.topology().switches()[switch])?));
+        let switches = (0..names.len()).filter(measuring).map(own).collect::<Result<Vec<_>, SimError>>()?;
+        let program = |(place, (name, program)): (usize, (String, &ProgramConfig))| -> Result<_, SimError> {
+            let switches: Vec<_> = switches.iter().map(|(name, own)| (name.clone(), own[place].clone())).collect();
             let controller = SimulatedController::new(program, setup, &switches)?;
             Ok(Measuring { name, controller, told: BTreeMap::new(), last: None })
         };
         Ok(Self {
-            programs: ProgramConfig::named(&setup.programs).map(program).collect::<Result<_, _>>()?,
+            programs: ProgramConfig::named(&setup.programs).enumerate().map(program).collect::<Result<_, _>>()?,
             names,
             length: setup.epoch,
             transit: setup.transit,

@@ -30,6 +30,41 @@ pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
     }
 }
 
+/// Each switch measures with its own configuration, and each of its records is taken.
+#[test]
+fn switches_may_be_configured_otherwise() {
+    let mut setup = setup("line:3", "keyvalue/uniform,flows=400,seed=7", &[]);
+    setup.programs = vec!["hashpipe:slots=4096".parse().unwrap(), "hashpipe:slots=4096".parse().unwrap()];
+    setup.fabric.own =
+        vec!["s2:hashpipe_2:slots=8,slots6=0".parse().unwrap(), "s2:hashpipe_2:stages=2".parse().unwrap()];
+    let (simulation, _) = run(&setup, 2);
+    let found = |program| {
+        let answers = simulation.last(program).unwrap();
+        assert_eq!(answers.gaps, []);
+        let found = |of: &crate::program::answers::SwitchAnswers| (of.switch.to_string(), of.answers.found);
+        answers.switches.iter().map(found).collect::<Vec<_>>()
+    };
+    let [all, own] = [0, 1].map(found);
+    assert_eq!((&all[0], all.len(), own.len()), (&own[0], 2, 2));
+    assert!(all[1].1 > 100 && own[1].1 <= 16 && own[1].1 > 0, "{all:?} {own:?}");
+
+    let refused = |everywhere, own: &str| {
+        let fabric = Fabric { own: vec![own.parse().unwrap()], ..Fabric::default() };
+        let setup = Setup { everywhere, fabric, ..setup.clone() };
+        Simulation::new(&setup).err().map(|error| error.to_string())
+    };
+    let wrong = |own: &str, why: &str| assert_eq!(refused(false, own), Some(format!("--switch {own}: {why}")));
+    wrong("s3:hashpipe:slots=8", "the topology has no such switch");
+    wrong("s1:hashpipe:slots=8", "the switch has no hosts, so it runs no program; --everywhere lets it");
+    assert_eq!(refused(true, "s1:hashpipe:slots=8"), None);
+    wrong("s2:pint:bits=8", "no such program; the switches run hashpipe, hashpipe_2");
+    wrong("s2:hashpipe:slots=0", "slots = 0: a whole number from 1 to 16777216");
+    wrong("s2:hashpipe:slots", "\"slots\" is not of the form key=value");
+    wrong("s2:hashpipe:slots=1,slots=2", "slots is given twice");
+    wrong("s2:hashpipe:key=src", "key = Source: it has to be Tuple, as in the other switches");
+    assert!("s2:hashpipe".parse::<OwnSettings>().unwrap_err().contains("write SWITCH:PROGRAM:KEY=VALUE"));
+}
+
 /// Runs some epochs, and holds the books.
 fn run(setup: &Setup, epochs: u64) -> (Simulation, Vec<EpochReport>) {
     let mut simulation = Simulation::new(setup).unwrap();

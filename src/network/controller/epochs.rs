@@ -412,7 +412,8 @@ impl Controller {
         let wrong = |error: ProgramError| ChangeError::Parameters(error.to_string());
         program.validate().map_err(wrong)?;
         let parameters = program.start();
-        network.program.fits(&parameters).map_err(wrong)?;
+        let switches = self.members.values().filter_map(|member| member.program.as_ref());
+        [&network.program].into_iter().chain(switches).try_for_each(|of| of.fits(&parameters)).map_err(wrong)?;
         let epoch = self.first_update(now).ok_or_else(unknown)?;
         self.update(epoch, parameters);
         Ok(epoch)

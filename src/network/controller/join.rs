@@ -148,6 +148,11 @@ impl Controller {
             }
         }
         let running = self.running(now);
+        // The parameters are the network's, and this switch may be configured for others.
+        let misfit = self.updates(running).iter().find_map(|update| profile.program.fits(&update.parameters).err());
+        if let Some(error) = misfit {
+            return Err(wrong(format!("it cannot measure with the network's parameters: {error}")));
+        }
         self.begin(now);
         let max = self.settings.switches;
         let full = self.members.len() >= max;
@@ -169,6 +174,9 @@ impl Controller {
                 self.members.insert(name.as_str().into(), Member::new(true, running, *first_epoch));
                 self.revision += 1;
             }
+        }
+        if let Some(member) = self.members.get_mut(name.as_str()) {
+            member.program = Some(profile.program.clone());
         }
         Ok(self.updates(running))
     }

@@ -28,7 +28,7 @@ pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
 use crate::config::DEFAULT_HORIZON;
 pub use crate::program::answers::EpochAnswers;
 use crate::program::answers::{Finality, Limits};
-use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord};
+use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord, ProgramConfig};
 use crate::telemetry::AnswerStore;
 use crate::telemetry::epoch::Nanos;
 
@@ -136,6 +136,8 @@ struct Member {
     joined_in: u64,
     /// The first epoch that it measures from its beginning.
     first_epoch: u64,
+    /// The program as this switch has it, once it has joined.
+    program: Option<ProgramConfig>,
     /// Packets that left before the transit time of their epoch's beginning was over, by the epoch
     /// of the record that tells of them.
     early: BTreeMap<u64, AnyEarly>,
@@ -146,7 +148,15 @@ struct Member {
 
 impl Member {
     fn new(joined: bool, since: u64, first_epoch: u64) -> Self {
-        Self { joined, since, joined_in: since, first_epoch, early: BTreeMap::new(), offsets: VecDeque::new() }
+        Self {
+            joined,
+            since,
+            joined_in: since,
+            first_epoch,
+            program: None,
+            early: BTreeMap::new(),
+            offsets: VecDeque::new(),
+        }
     }
 
     /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons,

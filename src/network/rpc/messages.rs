@@ -31,7 +31,12 @@ pub enum Refusal {
     #[error("version {0} of the protocol, and the controller speaks {VERSION}")]
     Version(u32),
     #[error("{what} of the switch is {theirs}, and the controller's is {ours}")]
-    Differs { what: &'static str, theirs: String, ours: String },
+    Differs { what: String, theirs: String, ours: String },
+    #[error(
+        "records of {program}, as the switch has it, may have {theirs} bytes, and the controller takes {ours}; \
+         fewer cells, or as many in the controller's own configuration"
+    )]
+    TooLong { program: &'static str, theirs: usize, ours: usize },
     #[error("no switch {name} is expected; there are {expected}")]
     Unexpected { name: String, expected: String },
     #[error("the certificate is of the switch {names}, and this one calls itself {name}")]
@@ -55,7 +60,7 @@ impl From<Refusal> for Status {
             Refusal::Version(_) => Code::Unimplemented,
             Refusal::Join(JoinError::Full { .. }) => Code::ResourceExhausted,
             Refusal::Differs { .. } | Refusal::Unexpected { .. } | Refusal::Join(_) => Code::FailedPrecondition,
-            Refusal::Unknown { .. } | Refusal::Same(_) => Code::FailedPrecondition,
+            Refusal::Unknown { .. } | Refusal::Same(_) | Refusal::TooLong { .. } => Code::FailedPrecondition,
             Refusal::Uncertified { .. } => Code::PermissionDenied,
             Refusal::Twice(_) => Code::AlreadyExists,
             Refusal::Stopping => Code::Unavailable,
@@ -180,6 +185,14 @@ pub struct Welcome {
     /// Of each of its programs: the place among the controller's, or why the controller does not
     /// take it.
     pub programs: Vec<Result<usize, Refusal>>,
+}
+
+impl Welcome {
+    /// Bytes that no record of the switch's programs that are taken exceeds.
+    pub(super) fn longest(&self, hello: &Hello) -> usize {
+        let taken = hello.programs.iter().zip(&self.programs).filter(|(_, taken)| taken.is_ok());
+        taken.flat_map(|(offer, _)| offer).map(|offer| offer.program.longest()).max().unwrap_or_default()
+    }
 }
 
 impl From<&Welcome> for proto::Welcome {

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ const READY: Duration = Duration::from_secs(30);
 const UNREAD: usize = 64;
 /// Longest hello, and most bytes of a record's message besides the record's own.
 const HELLO_BYTES: usize = 16 << 10;
-const RECORD_FIELDS: usize = 64;
+const RECORD_FIELDS: usize = 72;
+/// Longest record of any switch, in bytes.
+pub const LONGEST_RECORD: usize = 256 << 20;
 
 /// The network that the switches are of. The calls come from the thread that serves all switches,
 /// and must not wait.
@@ -59,54 +62,92 @@ pub trait Network: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Certified(pub Arc<[String]>);
 
-/// What serves switches, whose records are no longer than `longest` bytes.
-pub fn serve(network: Arc<impl Network>, longest: usize) -> Router {
-    let longest = (longest + RECORD_FIELDS).max(HELLO_BYTES);
-    let server = ControllerServer::new(Server(network)).max_decoding_message_size(longest);
-    let short = |request: HttpRequest| async { request.map(|body| Body::new(ShortHello::new(body))) };
-    Routes::new(server).into_axum_router().layer(middleware::map_request(short))
+/// What serves switches. A message is no longer than a hello, and once the switch is welcome, than its
+/// records.
+pub fn serve(network: Arc<impl Network>) -> Router {
+    let server = ControllerServer::new(Server(network)).max_decoding_message_size(usize::MAX);
+    let limited = |mut request: HttpRequest| async {
+        let longest = Longest::default();
+        request.extensions_mut().insert(longest.clone());
+        request.map(|body| Body::new(Limited::new(body, longest)))
+    };
+    Routes::new(server).into_axum_router().layer(middleware::map_request(limited))
 }
 
-/// The body of a request whose first message is a hello; one that is longer than a hello ends it
-/// before it is read.
-struct ShortHello {
+/// Most bytes of the next message of a stream.
+#[derive(Clone)]
+struct Longest(Arc<AtomicUsize>);
+
+impl Default for Longest {
+    fn default() -> Self {
+        Self(Arc::new(HELLO_BYTES.into()))
+    }
+}
+
+/// The body of a request. A message that is too long ends it before it is read, and no frame is handed on
+/// that holds more than the end of one: the first one says how long those behind it may be.
+struct Limited {
     body: Body,
-    /// What has come of the message's prefix: a byte for its compression, and its length.
+    longest: Longest,
+    /// Received, and not handed on.
+    behind: Bytes,
+    /// What has come of the next message's prefix: a byte for its compression, and its length.
     prefix: ArrayVec<u8, 5>,
+    /// Bytes that are to come of the running message.
+    rest: usize,
 }
 
-impl ShortHello {
-    fn new(body: Body) -> Self {
-        Self { body, prefix: ArrayVec::new() }
+impl Limited {
+    fn new(body: Body, longest: Longest) -> Self {
+        Self { body, longest, behind: Bytes::new(), prefix: ArrayVec::new(), rest: 0 }
     }
 
-    /// Whether the first message may be read, as far as its length is known.
-    fn fits(&mut self, bytes: &[u8]) -> bool {
-        let missing = bytes.iter().take(self.prefix.remaining_capacity());
-        self.prefix.extend(missing.copied());
-        match self.prefix.as_slice() {
-            [_, length @ ..] if length.len() == 4 => {
-                length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)) <= HELLO_BYTES
+    /// The number of bytes that are of the running message, its prefix included. An error is the limit
+    /// that it exceeds.
+    fn pass(&mut self, bytes: &[u8]) -> Result<usize, usize> {
+        let mut passed = 0;
+        if self.rest == 0 {
+            passed = self.prefix.remaining_capacity().min(bytes.len());
+            self.prefix.extend(bytes[..passed].iter().copied());
+            let [_, length @ ..] = self.prefix.as_slice() else { return Ok(passed) };
+            if length.len() < 4 {
+                return Ok(passed);
             }
-            _ => true,
+            self.rest = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+            self.prefix.clear();
+            let longest = self.longest.0.load(Relaxed);
+            if self.rest > longest {
+                return Err(longest);
+            }
         }
+        let more = self.rest.min(bytes.len() - passed);
+        self.rest -= more;
+        Ok(passed + more)
     }
 }
 
-impl HttpBody for ShortHello {
+impl HttpBody for Limited {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-            && !self.fits(data)
-        {
-            let why = format!("a hello has at most {HELLO_BYTES} bytes");
-            return Poll::Ready(Some(Err(axum::Error::new(Status::out_of_range(why)))));
+        let mut data = std::mem::take(&mut self.behind);
+        if data.is_empty() {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else { return Poll::Ready(None) };
+            data = match frame.into_data() {
+                Ok(data) => data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            };
         }
-        Poll::Ready(frame)
+        let passed = self.pass(&data).map_err(|longest| {
+            let why = match longest {
+                HELLO_BYTES => format!("a hello has at most {HELLO_BYTES} bytes"),
+                longest => format!("a record of this switch has at most {} bytes", longest - RECORD_FIELDS),
+            };
+            axum::Error::new(Status::out_of_range(why))
+        })?;
+        self.behind = data.split_off(passed);
+        Poll::Ready(Some(Ok(Frame::data(data))))
     }
 }
 
@@ -120,6 +161,7 @@ impl<N: Network> Controller for Server<N> {
 
     async fn attach(&self, request: Request<Streaming<FromSwitch>>) -> Result<Response<Answers>, Status> {
         let certified = request.extensions().get::<Certified>().cloned();
+        let longest = request.extensions().get::<Longest>().cloned();
         let mut from = request.into_inner();
         let first = timeout(HELLO, from.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no hello has come"))??;
@@ -133,6 +175,9 @@ impl<N: Network> Controller for Server<N> {
             return Err(Refusal::Uncertified { name: hello.name, names: names.join(", ") }.into());
         }
         let welcome = self.0.welcomes(&hello)?;
+        if let Some(Longest(longest)) = longest {
+            longest.store(welcome.longest(&hello) + RECORD_FIELDS, Relaxed);
+        }
         let (to, answers) = mpsc::channel(UNREAD);
         let said = To::Welcome((&welcome).into());
         let member = Member { network: self.0.clone(), hello, programs: welcome.programs, to };

@@ -15,7 +15,7 @@ use crate::network::controller::{
     ChangeError, EvictError, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
 };
 use crate::network::documents;
-use crate::network::rpc::{BadMessage, Hello, Network, Offer, Refusal, Welcome, proto};
+use crate::network::rpc::{BadMessage, Hello, LONGEST_RECORD, Network, Offer, Refusal, Welcome, proto};
 use crate::pisa::hash::HashFamily;
 use crate::program::{Difference, ProgramConfig, RecordReader};
 use crate::telemetry::epoch::Nanos;
@@ -33,6 +33,8 @@ struct MemberState {
     software: String,
     /// Those whose records it sends.
     programs: Vec<&'static str>,
+    /// What reads the records of each, by the program's place among the network's.
+    readers: BTreeMap<usize, RecordReader>,
     connections: u64,
     records: u64,
     unsent: u64,
@@ -44,7 +46,6 @@ struct MemberState {
 pub struct ControllerServer {
     /// Of each program; they differ in nothing else.
     profiles: Vec<NetworkProfile>,
-    readers: Vec<RecordReader>,
     hashes: HashFamily,
     /// The switches that may join; empty for any.
     expected: Vec<String>,
@@ -73,7 +74,6 @@ impl ControllerServer {
         let (events, receiver) = unbounded();
         let waiting = Arc::new(AtomicUsize::default());
         let server = Self {
-            readers: profiles.iter().map(|profile| profile.program.reader("", &hashes)).collect(),
             profiles,
             hashes,
             expected,
@@ -89,11 +89,6 @@ impl ControllerServer {
     /// The network's programs.
     pub fn programs(&self) -> impl Iterator<Item = &ProgramConfig> {
         self.profiles.iter().map(|profile| &profile.program)
-    }
-
-    /// Bytes of the longest record of a switch of this network.
-    pub fn longest(&self) -> usize {
-        self.programs().map(|program| program.longest()).max().unwrap_or_default()
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, MemberState>> {
@@ -197,7 +192,7 @@ impl ControllerServer {
         };
         let differing = self.profiles.iter().flat_map(pairs).find(|(_, theirs, ours)| theirs != ours);
         if let Some((what, theirs, ours)) = differing {
-            return Err(Refusal::Differs { what, theirs, ours });
+            return Err(Refusal::Differs { what: what.into(), theirs, ours });
         }
         let mut places = Vec::with_capacity(hello.programs.len());
         for offer in &hello.programs {
@@ -220,10 +215,11 @@ impl ControllerServer {
             let programs = self.programs().map(|program| program.name()).collect::<Vec<_>>().join(" and ");
             return Err(Refusal::Unknown { name, programs });
         };
-        match program.difference(&own.program) {
-            Some(Difference { key, value: theirs, other: ours }) => Err(Refusal::Differs { what: key, theirs, ours }),
-            None => Ok(place),
+        if let Some(Difference { key, value: theirs, other: ours }) = program.difference(&own.program) {
+            return Err(Refusal::Differs { what: format!("{name}.{key}"), theirs, ours });
         }
+        let (theirs, ours) = (program.longest(), own.program.longest().max(LONGEST_RECORD));
+        if theirs > ours { Err(Refusal::TooLong { program: name, theirs, ours }) } else { Ok(place) }
     }
 }
 
@@ -245,6 +241,9 @@ impl Network for ControllerServer {
         seen.since = Some(Instant::now());
         seen.software.clone_from(&hello.software);
         seen.programs = programs.iter().flatten().map(|place| self.profiles[*place].program.name()).collect();
+        let taken = hello.programs.iter().zip(&programs);
+        let taken = taken.filter_map(|(offer, place)| Some((*place.as_ref().ok()?, &offer.as_ref().ok()?.program)));
+        seen.readers = taken.map(|(place, program)| (place, program.reader(name, &self.hashes))).collect();
         seen.connections += 1;
         tracing::info!(target: "weir", event = "switch_connected", switch = name, "{name}: connected");
         for why in programs.iter().filter_map(|place| place.as_ref().err()) {
@@ -272,13 +271,15 @@ impl Network for ControllerServer {
 
     fn reports(&self, switch: &str, program: usize, record: proto::Record) -> Result<(), BadMessage> {
         let proto::Record { first_epoch, last_epoch: epoch, record, unsent_records, sent_ns, late_ns, .. } = record;
-        if let Some(seen) = self.seen().get_mut(switch) {
+        let bad = |why: String| BadMessage { field: "record.record", why };
+        let reader = self.seen().get_mut(switch).and_then(|seen| {
             seen.records += 1;
             seen.unsent += unsent_records;
-        }
-        let bad = |why: String| BadMessage { field: "record.record", why };
-        let record = (self.readers[program])(&record).map_err(|error| bad(error.to_string()))?;
-        if self.waiting.load(Relaxed) >= WAITING * self.readers.len() {
+            seen.readers.get(&program).cloned()
+        });
+        let Some(read) = reader else { return Err(bad("of a program that is not taken".into())) };
+        let record = read(&record).map_err(|error| bad(error.to_string()))?;
+        if self.waiting.load(Relaxed) >= WAITING * self.profiles.len() {
             self.refuse(switch, format!("epoch {epoch}: the controller is behind"));
             return Ok(());
         }

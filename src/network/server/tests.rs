@@ -25,7 +25,8 @@ use crate::network::socket::{self, Access, SocketFile};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::program::answers::{EpochAnswers, Reason};
-use crate::program::{AnySchedule, ProgramConfig};
+use crate::program::hashpipe::Counts;
+use crate::program::{AnySchedule, ProgramConfig, Record};
 use crate::telemetry::Closed;
 use crate::telemetry::epoch::wall_clock;
 
@@ -303,7 +304,7 @@ fn a_program_that_does_not_fit_is_refused_alone() {
     fake.run_until("answers of the first program", || lab.answered(0, "edge") >= 3);
     let view = fake.link.view();
     let refused: Vec<_> = view.programs.iter().map(|program| program.refused.as_deref()).collect();
-    assert_eq!(refused, [None, Some("key of the switch is Source, and the controller's is Tuple")]);
+    assert_eq!(refused, [None, Some("hashpipe.key of the switch is Source, and the controller's is Tuple")]);
     assert!(view.connected && view.why.is_none() && view.unsent_records == 0, "{view:?}");
     assert_eq!(
         (lab.seen("edge").programs, lab.controllers[1].lock().unwrap().switches().count()),
@@ -390,7 +391,7 @@ fn switches_that_do_not_fit_are_told_why() {
         *program = program.replace("\"upstream\":64", "\"upstream\":65");
     });
     assert_eq!(code, Code::FailedPrecondition);
-    assert_eq!(why, "upstream of the switch is 65, and the controller's is 64");
+    assert_eq!(why, "chamelemon.upstream of the switch is 65, and the controller's is 64");
     let (code, why) = refused(&|hello| hello.name = "edge3".into());
     assert_eq!((code, why.as_str()), (Code::FailedPrecondition, "no switch edge3 is expected; there are edge1, edge2"));
     assert_eq!(refused(&|hello| hello.version = 1).0, Code::Unimplemented);
@@ -486,6 +487,54 @@ fn a_hello_is_short() {
     assert_eq!(lab.server.view().switches, []);
 }
 
+/// Switches may have other numbers of cells than the controller's own configuration: a record is as
+/// long as those of its switch can be, and is read as one of its switch.
+#[test]
+fn records_are_as_long_as_their_switch_says() {
+    let lab = Lab::open(&[]);
+    let flow = |port: u16| crate::wire::Flow { sport: Some(port), ..Default::default() };
+    let counts = Counts((0..60_000).map(|port| (flow(port), 7.into())).collect());
+    let record = proto::Record { record: Record::encode(&counts).into(), ..Default::default() };
+    let say = |name: &str, slots: u32| {
+        let hashpipe = format!("hashpipe:stages=2,slots={slots},slots6=8,scope=network").parse().unwrap();
+        let ready = From::Ready(proto::Ready { first_epoch: 1 });
+        lab.say(vec![From::Hello((&hello_with(name, &[hashpipe])).into()), ready, From::Record(record.clone())])
+    };
+    let refused = |name: &str, slots| -> Status {
+        run(async {
+            let (mut from, _to) = match say(name, slots).await {
+                Ok(streams) => streams,
+                Err(status) => return status,
+            };
+            loop {
+                match from.message().await {
+                    Ok(message) => assert!(message.is_some()),
+                    Err(status) => return status,
+                }
+            }
+        })
+    };
+    run(async {
+        let (mut from, _to) = say("wide", 1000).await.unwrap();
+        while lab.seen("wide").records == 0 {
+            // The connection goes on meanwhile.
+            let message = tokio::time::timeout(Duration::from_millis(20), from.message()).await;
+            assert!(message.is_err() || message.is_ok_and(|message| message.is_ok()));
+        }
+        assert!(lab.seen("wide").connected && lab.seen("wide").refused_records == 0, "{:?}", lab.seen("wide"));
+    });
+    let narrow = refused("narrow", 100);
+    let why = "record.record: the number of flows before byte 4: at most one for each cell of the switch";
+    assert_eq!((narrow.code(), narrow.message()), (Code::InvalidArgument, why));
+    let short = refused("short", 8);
+    assert_eq!((short.code(), short.message()), (Code::OutOfRange, "a record of this switch has at most 196619 bytes"));
+    // More than a controller takes from any switch.
+    let huge = refused("huge", 1 << 24);
+    let why = "records of hashpipe, as the switch has it, may have 206158528523 bytes, and the controller takes 268435456; \
+               fewer cells, or as many in the controller's own configuration";
+    assert_eq!((huge.code(), huge.message()), (Code::FailedPrecondition, why));
+}
+
 /// Bytes that are no record end the connection with the reason, and nothing else.
 #[test]
 fn hostile_records_end_their_own_connection() {
@@ -514,7 +563,10 @@ fn hostile_records_end_their_own_connection() {
     let backwards = proto::Record { first_epoch: 2, last_epoch: 1, ..Default::default() };
     assert!(bad(backwards).message().starts_with("record.last_epoch: "));
     eventually("the connection to end", || (!lab.seen("edge1").connected).then_some(()));
-    // Longer than any record of this network can be: refused by its announced length.
-    assert_eq!(bad(record(&vec![0; 8 << 20])).code(), Code::OutOfRange);
-    assert!(lab.server.longest() < 512 << 10, "{:?}", config().programs);
+    // Longer than any record of this switch can be: refused by its announced length.
+    let longest = config().programs.iter().map(|program| program.longest()).max().unwrap();
+    let status = bad(record(&vec![0; 8 << 20]));
+    let why = format!("a record of this switch has at most {longest} bytes");
+    assert_eq!((status.code(), status.message()), (Code::OutOfRange, &*why));
+    assert!(longest < 512 << 10, "{longest}");
 }

@@ -45,6 +45,7 @@ fn scenario(seed: u64) -> Setup {
         telemetry_header: draw.of(&[TelemetryHeader::Shim, TelemetryHeader::Shim, TelemetryHeader::Dscp]),
         workers: draw.of(&[1, 1, 2, 3]),
         fragmented: draw.of(&[0.0, 0.0, 0.0005, 0.02]),
+        ..Fabric::default()
     };
     let mut losses = Vec::new();
     if fabric.fragmented > 0.0 && draw.one_in(2) {
@@ -59,7 +60,7 @@ fn scenario(seed: u64) -> Setup {
     let ill = "chamelemon:tower=8x512+16x256,upstream=128,downstream=96,hh=32,hl=64,ll=32,hh_threshold=8,hl_threshold=4,sample=20000";
     let program = draw.of(&[healthy, healthy, small, ill]);
     let built = setup(topology, &workload, &losses);
-    let (faults, everywhere) = (faults(&mut draw, &built, fabric), draw.one_in(2));
+    let (faults, everywhere) = (faults(&mut draw, &built, &fabric), draw.one_in(2));
     Setup {
         fabric,
         programs: vec![program.parse().unwrap()],
@@ -77,7 +78,7 @@ fn scenario(seed: u64) -> Setup {
 
 /// With the DSCP a packet must be off by less than an epoch less the transit time: all times
 /// together are less.
-fn faults(draw: &mut Draw, setup: &Setup, fabric: Fabric) -> Vec<Fault> {
+fn faults(draw: &mut Draw, setup: &Setup, fabric: &Fabric) -> Vec<Fault> {
     let [pauses, clocks, delays] = match fabric.telemetry_header {
         TelemetryHeader::Shim => [6.0, 20.0, 5.0],
         TelemetryHeader::Dscp => [0.08, 0.08, 0.2],
@@ -164,7 +165,7 @@ fn torn_packets_are_in_no_complete_answer() {
         let built = setup("line:3", "keyvalue/uniform,flows=100,longest=12,seed=5", &["link=all,rate=20%"]);
         // A fault that is none, for the audit.
         let faults = vec![Fault::Double { link: LinkName::All, rate: 0.0 }];
-        let fabric = Fabric { telemetry_header, workers, fragmented: 0.005 };
+        let fabric = Fabric { telemetry_header, workers, fragmented: 0.005, ..Fabric::default() };
         let audit = audit(&Setup { faults, fabric, epoch: EPOCH, transit: TRANSIT, latency: 100_000, ..built });
         assert!(audit.wrong_epochs.is_empty() && audit.miscalled_flows == 0, "{audit:?}");
         assert!(audit.gaps["unfollowed"] > 5 && audit.complete_epochs > 5, "{audit:?}");
