@@ -24,8 +24,8 @@ use count_min::{Largest, Packet, Row, Words};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Packets that wait at the port, from which on a packet counts.
-    #[schemars(range(min = 1, max = 65_535))]
+    /// Packets that wait at the port, from which on a packet counts; with 0 every packet does.
+    #[schemars(range(max = 65_535))]
     pub depth: u32,
 }
 
@@ -46,7 +46,7 @@ impl Program for Waiting {
     type Analysis = HeavyAnalysis<Sketch>;
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
-        ProgramError::check(Self::NAME, "depth", config.depth, 1..=65_535)
+        ProgramError::check(Self::NAME, "depth", config.depth, 0..=65_535)
     }
 
     fn blame(_: &Config, _: &str, _: Excess) -> (&'static str, &'static str) {

@@ -139,13 +139,13 @@ pub fn telemetries(
     };
     let schedules: Vec<_> = config.programs.iter().map(schedule).collect();
     let transit = config.switch.transit.nanos();
-    for _ in 0..replicas {
+    for replica in (0..).take(replicas) {
         let configured = config.programs.iter().zip(&schedules);
         let programs = configured.map(|(program, schedule)| program.dataplane(config.known_as(), hashes, schedule));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
-        telemetries.push(telemetry);
+        telemetries.push(telemetry.drawing(hashes, config.known_as(), replica));
         collecting.push(channels);
     }
     Ok(Telemetries { telemetries, collecting, schedules })

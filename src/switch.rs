@@ -388,6 +388,9 @@ impl Switch {
             self.ingress_features(ingress, burst, now, out, watch);
         }
         let phvs = &mut self.phvs[..burst.len()];
+        if self.telemetry.draws {
+            self.telemetry.draw(phvs);
+        }
         for program in &mut self.telemetry.programs {
             watch.program(program.as_mut(), phvs, self.order);
         }

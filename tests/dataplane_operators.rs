@@ -94,6 +94,7 @@ fn packets_reach_only_what_a_switch_has() {
     for function in [
         "chamelemon/batch.rs: Batch::classify",
         "chamelemon/id.rs: FlowId::fragments",
+        "examples/coco_sketch.rs: Take::compute",
         "examples/count_min.rs: Row::rmw",
         "fourth_program/program.rs: Microbursting::report",
         "hashpipe/tables.rs: Family::run",

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use weir::pisa::{
-    AccessTrace, Array, ArrayGroup, BATCH, BatchOrder, GroupSalu, LookupTrace, Members, Pipeline, Probe, Repeat, Salu,
-    Slot, Stage, Then,
+    AccessTrace, Array, ArrayGroup, BATCH, Banked, BatchOrder, Compute, GroupSalu, LookupTrace, Members, Pipeline,
+    Probe, Repeat, Salu, Slot, Stage, StageUse, Step, Then,
 };
 
 const FIELDS: usize = 4;
@@ -179,39 +179,106 @@ impl Salu for Ending {
     }
 }
 
-type Group = Stage<ArrayGroup<Sided, SIDES>>;
-type Last = Then<Stage<Array<Everywhere>>, Group>;
-type Program = Then<Stage<(Array<Random>, Array<Random>, Array<Random>)>, Then<Repeat<Stage<Array<Random>>>, Last>>;
+/// A stage without memory.
+#[derive(Clone, Copy, Debug)]
+struct Mix(Random);
 
-fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
-    let [a, b, c] = <[Random; 3]>::try_from(first).unwrap().map(array);
-    let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
-    let everywhere = Stage(Array::new("everywhere", Everywhere(group[1]), CELLS).at(SLOT));
-    let group = Stage(ArrayGroup::new("sided", Sided(group[0]), CELLS).at(SLOT));
-    Then(Stage((a, b, c)), Then(later, Then(everywhere, group)))
+impl Compute for Mix {
+    type Phv = Fields;
+
+    fn compute(&self, phv: &mut Fields) {
+        phv[self.0.target] = phv[self.0.operand].rotate_left(self.0.shift) ^ phv[self.0.index];
+    }
+
+    fn describe(&self, phv: &Fields) -> String {
+        phv[self.0.target].to_string()
+    }
 }
 
-/// The stateful ALUs of a random program: of the first stage, of those behind it, and of the group
-/// and the array that every packet touches.
+/// A stretch of one's own: packets with this bit skip its array, and the stretches behind it as well.
+#[derive(Clone, Debug)]
+struct Gate<P> {
+    field: usize,
+    bit: u32,
+    behind: P,
+}
+
+impl<P: Pipeline<Fields>> Pipeline<Fields> for Gate<P> {
+    fn packet(&mut self, phv: &mut Fields) {
+        if phv[self.field] >> self.bit & 1 == 0 {
+            phv[self.field] ^= 1;
+            self.behind.packet(phv);
+        }
+    }
+
+    fn trace(&mut self, phv: &mut Fields, probe: &mut dyn Probe) {
+        if phv[self.field] >> self.bit & 1 == 0 {
+            phv[self.field] ^= 1;
+            self.behind.trace(phv, probe);
+        }
+    }
+
+    fn batch(&mut self, phvs: &mut [Fields], members: &mut Members, slots: &mut [Slot; BATCH]) {
+        let mut passing = members.only(phvs, |phv| phv[self.field] >> self.bit & 1 == 0);
+        assert!(passing.len() <= members.len() && passing.places().is_sorted());
+        passing.each(phvs, |_, phv| phv[self.field] ^= 1);
+        self.behind.batch(phvs, &mut passing, slots);
+    }
+
+    fn usage(&self, stages: &mut Vec<StageUse>) {
+        self.behind.usage(stages);
+    }
+}
+
+type Group = ArrayGroup<Sided, SIDES>;
+type Beside = Stage<(Array<Random>, Vec<Array<Random>>, (Array<Everywhere>, Group))>;
+type Last = Then<Stage<Array<Everywhere>>, Stage<Group>>;
+type Program = Then<Beside, Then<Step<Mix>, Then<Repeat<Stage<Array<Random>>>, Last>>>;
+
+fn program([first, later, group]: [Vec<Random>; 3]) -> Program {
+    let everywhere = |salu| Array::new("everywhere", Everywhere(salu), CELLS).at(SLOT);
+    let sided = |salu| ArrayGroup::new("sided", Sided(salu), CELLS).at(SLOT);
+    let vector = first[1..].iter().copied().map(array).collect();
+    let beside = Stage((array(first[0]), vector, (everywhere(group[0]), sided(group[1]))));
+    let step = Step::new("mix", Mix(group[0]), StageUse::default());
+    let later = Repeat(later.into_iter().map(|salu| Stage(array(salu))).collect());
+    let last = Then(Stage(everywhere(group[1])), Stage(sided(group[0])));
+    Then(beside, Then(step, Then(later, last)))
+}
+
+/// The stateful ALUs of a random program: of the first stage, of those behind it, and of the groups
+/// and the arrays that every packet touches.
 fn salus() -> impl Strategy<Value = [Vec<Random>; 3]> {
     use proptest::collection::vec;
-    [vec(salu(), 3).boxed(), vec(salu(), 0..6).boxed(), vec(salu(), 2).boxed()]
+    [vec(salu(), 1..6).boxed(), vec(salu(), 0..6).boxed(), vec(salu(), 2).boxed()]
+}
+
+/// The arrays of the first stage, and of the others.
+fn cells_of(program: &Program) -> [Vec<Vec<u32>>; 2] {
+    let Then(Stage((one, vector, (everywhere, sided))), Then(_, Then(Repeat(later), last))) = program;
+    let random = |array: &Array<Random>| array.registers().cells().to_vec();
+    let sides = |group: &Group| -> Vec<Vec<u32>> {
+        let side = |side: usize| group.registers().cells().iter().map(|cells| cells[side]).collect();
+        (0..SIDES).map(side).collect()
+    };
+    let first = std::iter::once(one).chain(vector).map(random);
+    let first = first.chain([everywhere.registers().cells().to_vec()]).chain(sides(sided));
+    let Then(Stage(everywhere), Stage(group)) = last;
+    let others = later.iter().map(|stage| random(&stage.0)).chain([everywhere.registers().cells().to_vec()]);
+    [first.collect(), others.chain(sides(group)).collect()]
 }
 
 fn cells(program: &Program) -> Vec<Vec<u32>> {
-    let Then(Stage((a, b, c)), Then(Repeat(later), Then(Stage(everywhere), Stage(group)))) = program;
-    let arrays = [a, b, c].into_iter().chain(later.iter().map(|stage| &stage.0));
-    let registers = arrays.map(|array| array.registers()).chain([everywhere.registers()]);
-    let alone = registers.map(|registers| registers.cells().to_vec());
-    let side = |array: usize| group.registers().cells().iter().map(|cells| cells[array]).collect();
-    alone.chain((0..SIDES).map(side)).collect()
+    cells_of(program).concat()
 }
 
-/// What a trace told: the number of stages, and each array in order.
+/// What a trace told: the number of stages, each array in order, and what a stage without memory
+/// computed.
 #[derive(Default)]
 struct Steps {
     stages: usize,
     accesses: Vec<AccessTrace>,
+    computed: Vec<String>,
 }
 
 impl Probe for Steps {
@@ -220,7 +287,10 @@ impl Probe for Steps {
     }
 
     fn access(&mut self, access: AccessTrace) {
-        self.accesses.push(access);
+        match access.computed {
+            Some(computed) => self.computed.push(format!("{}: {computed}", access.array)),
+            None => self.accesses.push(access),
+        }
     }
 
     fn lookup(&mut self, lookup: LookupTrace) {
@@ -230,8 +300,9 @@ impl Probe for Steps {
 
 impl Steps {
     /// Each array was met once, and all its cells but the one that was told are as they were.
-    fn hold(&self, before: &[Vec<u32>], after: &[Vec<u32>]) {
-        assert_eq!((self.accesses.len(), self.stages), (before.len(), before.len() - 2 - (SIDES - 1)));
+    fn hold(&self, stages: usize, before: &[Vec<u32>], after: &[Vec<u32>]) {
+        assert_eq!((self.accesses.len(), self.stages, self.computed.len()), (before.len(), stages, 1));
+        assert!(self.computed[0].starts_with("mix: "));
         for ((access, before), after) in self.accesses.iter().zip(before).zip(after) {
             let mut expected = before.clone();
             if let Some(cell) = &access.cell {
@@ -358,6 +429,8 @@ proptest! {
         packets in proptest::collection::vec((any::<Fields>(), any::<bool>()), 0..60),
     ) {
         let program = program(salus);
+        let mut usage = Vec::new();
+        program.usage(&mut usage);
         let (mut plain, mut traced) = (program.clone(), program);
         for (packet, trace) in packets {
             let (mut phv, mut told) = (packet, packet);
@@ -366,13 +439,55 @@ proptest! {
                 let before = cells(&traced);
                 let mut probe = Steps::default();
                 traced.trace(&mut told, &mut probe);
-                probe.hold(&before, &cells(&traced));
+                probe.hold(usage.len(), &before, &cells(&traced));
             } else {
                 traced.packet(&mut told);
             }
             prop_assert_eq!(phv, told);
             prop_assert_eq!(cells(&plain), cells(&traced));
         }
+    }
+
+    /// A stretch of one's own takes the members of a batch as it takes packets one by one.
+    #[test]
+    fn stretches_of_ones_own_see_the_members(
+        salus in salus(),
+        gates in [(0..FIELDS, 0..32u32), (0..FIELDS, 0..32u32)],
+        packets in proptest::collection::vec(any::<Fields>(), 0..200),
+        burst in 1..100usize,
+    ) {
+        let [outer, inner] = gates;
+        let inner = Gate { field: inner.0, bit: inner.1, behind: program(salus) };
+        let gated = Gate { field: outer.0, bit: outer.1, behind: inner };
+        let run = |order| {
+            let (mut gated, mut packets) = (gated.clone(), packets.clone());
+            packets.chunks_mut(burst).for_each(|burst| gated.run(burst, order));
+            (cells(&gated.behind.behind), packets)
+        };
+        prop_assert_eq!(run(BatchOrder::PacketMajor), run(BatchOrder::StageMajor));
+    }
+
+    /// The registers of all parts change hands as one bank: what is counted behind an exchange is what is
+    /// counted from the beginning.
+    #[test]
+    fn stages_of_several_arrays_are_a_bank(
+        salus in salus(),
+        packets in [any::<[Fields; 20]>(), any::<[Fields; 20]>()],
+    ) {
+        let [mut first, mut second] = packets;
+        let (mut swapped, mut fresh) = (program(salus.clone()), program(salus));
+        let mut bank = swapped.zeroed();
+        swapped.run(&mut first, BatchOrder::StageMajor);
+        let counted = cells(&swapped);
+        swapped.exchange(&mut bank);
+        swapped.run(&mut second.clone(), BatchOrder::StageMajor);
+        fresh.run(&mut second, BatchOrder::StageMajor);
+        prop_assert_eq!(cells(&swapped), cells(&fresh));
+        swapped.exchange(&mut bank);
+        prop_assert_eq!(cells(&swapped), counted);
+        Program::clear(&mut bank);
+        swapped.exchange(&mut bank);
+        prop_assert!(cells(&swapped).concat().iter().all(|cell| *cell == 0));
     }
 
     /// A group is its arrays, each alone with its own stateful ALU.
@@ -390,19 +505,36 @@ proptest! {
         }
     }
 
-    /// The arrays of one stage work side by side: each sees the PHV as it entered the stage.
+    /// The arrays of one stage work side by side: each sees the PHV as it entered the stage, whether
+    /// packets come one by one, in a batch or traced.
     #[test]
-    fn arrays_of_a_stage_see_the_phv_that_entered_it(salus in [salu(), salu()], packet: Fields) {
-        let mut stage = Stage((array(salus[0]), array(salus[1])));
+    fn arrays_of_a_stage_see_the_phv_that_entered_it(salus in salus(), packet: Fields, how in 0..3u8) {
+        let mut all = program(salus.clone());
+        let Then(stage, _) = &mut all;
         let mut phv = packet;
-        stage.packet(&mut phv);
-        for (salu, array) in salus.iter().zip([&stage.0.0, &stage.0.1]) {
+        match how {
+            0 => stage.packet(&mut phv),
+            1 => stage.run(std::slice::from_mut(&mut phv), BatchOrder::StageMajor),
+            _ => stage.trace(&mut phv, &mut Steps::default()),
+        }
+        let [first, _, group] = salus;
+        let expected = |salu: Random, always: bool| {
             let mut expected = vec![0; CELLS as usize];
             let slot = salu.slot(&packet).0 as usize;
-            if let Some(cell) = expected.get_mut(slot).filter(|_| salu.enabled(&packet)) {
+            if let Some(cell) = expected.get_mut(slot).filter(|_| always || salu.enabled(&packet)) {
                 *cell = salu.rmw(0, &packet).0;
             }
-            prop_assert_eq!(array.registers().cells(), expected);
+            expected
+        };
+        let sides = (0..SIDES).map(|side| expected(Sided(group[1]).alone(side), false));
+        let alone = first.iter().map(|salu| expected(*salu, false)).chain([expected(group[0], true)]);
+        prop_assert_eq!(&cells_of(&all)[0], &alone.chain(sides).collect::<Vec<_>>());
+        let mut entered = packet;
+        for (salu, always) in first.iter().map(|salu| (salu, false)).chain([(&group[0], true)]) {
+            if (always || salu.enabled(&packet)) && salu.slot(&packet).0 < CELLS {
+                salu.commit(salu.rmw(0, &packet).1, &mut entered);
+            }
         }
+        prop_assert_eq!(phv, entered, "outputs are written in order");
     }
 }

@@ -168,7 +168,7 @@ fn a_default_sketch_fits_tofino() {
 fn the_page_shows_what_there_is() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
-    let examples = read("examples/count_min.rs") + &read("examples/egress.rs");
+    let examples = read("examples/count_min.rs") + &read("examples/coco_sketch.rs") + &read("examples/egress.rs");
     let programs = examples + &read("tests/fourth_program/program.rs");
     let page = read("docs/program.md");
     let shown =

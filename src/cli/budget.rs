@@ -180,6 +180,17 @@ fn stages_table(placement: &Placement) -> Table {
                 matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
             ])
         });
+        let draws = stage.draws.chunk_by(PartialEq::eq).filter_map(|equals| {
+            let placed = equals.first()?;
+            let text = format!("{}a random number", times(equals.len()));
+            Some(row![
+                name(placed.program, placed.usage.name, placed.logical),
+                Cell { text, values: vec![equals.len().to_string(), placed.usage.bits.to_string()] },
+                "",
+                "",
+                matching("".into(), ["".into(), "random".into(), "".into()]),
+            ])
+        });
         let tables = stage.tables.chunk_by(PartialEq::eq).filter_map(|equals| {
             let table = equals.first()?;
             let sram_bits = table.sram_bits * equals.len() as u64;
@@ -201,7 +212,7 @@ fn stages_table(placement: &Placement) -> Table {
         });
         let stage = |is_first: bool| Cell::from(number.to_string()).repeated(!is_first);
         let first = rows.len();
-        for cells in arrays.chain(hashes).chain(tables) {
+        for cells in arrays.chain(hashes).chain(draws).chain(tables) {
             rows.push([vec![stage(rows.len() == first)], cells].concat());
         }
         if rows.len() == first {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::forward::Forward;
 use crate::pisa::{AccessTrace, BatchOrder, DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
-use crate::program::Dataplane;
+use crate::program::{Dataplane, Needs};
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{Filter, Headers};
 
@@ -70,6 +70,12 @@ pub struct ProgramTrace {
     /// The same of its egress stages; left out when it has none, or the packet goes to no host.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub egress_stages: Vec<Vec<AccessTrace>>,
+    /// The packet's random number before ingress stages and before egress stages, where the program
+    /// needs one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub draw: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub egress_draw: Option<u32>,
     /// The count of the packet's flow that the heavy-hitter program leaves in the PHV.
     pub flow_estimate: u32,
     /// That count is the largest that there is, and stands for any larger one.
@@ -109,7 +115,8 @@ impl Observer for Recorder {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
         for phv in phvs {
             let layout = program.layout();
-            self.programs.push(ProgramTrace { program: layout.program.into(), ..ProgramTrace::default() });
+            let draw = program.needs().contains(Needs::DRAW).then_some(phv.draw());
+            self.programs.push(ProgramTrace { program: layout.program.into(), draw, ..ProgramTrace::default() });
             program.trace(phv, self);
             if let Some(program) = self.programs.last_mut() {
                 layout.number(&[], &mut program.stages);
@@ -123,8 +130,9 @@ impl Observer for Recorder {
         self.leaving = Some(number);
         for phv in phvs {
             program.trace_egress(phv, self);
-            if let Some(ProgramTrace { stages, egress_stages, .. }) = self.programs.get_mut(number) {
+            if let Some(ProgramTrace { stages, egress_stages, egress_draw, .. }) = self.programs.get_mut(number) {
                 program.layout().number(stages, egress_stages);
+                *egress_draw = program.needs().contains(Needs::DRAW | Needs::EGRESS).then_some(phv.draw());
             }
         }
     }

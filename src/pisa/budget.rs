@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub use target::Target;
 
-use super::layout::{ArrayUse, HashUse, Layout, LookupUse, MatchUse, ReportUse, StageUse, TableNeed};
+use super::layout::{ArrayUse, DrawUse, HashUse, Layout, LookupUse, MatchUse, ReportUse, StageUse, TableNeed};
 
 /// Why a pipeline does not fit its target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +102,8 @@ impl PlacedTable {
 pub struct PhysicalStage {
     pub arrays: Vec<Placed<ArrayUse>>,
     pub hashes: Vec<Placed<HashUse>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub draws: Vec<Placed<DrawUse>>,
     pub tables: Vec<PlacedTable>,
 }
 
@@ -237,6 +239,10 @@ impl Placement {
                 let placed = Placed { program, logical, usage: usage.clone() };
                 next = next.max(self.place_hash(placed, from)? + 1);
             }
+            for usage in &stage.draws {
+                let placed = Placed { program, logical, usage: usage.clone() };
+                next = next.max(self.place_draw(placed, from)? + 1);
+            }
             for MatchUse { name, entries, key_bits } in &stage.matches {
                 let need = TableNeed::in_stage(name, *entries, *key_bits, None);
                 next = next.max(self.place_whole(program, logical, &need, from)? + 1);
@@ -263,6 +269,13 @@ impl Placement {
         }
         let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
         Err(self.full(array, from, Excess::Stages, last_full))
+    }
+
+    /// The physical stage, from 0, of a random number: the first. No limit of a chip is known.
+    fn place_draw(&mut self, placed: Placed<DrawUse>, from: u32) -> Result<u32, BudgetError> {
+        self.begins(&placed.named(placed.usage.name), from)?;
+        self.stages[from as usize].draws.push(placed);
+        Ok(from)
     }
 
     /// The first physical stage, from 0, behind all hashes and matches of these names.
@@ -348,8 +361,10 @@ impl Placement {
 
     /// Physical stages up to the last one in use.
     pub fn stages_used(&self) -> u32 {
-        let used =
-            |stage: &PhysicalStage| !stage.arrays.is_empty() || !stage.hashes.is_empty() || !stage.tables.is_empty();
+        let used = |stage: &PhysicalStage| {
+            let memory = !stage.arrays.is_empty() || !stage.tables.is_empty();
+            memory || !stage.hashes.is_empty() || !stage.draws.is_empty()
+        };
         let last = self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1);
         last.max(self.actions)
     }

@@ -86,7 +86,7 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
         std::mem::swap(&mut self.registers, spare);
     }
 
-    fn usage(&self) -> ArrayUse {
+    pub(super) fn usage(&self) -> ArrayUse {
         ArrayUse {
             name: self.name,
             cells: self.cells.into(),
@@ -99,14 +99,31 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
         }
     }
 
+    /// Match and read-modify-write, and tells what they did.
+    pub(super) fn traced(&mut self, phv: &S::Phv, probe: &mut dyn Probe) {
+        let ArrayGroup { name, salu, slot: source, registers, .. } = &*self;
+        let slot = salu.enabled(phv).then(|| salu.slot(phv).0);
+        let told = |cell: Option<S::Cell>| cell.map_or("outside the array".into(), |cell| cell.describe());
+        let access = |array: usize| {
+            let cell = slot.map(|slot| {
+                let before = registers.0.get(slot as usize).map(|cells| cells[array]);
+                let after = before.map(|cell| salu.rmw(array, cell, phv));
+                CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
+            });
+            AccessTrace { array: (*name).into(), logical: None, hash_bits: source.hash_bits(), cell, computed: None }
+        };
+        (0..N).map(access).for_each(|access| probe.access(access));
+        self.alu().packet(phv);
+    }
+
     #[inline(always)]
-    fn alu(&mut self) -> GroupAlu<'_, S, N> {
+    pub(super) fn alu(&mut self) -> GroupAlu<'_, S, N> {
         GroupAlu { salu: &self.salu, cells: &mut self.registers.0 }
     }
 }
 
 /// A group at work: see [`Alu`](super::registers::Alu).
-struct GroupAlu<'a, S: GroupSalu<N>, const N: usize> {
+pub(super) struct GroupAlu<'a, S: GroupSalu<N>, const N: usize> {
     salu: &'a S,
     cells: &'a mut [[S::Cell; N]],
 }
@@ -114,7 +131,7 @@ struct GroupAlu<'a, S: GroupSalu<N>, const N: usize> {
 impl<S: GroupSalu<N>, const N: usize> GroupAlu<'_, S, N> {
     /// Match and read-modify-write.
     #[inline(always)]
-    fn packet(&mut self, phv: &S::Phv) {
+    pub(super) fn packet(&mut self, phv: &S::Phv) {
         if self.salu.enabled(phv) {
             self.access(phv);
         }
@@ -154,19 +171,7 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
 
     fn trace(&mut self, phv: &mut S::Phv, probe: &mut dyn Probe) {
         probe.stage();
-        let ArrayGroup { name, salu, slot: source, registers, .. } = &self.0;
-        let slot = salu.enabled(phv).then(|| salu.slot(phv).0);
-        let told = |cell: Option<S::Cell>| cell.map_or("outside the array".into(), |cell| cell.describe());
-        let access = |array: usize| {
-            let cell = slot.map(|slot| {
-                let before = registers.0.get(slot as usize).map(|cells| cells[array]);
-                let after = before.map(|cell| salu.rmw(array, cell, phv));
-                CellTrace { slot, before: told(before), after: told(after), output: "nothing".into() }
-            });
-            AccessTrace { array: (*name).into(), logical: None, hash_bits: source.hash_bits(), cell }
-        };
-        (0..N).map(access).for_each(|access| probe.access(access));
-        self.0.alu().packet(phv);
+        self.0.traced(phv, probe);
     }
 
     #[inline(always)]

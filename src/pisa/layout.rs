@@ -93,6 +93,16 @@ impl HashUse {
     }
 }
 
+/// A random number that a stage draws into the PHV.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrawUse {
+    pub name: &'static str,
+    pub bits: u32,
+    /// The hash that stands for it here: a chip has a generator.
+    #[serde(skip)]
+    pub of: HashLayout,
+}
+
 /// A match in TCAM whose actions are the stage's work. It stands in one stage as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MatchUse {
@@ -146,6 +156,11 @@ pub struct StageUse {
     pub hashes: Vec<HashUse>,
     pub matches: Vec<MatchUse>,
     pub lookups: Vec<LookupUse>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub draws: Vec<DrawUse>,
+    /// The name of a stage without memory in traces.
+    #[serde(skip)]
+    pub step: Option<&'static str>,
     /// In the order of the look-ups, where it looks numbers up.
     pub computes: Vec<Computation>,
     /// Names of hashes and matches of the same program, in this chain or chains before it, that stand
@@ -176,8 +191,34 @@ impl StageUse {
         Self { needs: needs.to_vec(), ..self }
     }
 
+    /// The same with these random numbers.
+    #[must_use]
+    pub fn drawing(mut self, draws: Vec<DrawUse>) -> Self {
+        self.computes.extend(draws.iter().map(|_| Computation::Draw));
+        Self { draws, ..self }
+    }
+
+    /// The same beside what another stage does.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        self.arrays.extend(other.arrays);
+        self.hashes.extend(other.hashes);
+        self.matches.extend(other.matches);
+        self.lookups.extend(other.lookups);
+        self.draws.extend(other.draws);
+        self.computes.extend(other.computes);
+        self.needs.extend(other.needs);
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.arrays.is_empty() && self.hashes.is_empty() && self.matches.is_empty() && self.lookups.is_empty()
+        let memory = self.arrays.is_empty() && self.matches.is_empty() && self.lookups.is_empty();
+        memory && self.hashes.is_empty() && self.draws.is_empty()
+    }
+
+    /// How often a trace has it by this name.
+    fn named(&self, name: &str) -> usize {
+        self.arrays.iter().map(|array| array.name).chain(self.step).filter(|of| *of == name).count()
     }
 }
 
@@ -265,7 +306,8 @@ impl Layout {
         });
         let of_stages = self.stages().flat_map(|(.., stage)| &stage.hashes).filter_map(|hash| hash.of.as_ref());
         let mut hashes = Vec::<&HashLayout>::new();
-        for hash in of_arrays.chain(of_stages).chain(&self.other_hashes) {
+        let of_draws = self.stages().flat_map(|(.., stage)| &stage.draws).map(|draw| &draw.of);
+        for hash in of_arrays.chain(of_stages).chain(of_draws).chain(&self.other_hashes) {
             // An array's hash also names its slots.
             let same = |known: &&HashLayout| {
                 (&known.form, &known.label, known.index, &known.switch)
@@ -322,13 +364,10 @@ impl Layout {
         *stages = numbered;
     }
 
-    /// The stage, from 1, of an array: of several with its name of that in this place, and of the last
+    /// The stage, from 1, of an array or a step: of several with its name of that in this place, and of the last
     /// one where there are not as many.
     fn stage_of(&self, array: &str, place: usize) -> Option<u32> {
-        let named = |(_, stage, of): (Side, u32, &StageUse)| {
-            let number = of.arrays.iter().filter(|of| of.name == array).count();
-            std::iter::repeat_n(stage, number)
-        };
+        let named = |(_, stage, of): (Side, u32, &StageUse)| std::iter::repeat_n(stage, of.named(array));
         self.stages().flat_map(named).take(place + 1).last()
     }
 

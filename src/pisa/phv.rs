@@ -29,7 +29,6 @@ pub struct Phv {
     pub enters: bool,
     /// What admission made of it. Known to egress stages.
     pub disposition: Disposition,
-
     /// Content of the packet's shim. With the DSCP as telemetry header it holds the class and the
     /// epoch that the DSCP carries. The hop count is the switch's place on the packet's path, from 1
     /// where it enters; it is 1 where the telemetry header has none.
@@ -73,6 +72,19 @@ impl Phv {
     #[inline(always)]
     pub fn of_port(ingress: PortId) -> Self {
         Self { ingress, shim: Shim::new(1, 0, 0, shim::NO_CLASS), ..Self::default() }
+    }
+
+    /// The packet's random number: 32 bits, drawn before ingress stages and anew before egress stages.
+    /// Only with [`Needs::DRAW`](crate::program::Needs::DRAW); [`Draws`](super::Draws) makes several of
+    /// it.
+    #[inline(always)]
+    pub fn draw(&self) -> u32 {
+        self.headers.draw
+    }
+
+    #[inline(always)]
+    pub fn set_draw(&mut self, draw: u32) {
+        self.headers.draw = draw;
     }
 }
 

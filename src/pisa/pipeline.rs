@@ -4,8 +4,9 @@
 //! stage, so running a burst stage by stage leaves the same registers and PHVs, bit for bit, as
 //! packet by packet. `tests/pisa_order.rs` holds the two equal for random programs.
 
+use super::members::in_fours;
 use super::registers::Alu;
-use super::{Array, ArrayCells, ArrayGroup, GroupRegisters, GroupSalu, Pairs, Probe, Registers, Salu, Slot, StageUse};
+use super::{Array, BATCH, Members, Pairs, Probe, Salu, Slot, StageUse};
 
 /// Which loop is the outer one. The results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,108 +19,6 @@ pub enum BatchOrder {
     /// The whole burst through a stage, then the next stage. A stage's loop is short, and the cells of
     /// many packets are on their way at once.
     StageMajor,
-}
-
-/// Packets that run stage by stage together.
-pub const BATCH: usize = 64;
-
-/// The packets of a batch that later stages may still touch: the places of `len` packets, in order.
-#[derive(Clone)]
-pub struct Members {
-    len: usize,
-    places: [u8; BATCH],
-}
-
-const _: () = assert!(BATCH <= 1 << u8::BITS && BATCH.is_power_of_two());
-
-impl Members {
-    const NONE: Self = Self { len: 0, places: [0; BATCH] };
-
-    /// All of a batch; of one that is too long the first [`BATCH`].
-    #[inline(always)]
-    pub fn all(len: usize) -> Self {
-        Self { len: len.min(BATCH), places: std::array::from_fn(|place| place as u8) }
-    }
-
-    /// Adds a packet behind the others if `there`, without a branch on that: which packets go on is
-    /// not to be predicted.
-    #[inline(always)]
-    fn push(&mut self, place: usize, there: bool) {
-        self.places[self.len % BATCH] = place as u8;
-        self.len += usize::from(there);
-    }
-
-    #[inline(always)]
-    fn places(&self) -> &[u8] {
-        &self.places[..self.len.min(BATCH)]
-    }
-
-    /// Does this with each of them, in order.
-    #[inline(always)]
-    pub(super) fn each<V>(&self, phvs: &mut [V], mut does: impl FnMut(usize, &mut V)) {
-        if self.len == phvs.len() {
-            for (place, phv) in phvs.iter_mut().enumerate() {
-                does(place, phv);
-            }
-            return;
-        }
-        for &place in self.places() {
-            if let Some(phv) = phvs.get_mut(usize::from(place)) {
-                does(usize::from(place), phv);
-            }
-        }
-    }
-
-    /// Does this with the slot and the field of each of them, in order.
-    #[inline(always)]
-    pub(super) fn each_slot<T>(&self, slots: &[Slot], fields: &mut [T], mut does: impl FnMut(Slot, &mut T)) {
-        if self.len == slots.len() {
-            return in_fours(slots, fields, does);
-        }
-        for place in self.places().iter().copied().map(usize::from) {
-            if let (Some(slot), Some(field)) = (slots.get(place), fields.get_mut(place)) {
-                does(*slot, field);
-            }
-        }
-    }
-
-    /// Those of a batch of `len` packets for which `keep` holds.
-    #[inline(always)]
-    pub fn of(len: usize, keep: impl Fn(usize) -> bool) -> Self {
-        let mut kept = Self::NONE;
-        (0..len.min(BATCH)).for_each(|place| kept.push(place, keep(place)));
-        kept
-    }
-
-    /// Those for which `keep` holds.
-    #[inline(always)]
-    pub(super) fn only<V>(&self, phvs: &mut [V], keep: impl Fn(&V) -> bool) -> Self {
-        let mut kept = Self::NONE;
-        self.each(phvs, |place, phv| kept.push(place, keep(phv)));
-        kept
-    }
-
-    #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-/// Does this with each slot and its field, in order. Four to a round of the loop, for what it does
-/// is as short as the loop itself.
-#[inline(always)]
-fn in_fours<T>(slots: &[Slot], fields: &mut [T], mut does: impl FnMut(Slot, &mut T)) {
-    let len = slots.len().min(fields.len());
-    let (slots, last_slots) = slots[..len].as_chunks::<4>();
-    let (fields, last_fields) = fields[..len].as_chunks_mut::<4>();
-    for (slots, fields) in slots.iter().zip(fields) {
-        for (slot, field) in slots.iter().zip(fields) {
-            does(*slot, field);
-        }
-    }
-    for (slot, field) in last_slots.iter().zip(last_fields) {
-        does(*slot, field);
-    }
 }
 
 /// A stretch of the pipeline: one stage or several in order.
@@ -159,103 +58,44 @@ pub trait Pipeline<V> {
     }
 }
 
-/// A stretch of the pipeline whose registers are swapped as a whole at the end of an epoch.
-pub trait Banked {
-    /// All its registers.
-    type Bank: Send + 'static;
-    /// Cleared registers of the right length.
-    fn zeroed(&self) -> Self::Bank;
-    /// Swaps the registers with `spare`, which came from a stretch of the same shape.
-    fn exchange(&mut self, spare: &mut Self::Bank);
-    fn clear(bank: &mut Self::Bank);
-    /// Copies the content of each array, in the order of [`Pipeline::usage`].
-    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>);
-}
-
-impl<S: Salu> Banked for Stage<Array<S>> {
-    type Bank = Registers<S::Cell>;
-
-    fn zeroed(&self) -> Self::Bank {
-        Registers::zeroed(self.0.len())
-    }
-
-    fn exchange(&mut self, spare: &mut Self::Bank) {
-        self.0.exchange(spare);
-    }
-
-    fn clear(bank: &mut Self::Bank) {
-        bank.clear();
-    }
-
-    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
-        to.push(bank.read());
-    }
-}
-
-impl<S: GroupSalu<N>, const N: usize> Banked for Stage<ArrayGroup<S, N>> {
-    type Bank = GroupRegisters<S::Cell, N>;
-
-    fn zeroed(&self) -> Self::Bank {
-        GroupRegisters::zeroed(self.0.len())
-    }
-
-    fn exchange(&mut self, spare: &mut Self::Bank) {
-        self.0.exchange(spare);
-    }
-
-    fn clear(bank: &mut Self::Bank) {
-        bank.clear();
-    }
-
-    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
-        to.extend(bank.read());
-    }
-}
-
-impl<P: Banked> Banked for Repeat<P> {
-    type Bank = Vec<P::Bank>;
-
-    fn zeroed(&self) -> Self::Bank {
-        self.0.iter().map(P::zeroed).collect()
-    }
-
-    fn exchange(&mut self, spare: &mut Self::Bank) {
-        self.0.iter_mut().zip(spare).for_each(|(stage, spare)| stage.exchange(spare));
-    }
-
-    fn clear(bank: &mut Self::Bank) {
-        bank.iter_mut().for_each(P::clear);
-    }
-
-    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
-        bank.iter().for_each(|bank| P::read(bank, to));
-    }
-}
-
-impl<A: Banked, B: Banked> Banked for Then<A, B> {
-    type Bank = (A::Bank, B::Bank);
-
-    fn zeroed(&self) -> Self::Bank {
-        (self.0.zeroed(), self.1.zeroed())
-    }
-
-    fn exchange(&mut self, spare: &mut Self::Bank) {
-        self.0.exchange(&mut spare.0);
-        self.1.exchange(&mut spare.1);
-    }
-
-    fn clear(bank: &mut Self::Bank) {
-        A::clear(&mut bank.0);
-        B::clear(&mut bank.1);
-    }
-
-    fn read(bank: &Self::Bank, to: &mut Vec<ArrayCells>) {
-        A::read(&bank.0, to);
-        B::read(&bank.1, to);
-    }
-}
-
-/// One stage: register arrays that work side by side on the PHV as it entered the stage.
+/// One stage: an [`Array`], an [`ArrayGroup`](super::ArrayGroup), or several of these side by side, as
+/// a tuple of different kinds or a vector of one kind, whose number is known when the switch is built.
+///
+/// All of them see the PHV as it entered the stage. What they give the packet to take along is written
+/// behind that, in their order. The budget counts them in one logical stage, and spreads them over
+/// several stages of a chip where one has too few stateful ALUs.
+///
+/// ```
+/// use weir::pisa::{Array, Pipeline, Salu, Slot, Stage};
+///
+/// #[derive(Clone, Copy)]
+/// struct Count(usize);
+///
+/// impl Salu for Count {
+///     type Phv = [u32; 2];
+///     type Cell = u32;
+///     type Out = u32;
+///
+///     fn slot(&self, phv: &[u32; 2]) -> Slot {
+///         Slot(phv[self.0])
+///     }
+///
+///     fn rmw(&self, count: u32, _: &[u32; 2]) -> (u32, u32) {
+///         (count + 1, count + 1)
+///     }
+///
+///     fn commit(&self, count: u32, phv: &mut [u32; 2]) {
+///         phv[self.0] = count;
+///     }
+/// }
+///
+/// let row = |row| Array::new("counts", Count(row), 8);
+/// let mut stage = Stage(vec![row(0), row(1)]);
+/// let mut phv = [3, 5];
+/// stage.packet(&mut phv);
+/// assert_eq!(phv, [1, 1]);
+/// assert_eq!(stage.0[1].registers().cells()[5], 1);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stage<A>(pub A);
 
@@ -301,7 +141,7 @@ impl<S: Salu> Alu<'_, S> {
     #[inline(always)]
     fn batch(&mut self, phvs: &mut [S::Phv], enabled: &Members, slots: &mut [Slot; BATCH]) {
         let places = enabled.places();
-        if enabled.len == phvs.len() {
+        if enabled.len() == phvs.len() {
             self.salu.slots(phvs, slots);
         } else {
             for (slot, &place) in slots.iter_mut().zip(places) {
@@ -426,38 +266,6 @@ where
         len
     }
 }
-
-macro_rules! stage_of_several {
-    ($($s:ident $field:tt $out:ident),+) => {
-        impl<V, $($s: Salu<Phv = V>),+> Pipeline<V> for Stage<($(Array<$s>,)+)> {
-            #[inline(always)]
-            fn packet(&mut self, phv: &mut V) {
-                $(let $out = self.0.$field.alu().access(phv);)+
-                $(self.0.$field.alu().commit($out, phv);)+
-            }
-
-            fn trace(&mut self, phv: &mut V, probe: &mut dyn Probe) {
-                probe.stage();
-                $(let $out = self.0.$field.traced(phv, probe);)+
-                $(self.0.$field.alu().commit($out, phv);)+
-            }
-
-            #[inline(always)]
-            fn batch(&mut self, phvs: &mut [V], members: &mut Members, _: &mut [Slot; BATCH]) {
-                members.each(phvs, |_, phv| self.packet(phv));
-            }
-
-            fn usage(&self, stages: &mut Vec<StageUse>) {
-                stages.push(StageUse::of(vec![$(self.0.$field.usage()),+]));
-            }
-        }
-    };
-}
-
-stage_of_several!(A 0 a, B 1 b);
-stage_of_several!(A 0 a, B 1 b, C 2 c);
-stage_of_several!(A 0 a, B 1 b, C 2 c, D 3 d);
-stage_of_several!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e);
 
 /// Stages of one kind, their number known when the switch is built.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ pub trait Probe {
     fn lookup(&mut self, lookup: LookupTrace);
 }
 
-/// One register array, met once.
+/// One register array, met once, or one step without memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessTrace {
     pub array: String,
@@ -34,6 +34,9 @@ pub struct AccessTrace {
     /// The cell that was read and written. None when the match in front of the ALU kept the packet
     /// off the array.
     pub cell: Option<CellTrace>,
+    /// What a [step](super::Step) computed, which has no array.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub computed: Option<String>,
 }
 
 /// The one read-modify-write.

@@ -116,7 +116,13 @@ impl<S: Salu> Array<S> {
             after: read(self),
             output: out.map_or("nothing".into(), |out| self.salu.describe(&out)),
         });
-        probe.access(AccessTrace { array: self.name.into(), logical: None, hash_bits: self.slot.hash_bits(), cell });
+        probe.access(AccessTrace {
+            array: self.name.into(),
+            logical: None,
+            hash_bits: self.slot.hash_bits(),
+            cell,
+            computed: None,
+        });
         out
     }
 }

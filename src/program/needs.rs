@@ -47,6 +47,9 @@ impl Needs {
     /// is counted in the epoch in which it leaves.
     pub const TRANSIT: Self = Self(1 << 10 | Self::EGRESS.0);
 
+    /// [`Phv::draw`](crate::pisa::Phv::draw), a random number of each packet.
+    pub const DRAW: Self = Self(1 << 11);
+
     /// Whether all of `other` is needed.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {

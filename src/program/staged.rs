@@ -30,20 +30,26 @@ impl<V, P: Pipeline<V> + Banked, E: Fn(&Phv) -> Option<V>> Staged<V, P, E> {
     /// of the registers of an epoch.
     pub fn new<R: Record>(
         program: &'static str,
-        hashing: Vec<StageUse>,
+        hashing: impl Into<Vec<StageUse>>,
         stages: P,
         enter: E,
         read_out: impl Fn(&P::Bank) -> R + Send + Sync + 'static,
     ) -> Self {
         let read_out = Arc::new(move |bank: &P::Bank| Box::new(read_out(bank)) as AnyRecord);
-        Self { program, hashing, stages, enter, read_out, needs: Needs::NONE, packets: PhantomData }
+        Self { program, hashing: hashing.into(), stages, enter, read_out, needs: Needs::NONE, packets: PhantomData }
+    }
+
+    /// What the stages need of the switch.
+    #[must_use]
+    pub fn with_needs(self, needs: Needs) -> Self {
+        Self { needs: self.needs | needs, ..self }
     }
 
     /// Makes them egress stages, which see each packet that leaves by a port, with what else they
     /// need of the switch.
     #[must_use]
     pub fn at_egress(self, needs: Needs) -> Self {
-        Self { needs: needs | Needs::EGRESS, ..self }
+        self.with_needs(needs | Needs::EGRESS)
     }
 }
 

@@ -294,6 +294,9 @@ impl Switch {
         for (phv, exit) in phvs.iter_mut().zip(exits) {
             (phv.egress, phv.disposition) = (exit.port(), exit.disposition());
         }
+        if self.telemetry.draws {
+            self.telemetry.draw_again(phvs);
+        }
         if self.telemetry.describes {
             self.describe(exits, now, out);
         }

@@ -1,6 +1,7 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
-use crate::pisa::hash::{Crc, Polynomial};
+use crate::pisa::hash::{Crc, HashFamily, Polynomial};
+use crate::pisa::{Generator, Phv};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
@@ -25,6 +26,9 @@ pub struct Telemetry {
     pub(super) writes_late: bool,
     /// What makes a packet's identity, where one is needed.
     pub(super) identity: Option<Box<Crc>>,
+    /// Programs need random numbers: those of packets before ingress stages, and before egress stages.
+    pub(super) draws: bool,
+    generators: [Generator; 2],
 }
 
 impl Telemetry {
@@ -51,9 +55,43 @@ impl Telemetry {
         // All switches have the same.
         let crc = || Box::new(Crc::new(Polynomial::STANDARD[0]));
         let identity = needs.contains(Needs::IDENTITY).then(crc);
-        let telemetry =
-            Self { programs, rotations, clock, needs, egress, ends, digest, describes, writes_late, identity };
+        let (draws, generators) = (needs.contains(Needs::DRAW), [[1, 0, 0, 0], [2, 0, 0, 0]].map(Generator::new));
+        let telemetry = Self {
+            programs,
+            rotations,
+            clock,
+            needs,
+            egress,
+            ends,
+            digest,
+            describes,
+            writes_late,
+            identity,
+            draws,
+            generators,
+        };
         (telemetry, channels)
+    }
+
+    /// Draws the packets' random numbers as the replica with this number of the switch with this name.
+    #[must_use]
+    pub fn drawing(self, hashes: &HashFamily, name: &str, replica: u32) -> Self {
+        let generators = [2 * replica, 2 * replica + 1].map(|stream| hashes.generator(name, stream));
+        Self { generators, ..self }
+    }
+
+    /// Draws a random number for each packet that ingress stages are to see.
+    #[inline(never)]
+    pub(super) fn draw(&mut self, phvs: &mut [Phv]) {
+        let [generator, _] = &mut self.generators;
+        phvs.iter_mut().for_each(|phv| phv.set_draw(generator.draw()));
+    }
+
+    /// The same for egress stages.
+    #[inline(never)]
+    pub(super) fn draw_again(&mut self, phvs: &mut [Phv]) {
+        let [_, generator] = &mut self.generators;
+        phvs.iter_mut().for_each(|phv| phv.set_draw(generator.draw()));
     }
 
     /// Tells programs for how many bytes the queue of each port has room.

@@ -157,10 +157,13 @@ pub struct Headers {
     pub shim: bool,
     /// TCIs of the third and fourth tag, valid as `inner_tags` says.
     pub deeper_tcis: [u16; 2],
+    /// Not of the frame: the packet's random number (`Phv::draw`). It stands here because alignment leaves
+    /// room, and one more field would make a PHV longer than two cache lines.
+    pub draw: u32,
 }
 
 impl Headers {
-    /// Bytes in front that hold all fields but the last three, without a gap.
+    /// Bytes in front that hold all fields but the last four, without a gap.
     pub const FRONT: usize = 64;
 
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.

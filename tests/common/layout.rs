@@ -94,7 +94,8 @@ pub fn names_slots(
         let traced = recorder.programs.remove(0);
         for (side, stages) in [(Side::Ingress, traced.stages), (Side::Egress, traced.egress_stages)] {
             let mut met = BTreeMap::<String, usize>::new();
-            for AccessTrace { array, logical, hash_bits, cell } in stages.into_iter().flatten() {
+            let arrays = stages.into_iter().flatten().filter(|access| access.computed.is_none());
+            for AccessTrace { array, logical, hash_bits, cell, .. } in arrays {
                 let number = met.entry(format!("{array} {logical:?}")).or_default();
                 let places = layout.arrays();
                 let mut its = places

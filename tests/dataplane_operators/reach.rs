@@ -12,9 +12,10 @@ use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ImplItem, Item, Lit, TraitItem};
 
 /// Functions with which a packet begins, by trait.
-const BEGINS: [(&str, &[&str]); 3] = [
+const BEGINS: [(&str, &[&str]); 4] = [
     ("Salu", &["enabled", "slot", "slots", "rmw", "rmw_of_pairs", "commit", "pass_on", "ended"]),
     ("GroupSalu", &["enabled", "slot", "rmw"]),
+    ("Compute", &["compute"]),
     ("Dataplane", &["ingress", "egress"]),
 ];
 

@@ -306,7 +306,7 @@ impl Dataplane for Microbursting {
     }
 
     fn layout(&self) -> Layout {
-        let (mut ingress, mut egress) = (self.slots.usage(), Vec::new());
+        let (mut ingress, mut egress) = (self.slots.usage().to_vec(), Vec::new());
         self.flows.usage(&mut ingress);
         self.depths.usage(&mut egress);
         let reports = vec![ReportBuffer::<Waited>::usage(self.config.reports)];

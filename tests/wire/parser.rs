@@ -21,6 +21,7 @@ fn stale() -> Headers {
         inner_tags: 0xff,
         shim: true,
         deeper_tcis: [0xffff; 2],
+        draw: 0,
         net: Net::Ipv6,
         proto: 0xff,
         tos: 0xff,

@@ -70,6 +70,7 @@ pub fn text(packet: &Packet, what: &str) -> String {
     for program in packet.programs.iter().filter(|program| !program.egress_stages.is_empty()) {
         page.part("egress");
         page.line("program", &program.program);
+        drawn(&mut page, program.egress_draw);
         stages(&mut page, &program.egress_stages);
     }
     ended(&mut page, packet);
@@ -104,6 +105,7 @@ fn measured(page: &mut Page, program: &ProgramTrace) {
     if program.stages.is_empty() {
         return page.line("", "does not measure this packet");
     }
+    drawn(page, program.draw);
     stages(page, &program.stages);
     if program.flow_estimate > 0 {
         let estimate = at_least(program.at_least) + &grouped(program.flow_estimate);
@@ -111,8 +113,16 @@ fn measured(page: &mut Page, program: &ProgramTrace) {
     }
 }
 
+/// The packet's random number.
+fn drawn(page: &mut Page, draw: Option<u32>) {
+    if let Some(draw) = draw {
+        page.line("draw", &format!("{draw:#010x}, the packet's random number"));
+    }
+}
+
 fn stages(page: &mut Page, stages: &[Vec<AccessTrace>]) {
-    let untouched = |stage: &Vec<AccessTrace>| stage.iter().all(|access| access.cell.is_none());
+    let untouched =
+        |stage: &Vec<AccessTrace>| stage.iter().all(|access| access.cell.is_none() && access.computed.is_none());
     let number = |stage: &Vec<AccessTrace>| stage.first().and_then(|access| access.logical);
     for alike in stages.chunk_by(|one, next| untouched(one) && untouched(next)) {
         let mut name = match (alike.first().and_then(number), alike.last().and_then(number)) {
@@ -131,6 +141,9 @@ fn stages(page: &mut Page, stages: &[Vec<AccessTrace>]) {
 }
 
 fn touched(page: &mut Page, stage: &str, access: &AccessTrace) {
+    if let Some(computed) = &access.computed {
+        return page.line(stage, &format!("{}: {computed}", access.array));
+    }
     let Some(cell) = &access.cell else {
         return page.line(stage, &format!("{}: no match, memory is not touched", access.array));
     };

@@ -32,8 +32,8 @@ use std::{fmt, io};
 use ring::{digest, hmac};
 
 use super::Polynomial;
-
 use crate::lock::Hold;
+use crate::pisa::Generator;
 
 /// Rounds of the Feistel network.
 const ROUNDS: u8 = 10;
@@ -123,6 +123,16 @@ impl HashFamily {
     /// The switch whose arrays it is for, if these hash by switch.
     pub fn switch(&self) -> Option<&Arc<str>> {
         self.switch.as_ref()
+    }
+
+    /// The random numbers of packets of a switch with this name, one generator for each `stream`. Nothing
+    /// of them leads back to the secret.
+    pub fn generator(&self, name: &str, stream: u32) -> Generator {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
+        let tag = hmac::sign(&key, &[b"packets draw", &stream.to_be_bytes()[..], name.as_bytes()].concat());
+        let mut seed = [0; 4];
+        seed.iter_mut().zip(tag.as_ref().as_chunks().0).for_each(|(word, bytes)| *word = u32::from_be_bytes(*bytes));
+        Generator::new(seed)
     }
 
     /// The same family, which keeps a record of what is derived from it and its clones.

@@ -106,11 +106,11 @@ impl<const N: usize> IndexSlots<N> {
 
     /// The stages in front of the arrays: the CRC that all share, the sums, and their halves
     /// joined.
-    pub fn usage(&self) -> Vec<StageUse> {
+    pub fn usage(&self) -> [StageUse; 3] {
         let sum = |hash: &HashLayout| HashUse::new("hash of an array", u32::BITS, true, Some(hash));
         let sums = self.hashes.iter().map(sum).collect();
         let shared = HashUse::new("shared hash", u32::BITS, false, None);
-        vec![StageUse::hashing(vec![shared]), StageUse::hashing(sums), StageUse::default()]
+        [StageUse::hashing(vec![shared]), StageUse::hashing(sums), StageUse::default()]
     }
 }
 

@@ -270,7 +270,7 @@ impl Dataplane for Replica {
             let cell = CellTrace { slot: part.shift, before, after, output };
             let array = format!("digest, {}", scheme.name(part));
             let logical = writes.stage(part);
-            probe.access(AccessTrace { array, logical, hash_bits: 0, cell: Some(cell) });
+            probe.access(AccessTrace { array, logical, hash_bits: 0, cell: Some(cell), computed: None });
         }
     }
 
