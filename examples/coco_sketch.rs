@@ -260,6 +260,7 @@ impl Program for CocoSketch {
     const NAME: &'static str = "coco_sketch";
     type Config = Config;
     type Parameters = ();
+    type Setting = ();
     type Record = Sketch;
     type Analysis = HeavyAnalysis<Sketch>;
 

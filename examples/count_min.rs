@@ -235,6 +235,7 @@ impl Program for CountMin {
     const NAME: &'static str = "count_min";
     type Config = Config;
     type Parameters = ();
+    type Setting = ();
     type Record = Sketch;
     type Analysis = HeavyAnalysis<Sketch>;
 

@@ -42,6 +42,7 @@ impl Program for Waiting {
     const NAME: &'static str = "waiting";
     type Config = Config;
     type Parameters = ();
+    type Setting = ();
     type Record = Sketch;
     type Analysis = HeavyAnalysis<Sketch>;
 

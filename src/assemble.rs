@@ -17,8 +17,8 @@ use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
 use crate::tables::{Learning, Routing};
-use crate::telemetry::Collector;
 use crate::telemetry::epoch::{Collecting, EpochClock, Nanos};
+use crate::telemetry::{Collector, Settling};
 
 mod lesser;
 mod room;
@@ -99,7 +99,8 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
             .with_policy(policy)
     };
     let switches = forwards.into_iter().zip(telemetries).zip(policies).map(replica).collect();
-    let collector = Collector::new(collecting);
+    let mut collector = Collector::new(collecting);
+    collector.subscribe(Box::new(Settling::new(&schedules)));
     Ok(Assembly { switches, collector, learning, routing, ports, placement, tables, publisher, names, schedules })
 }
 

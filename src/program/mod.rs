@@ -22,11 +22,13 @@ mod registry;
 mod reports;
 mod run;
 mod schedule;
+mod setting;
 mod staged;
 mod strays;
 mod sub_epoch;
 
 use std::any::Any;
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
 use self::answers::{EpochAnswers, Limits};
@@ -45,6 +47,7 @@ pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use reports::{Report, ReportBuffer, Reports};
 pub use run::{RunAnswers, Truth};
 pub use schedule::{AnySchedule, Derived, Schedule, Steps};
+pub use setting::SettingReader;
 pub use staged::Staged;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};
@@ -63,6 +66,8 @@ pub trait Program: Sized + Send + Sync + 'static {
     type Config: Settings;
     /// What may change from epoch to epoch; `()` when nothing does.
     type Parameters: Parameters;
+    /// What each switch decides alone, from its own record; `()` when nothing is.
+    type Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static;
     /// The counters that leave a switch at the end of an epoch.
     type Record: Record;
     /// What a controller makes of the records.
@@ -109,6 +114,13 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// If it cannot measure with them.
     fn fits(_config: &Self::Config, _parameters: &Self::Parameters) -> Result<(), ProgramError> {
         Ok(())
+    }
+
+    /// What a switch measures with next, from the record of an epoch, or of several when the collector
+    /// was late, that all its replicas measured to the end with `parameters`. Replicas read it from
+    /// [`Schedule::setting`], which says from which epoch on it holds. With a controller and without one.
+    fn settle(_record: &Self::Record, _parameters: &Self::Parameters) -> Self::Setting {
+        Self::Setting::default()
     }
 
     /// A replica of the switch of this name, without registers. All replicas of a switch get the same

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arrayvec::ArrayVec;
 
-use super::{AnyParameters, Program, ProgramConfig, ProgramError};
+use super::setting::{SettingReader, Settled};
+use super::{AnyParameters, AnyRecord, Program, ProgramConfig, ProgramError};
 use crate::lock::Hold;
 use crate::pisa::table::{Reader, Shared};
 
@@ -100,13 +101,15 @@ pub struct Schedule<P: Program> {
     config: P::Config,
     steps: Arc<Mutex<Shared<Steps<P::Parameters>>>>,
     followers: Followers<P::Parameters>,
+    settled: Arc<Settled<P::Setting>>,
 }
 
 type Followers<P> = Arc<Mutex<Vec<Weak<dyn Follow<P>>>>>;
 
 impl<P: Program> Clone for Schedule<P> {
     fn clone(&self) -> Self {
-        Self { config: self.config.clone(), steps: self.steps.clone(), followers: self.followers.clone() }
+        let (steps, followers, settled) = (self.steps.clone(), self.followers.clone(), self.settled.clone());
+        Self { config: self.config.clone(), steps, followers, settled }
     }
 }
 
@@ -120,7 +123,8 @@ impl<P: Program> Schedule<P> {
     /// `start` holds until an update does.
     pub fn new(config: P::Config, start: P::Parameters) -> Self {
         let steps = Steps { start, steps: ArrayVec::new() };
-        Self { config, steps: Arc::new(Mutex::new(Shared::new(steps))), followers: Arc::default() }
+        let (steps, settled) = (Arc::new(Mutex::new(Shared::new(steps))), Arc::new(Settled::new()));
+        Self { config, steps, followers: Arc::default(), settled }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<Steps<P::Parameters>>> {
@@ -164,6 +168,20 @@ impl<P: Program> Schedule<P> {
         self.lock().current().at(epoch).clone()
     }
 
+    /// Decides what the switch measures with next, from the record of all its replicas of an epoch. It
+    /// holds from the first epoch on of which no replica has [asked](SettingReader::at) yet.
+    pub fn settle(&self, epoch: u64, record: &P::Record) {
+        // Where nothing is decided nothing is computed.
+        if size_of::<P::Setting>() > 0 {
+            self.settled.settle(P::settle(record, &self.at(epoch)));
+        }
+    }
+
+    /// The end of a replica for what its switch decides alone.
+    pub fn setting(&self) -> SettingReader<P::Setting> {
+        self.settled.reader()
+    }
+
     /// The end of a replica.
     pub fn reader(&self) -> Reader<Steps<P::Parameters>> {
         self.lock().reader()
@@ -179,6 +197,8 @@ pub trait ErasedSchedule: Any + Send + Sync + fmt::Debug {
     fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError>;
     /// [`Schedule::at`].
     fn at(&self, epoch: u64) -> AnyParameters;
+    /// [`Schedule::settle`]; the record is of this program.
+    fn settle(&self, epoch: u64, record: &AnyRecord);
     /// The program, as it is configured.
     fn program(&self) -> ProgramConfig;
 }
@@ -190,6 +210,10 @@ impl<P: Program> ErasedSchedule for Schedule<P> {
 
     fn at(&self, epoch: u64) -> AnyParameters {
         AnyParameters::new(Self::at(self, epoch))
+    }
+
+    fn settle(&self, epoch: u64, record: &AnyRecord) {
+        record.get().into_iter().for_each(|record| Self::settle(self, epoch, record));
     }
 
     fn program(&self) -> ProgramConfig {

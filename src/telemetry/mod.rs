@@ -5,8 +5,10 @@ mod collector;
 pub mod epoch;
 mod run;
 pub mod score;
+mod settling;
 mod store;
 
 pub use collector::{Closed, Collector, Sink};
 pub use run::{Answered, Run};
+pub use settling::Settling;
 pub use store::{AnswerStore, Selected};

@@ -10,6 +10,7 @@ mod common;
 mod frames;
 #[path = "../common/layout.rs"]
 mod layout_check;
+mod network;
 mod program;
 mod unit;
 mod whole;

@@ -1,10 +1,12 @@
 //! A throw-away program that has what weir's own programs do not have all at once: egress stages
 //! that know time and queue depth, reports about single packets, sub-epochs whose number changes
-//! from epoch to epoch, and parameters that its analysis adapts.
+//! from epoch to epoch, parameters that its analysis adapts, another number of cells in each switch,
+//! hashes by switch, and a setting that each switch decides alone.
 //!
 //! *Shape:* In ingress a packet adds 1 to a counter at a slot that its five-tuple names; the first
 //! flow of a slot owns it. In egress it adds 1 to the counter of its queue depth, and a packet at
-//! `depth` or deeper is reported with its time.
+//! `depth` or deeper is reported with its time: each of them, or one in 2, 4 and so on where the
+//! switch's reports found no room.
 //!
 //! *Guarantee:* the counters of an epoch's sub-epochs add up to the packets that entered and left.
 //! A flow that shares its slot with no other is counted exactly.
@@ -32,6 +34,8 @@ use weir::wire::FiveTuple;
 
 /// Queue depths that are told apart; the last one stands for all that are deeper.
 pub const DEPTHS: usize = 64;
+/// A switch reports one in 2 to this power at least.
+const MAX_THINNING: u32 = 15;
 /// Memory is bounded by these.
 const MAX_SLOTS: u32 = 1 << 16;
 const MAX_REPORTS: u32 = 1 << 12;
@@ -47,6 +51,8 @@ pub struct Config {
     pub depth: u32,
     /// Sub-epochs of the first epoch.
     pub sub_epochs: u32,
+    /// Most sub-epochs that the switch can cut an epoch into.
+    pub cuts: u32,
     /// Let depth and sub-epochs follow what the epochs show.
     pub adapt: bool,
     /// Carry a digest in each packet.
@@ -55,7 +61,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { slots: 4096, reports: 64, depth: 8, sub_epochs: 4, adapt: true, digest: false }
+        Self { slots: 4096, reports: 64, depth: 8, sub_epochs: 4, cuts: MAX_SUB_EPOCHS, adapt: true, digest: false }
     }
 }
 
@@ -82,6 +88,17 @@ impl Parameters for Settings {
     fn describe(&self) -> Option<Described> {
         let described = json!({ "depth_packets": self.depth, "sub_epochs": self.sub_epochs });
         Some(Described { state: "measuring".into(), parameters: described.as_object()?.clone() })
+    }
+}
+
+/// What a switch decides alone: of packets in deep queues one in 2 to this power is reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thinning(pub u32);
+
+impl Thinning {
+    /// Whether packet number `nth` in deep queues is reported.
+    pub fn keeps(self, nth: u64) -> bool {
+        nth & ((1 << self.0) - 1) == 0
     }
 }
 
@@ -195,6 +212,10 @@ pub struct Microbursting {
     coverage: Coverage,
     settings: Settings,
     schedule: TableReader<Steps<Settings>>,
+    thinning: Thinning,
+    thinnings: SettingReader<Thinning>,
+    /// Packets in deep queues since the registers were exchanged.
+    deep: u64,
 }
 
 /// The slot of each flow, another one in each switch. Tests hash alike.
@@ -217,6 +238,9 @@ impl Microbursting {
             coverage: Coverage::default(),
             settings: Microbursts::start(config),
             schedule: schedule.reader(),
+            thinning: Thinning::default(),
+            thinnings: schedule.setting(),
+            deep: 0,
         }
     }
 
@@ -227,10 +251,14 @@ impl Microbursting {
     }
 
     fn report(&mut self, phv: &Phv) {
-        if u32::from(phv.queue_depth) >= self.settings.depth {
+        if u32::from(phv.queue_depth) < self.settings.depth {
+            return;
+        }
+        if self.thinning.keeps(self.deep) {
             let (time_ns, port, depth) = (phv.egress_ns, phv.egress, phv.queue_depth);
             self.reports.push(Waited { time_ns, port, depth, wire_bytes: phv.wire_bytes });
         }
+        self.deep += 1;
     }
 }
 
@@ -270,6 +298,7 @@ impl Dataplane for Microbursting {
         // Registers that run on keep the settings that they were filled with.
         if fresh {
             self.settings = *self.schedule.load().at(epoch);
+            self.thinning = *self.thinnings.at(epoch);
         }
     }
 
@@ -287,6 +316,7 @@ impl Dataplane for Microbursting {
             depths: self.depths.zeroed(),
             reports: ReportBuffer::with_capacity(self.config.reports as usize),
             coverage: Coverage::default(),
+            thinning: Thinning::default(),
             config: self.config.clone(),
         })
     }
@@ -294,7 +324,7 @@ impl Dataplane for Microbursting {
     fn exchange(&mut self, spare: &mut dyn Bank) {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
             self.flows.exchange(&mut spare.flows);
-            spare.coverage = self.coverage;
+            (spare.coverage, spare.thinning) = (self.coverage, self.thinning);
         }
     }
 
@@ -302,6 +332,7 @@ impl Dataplane for Microbursting {
         if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
             self.depths.exchange(&mut spare.depths);
             std::mem::swap(&mut self.reports, &mut spare.reports);
+            self.deep = 0;
         }
     }
 
@@ -320,6 +351,7 @@ struct MicroburstBank {
     depths: Registers<u32>,
     reports: ReportBuffer<Waited>,
     coverage: Coverage,
+    thinning: Thinning,
     config: Config,
 }
 
@@ -340,7 +372,8 @@ impl Bank for MicroburstBank {
         let depths = std::array::from_fn(|depth| self.depths.cells()[depth].into());
         let packets = flows.values().map(|count| count.number).sum();
         let fragments = vec![Fragment { coverage: self.coverage, packets, depths }];
-        Box::new(Bursts { config: self.config.clone(), fragments, flows, reports: self.reports.read() })
+        let (config, thinning, reports) = (self.config.clone(), self.thinning, self.reports.read());
+        Box::new(Bursts { config, thinning, fragments, flows, reports })
     }
 
     fn arrays(&self) -> Vec<ArrayCells> {
@@ -364,7 +397,9 @@ pub struct Fragment {
 /// A record: flows of the epoch, and fragments that share no sub-epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bursts {
-    config: Config,
+    /// The switch's own.
+    pub config: Config,
+    pub thinning: Thinning,
     pub fragments: Vec<Fragment>,
     pub flows: BTreeMap<FiveTuple, Counted>,
     pub reports: Reports<Waited>,
@@ -373,7 +408,8 @@ pub struct Bursts {
 impl Bursts {
     fn none(config: &Config) -> Self {
         let reports = Reports::none(config.reports as usize);
-        Self { config: config.clone(), fragments: Vec::new(), flows: BTreeMap::new(), reports }
+        let (config, thinning) = (config.clone(), Thinning::default());
+        Self { config, thinning, fragments: Vec::new(), flows: BTreeMap::new(), reports }
     }
 
     /// Packets that left at this depth or deeper.
@@ -404,8 +440,12 @@ impl Bursts {
 
     fn decode(config: &Config, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
-        from.version(1)?;
+        from.version(2)?;
         let mut record = Self::none(config);
+        record.thinning = match from.u32("the thinning")? {
+            thinning @ 0..=MAX_THINNING => Thinning(thinning),
+            _ => return from.wrong("the thinning", "up to 15"),
+        };
         for _ in 0..from.number("the number of fragments")? {
             let coverage = Coverage {
                 of: from.u32("sub-epochs")?,
@@ -442,7 +482,7 @@ impl Record for Bursts {
     const PROGRAM: &'static str = Microbursts::NAME;
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
-        if self.config != other.config {
+        if (&self.config, self.thinning) != (&other.config, other.thinning) {
             return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters" });
         }
         other.fragments.iter().for_each(|fragment| self.add(fragment.clone()));
@@ -453,8 +493,14 @@ impl Record for Bursts {
         Ok(())
     }
 
+    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
+        let thinning = std::mem::replace(&mut self.thinning, later.thinning);
+        self.merge(later).inspect_err(|_| self.thinning = thinning)
+    }
+
     fn encode(&self) -> Vec<u8> {
-        let mut to = Writer(vec![1]);
+        let mut to = Writer(vec![2]);
+        to.number(self.thinning.0.into());
         to.number(self.fragments.len() as u64);
         for Fragment { coverage: Coverage { of, sub_epochs, later_epochs }, packets, depths } in &self.fragments {
             let numbers = [(*of).into(), *sub_epochs, (*later_epochs).into(), *packets];
@@ -540,7 +586,9 @@ impl Analysis for BurstAnalysis {
         });
         let finer = uneven || latest.sub_epochs == 1;
         let sub_epochs = if finer { latest.sub_epochs * 2 } else { latest.sub_epochs / 2 };
-        let parameters = Settings { depth, sub_epochs: sub_epochs.clamp(1, MAX_SUB_EPOCHS) };
+        // As every switch can.
+        let cuts = records().map(|record| record.config.cuts).min().unwrap_or(latest.sub_epochs);
+        let parameters = Settings { depth, sub_epochs: sub_epochs.clamp(1, cuts) };
         Decision { parameters, why: if finer { "finer" } else { "coarser" }.into() }
     }
 
@@ -573,13 +621,22 @@ impl Analysis for BurstAnalysis {
     fn adaptation(&self, burst: &Burst) -> Option<Adaptation> {
         let fragments = burst.switches.iter().map(|(_, record)| record.fragments.len()).max().unwrap_or_default();
         let reports: usize = burst.switches.iter().map(|(_, record)| record.reports.kept().len()).sum();
-        let facts = json!({ "fragments": fragments, "reports": reports });
+        let switch = |(name, record): &(Arc<str>, Box<Bursts>)| {
+            (name.to_string(), json!({ "slots": record.config.slots, "thinning": record.thinning.0 }))
+        };
+        let switches: serde_json::Map<_, _> = burst.switches.iter().map(switch).collect();
+        let facts = json!({ "fragments": fragments, "reports": reports, "switches": switches });
         let measured = burst.settings.describe().unwrap_or_default();
         Some(Adaptation { measured, facts: facts.as_object()?.clone(), ..Adaptation::default() })
     }
 }
 
 pub enum Microbursts {}
+
+/// Lets configurations of this process name the program. To be called before one is read.
+pub fn install() {
+    Programs::of_weir().with::<Microbursts>().install();
+}
 
 impl Microbursts {
     fn check(key: &'static str, value: u32, max: u32) -> Result<(), ProgramError> {
@@ -591,6 +648,7 @@ impl Program for Microbursts {
     const NAME: &'static str = "microbursts";
     type Config = Config;
     type Parameters = Settings;
+    type Setting = Thinning;
     type Record = Bursts;
     type Analysis = BurstAnalysis;
 
@@ -612,9 +670,21 @@ impl Program for Microbursts {
         Settings { depth: config.depth, sub_epochs: config.sub_epochs }
     }
 
-    fn fits(_: &Config, settings: &Settings) -> Result<(), ProgramError> {
+    fn fits(config: &Config, settings: &Settings) -> Result<(), ProgramError> {
         ProgramError::check(Self::NAME, "depth", settings.depth, 0..=DEPTHS as u32 - 1)?;
-        Self::check("sub_epochs", settings.sub_epochs, MAX_SUB_EPOCHS)
+        Self::check("sub_epochs", settings.sub_epochs, config.cuts.min(MAX_SUB_EPOCHS))
+    }
+
+    /// Reports fewer where some found no room, and more where three quarters of it stayed empty.
+    fn settle(record: &Bursts, _: &Settings) -> Thinning {
+        let (Thinning(now), kept) = (record.thinning, record.reports.kept().len());
+        if record.reports.overflow() > 0 {
+            Thinning((now + 1).min(MAX_THINNING))
+        } else if 4 * kept < record.config.reports as usize {
+            Thinning(now.saturating_sub(1))
+        } else {
+            record.thinning
+        }
     }
 
     fn dataplane(
@@ -637,7 +707,13 @@ impl Program for Microbursts {
         let owners = config.slots as usize * MAX_REPLICAS * MAX_SUB_EPOCHS as usize;
         let fragments = MAX_SUB_EPOCHS as usize * (4 + DEPTHS) * MAX_U64;
         let flows = owners * (size_of::<FiveTuple>() + MAX_U64 + 1);
-        1 + 2 * MAX_U64 + fragments + flows + Reports::<Waited>::max_bytes(config.reports as usize)
+        1 + 3 * MAX_U64 + fragments + flows + Reports::<Waited>::max_bytes(config.reports as usize)
+    }
+
+    /// All else of a switch is its own, or follows from the parameters.
+    fn difference(config: &Config, other: &Config) -> Option<Difference> {
+        let differ = || Difference { key: "digest", value: config.digest.to_string(), other: other.digest.to_string() };
+        (config.digest != other.digest).then(differ)
     }
 
     fn adapts(config: &Config) -> bool {

@@ -14,7 +14,7 @@ use weir::trace::{Frames, Workload};
 use weir::wire::{FiveTuple, parse};
 
 use crate::frames;
-use crate::program::{Bursts, Config, DEPTHS, Fragment, Microbursts, Settings, Waited, slots};
+use crate::program::{Bursts, Config, DEPTHS, Fragment, Microbursts, Settings, Thinning, Waited, install, slots};
 
 const FAMILY: u64 = 11;
 const SWITCH: &str = "s";
@@ -56,6 +56,9 @@ struct Naive {
     owners: BTreeMap<u32, (FiveTuple, Counted)>,
     depths: [u64; DEPTHS],
     waited: Vec<Waited>,
+    thinning: Thinning,
+    /// Packets in deep queues.
+    deep: u64,
     coverage: Coverage,
 }
 
@@ -67,7 +70,10 @@ impl Naive {
         self.depths[usize::from(phv.queue_depth).min(DEPTHS - 1)] += 1;
         if u32::from(phv.queue_depth) >= self.settings.depth {
             let (time_ns, port, depth) = (phv.egress_ns, phv.egress, phv.queue_depth);
-            self.waited.push(Waited { time_ns, port, depth, wire_bytes: phv.wire_bytes });
+            if self.deep.is_multiple_of(2u64.pow(self.thinning.0)) {
+                self.waited.push(Waited { time_ns, port, depth, wire_bytes: phv.wire_bytes });
+            }
+            self.deep += 1;
         }
     }
 
@@ -81,6 +87,8 @@ impl Naive {
         let waited = std::mem::take(&mut self.waited);
         let (kept, surplus) = waited.split_at(waited.len().min(self.config.reports as usize));
         assert_eq!((record.reports.kept(), record.reports.overflow()), (kept, surplus.len() as u64));
+        assert_eq!(record.thinning, self.thinning);
+        self.deep = 0;
     }
 }
 
@@ -94,10 +102,12 @@ struct Both {
     sub_epoch: SubEpoch,
     now: u64,
     order: BatchOrder,
+    /// What the switch decides alone from its records, if it does.
+    settled: Option<Thinning>,
 }
 
 impl Both {
-    fn new(config: &Config, order: BatchOrder) -> Self {
+    fn new(config: &Config, order: BatchOrder, settled: Option<Thinning>) -> Self {
         let start = Microbursts::start(config);
         let schedule = Schedule::<Microbursts>::new(config.clone(), start);
         let mut replica = Microbursts::dataplane(config, SWITCH, &HashFamily::reproducible(FAMILY), &schedule).unwrap();
@@ -108,10 +118,12 @@ impl Both {
             owners: BTreeMap::new(),
             depths: [0; DEPTHS],
             waited: Vec::new(),
+            thinning: Thinning::default(),
+            deep: 0,
             coverage: Coverage::default(),
         };
         let (bank, sub_epoch) = (replica.spare(), SubEpoch::WHOLE);
-        let mut both = Self { replica, naive, bank, schedule, epoch: 0, sub_epoch, now: 0, order };
+        let mut both = Self { replica, naive, bank, schedule, epoch: 0, sub_epoch, now: 0, order, settled };
         both.enter(true);
         both
     }
@@ -121,6 +133,7 @@ impl Both {
         self.sub_epoch = SubEpoch::WHOLE;
         if fresh {
             self.naive.settings = self.schedule.at(self.epoch);
+            self.naive.thinning = self.settled.unwrap_or_default();
             assert_eq!(self.replica.sub_epochs(), self.naive.settings.sub_epochs);
             self.sub_epoch.of = self.replica.sub_epochs();
         }
@@ -138,6 +151,10 @@ impl Both {
         self.replica.exchange_egress(self.bank.as_mut());
         let record = *self.bank.record().into::<Bursts>().unwrap();
         self.naive.check(&record);
+        if let Some(settled) = &mut self.settled {
+            self.schedule.settle(self.epoch, &record);
+            *settled = Microbursts::settle(&record, &self.naive.settings);
+        }
         record
     }
 
@@ -175,9 +192,10 @@ fn small() -> Config {
     Config { slots: 16, reports: 20, ..Config::default() }
 }
 
-/// The records of the banks of some steps, the last one's included.
-fn records(config: &Config, order: BatchOrder, steps: &[Step]) -> Vec<Bursts> {
-    let mut both = Both::new(config, order);
+/// The records of the banks of some steps, the last one's included. With `settles` each decides how many
+/// packets of the next epoch are reported.
+fn records(config: &Config, order: BatchOrder, steps: &[Step], settles: bool) -> Vec<Bursts> {
+    let mut both = Both::new(config, order, settles.then(Thinning::default));
     let mut records: Vec<_> = steps.iter().filter_map(|step| both.step(step)).collect();
     records.push(both.rotate());
     records
@@ -189,7 +207,7 @@ proptest! {
     /// Whenever banks rotate, and in both orders of a burst.
     #[test]
     fn registers_equal_a_naive_oracle(steps in prop::collection::vec(step(), 1..40)) {
-        let [a, b] = [BatchOrder::PacketMajor, BatchOrder::StageMajor].map(|order| records(&small(), order, &steps));
+        let [a, b] = [BatchOrder::PacketMajor, BatchOrder::StageMajor].map(|order| records(&small(), order, &steps, true));
         prop_assert_eq!(a, b);
     }
 
@@ -197,7 +215,7 @@ proptest! {
     /// bounded, and the byte form is canonical.
     #[test]
     fn records_add_up(steps in prop::collection::vec(step(), 1..30), at: prop::sample::Index, byte: u8) {
-        let records = records(&small(), BatchOrder::PacketMajor, &steps);
+        let records = records(&small(), BatchOrder::PacketMajor, &steps, false);
         let any = |record: &Bursts| -> AnyRecord { Box::new(record.clone()) };
         let mut sum = any(&records[0]);
         records[1..].iter().for_each(|record| sum.append(&any(record)).unwrap());
@@ -232,7 +250,8 @@ proptest! {
 /// for another, so none is reported.
 #[test]
 fn a_switch_counts_every_packet() {
-    let config = Config { slots: 1 << 16, reports: 100, depth: 1, sub_epochs: 7, adapt: false, digest: false };
+    install();
+    let config = Config { slots: 1 << 16, reports: 100, depth: 1, sub_epochs: 7, adapt: false, ..Config::default() };
     let mut switch = weir::config::Config {
         programs: vec![ProgramConfig::new::<Microbursts>(config)],
         ports: ["a", "b"].map(|name| weir::config::PortConfig::new(name, weir::port::Dev::Memory)).into(),
@@ -262,7 +281,8 @@ fn a_switch_counts_every_packet() {
 
 /// A switch in memory with this forwarding and more, whose program reports every packet.
 fn reporting(forward: &str, port: &str) -> Replayer {
-    let config = Config { slots: 1 << 10, reports: 4000, depth: 0, sub_epochs: 3, adapt: false, digest: false };
+    install();
+    let config = Config { slots: 1 << 10, reports: 4000, depth: 0, sub_epochs: 3, adapt: false, ..Config::default() };
     let ports: String = ["a", "b"].map(|name| frames::port(name, "host", 1500, port)).concat();
     let switch = format!("[switch]\nreproducible = 1\nforward = \"{forward}\"\n{ports}");
     let mut switch = weir::config::Config::parse(&switch).unwrap();
@@ -335,7 +355,7 @@ fn the_analysis_adapts() {
     let mut analysis = Microbursts::analysis(&config, 0);
     let record = |packets: Vec<(u16, u16)>| {
         let steps = [Step::Packets(packets), Step::SubEpoch(true), Step::SubEpoch(true), Step::SubEpoch(true)];
-        let records = records(&config, BatchOrder::PacketMajor, &steps);
+        let records = records(&config, BatchOrder::PacketMajor, &steps, false);
         let mut sum = records[0].clone();
         records[1..].iter().for_each(|record| sum.append(record).unwrap());
         sum
@@ -398,6 +418,7 @@ fn it_is_as_its_layout_describes_it() {
 /// Three bits of the DSCP have no room for a digest.
 #[test]
 fn a_digest_needs_the_shim() {
+    install();
     let check = |digest, telemetry_header| {
         let programs = vec![ProgramConfig::new::<Microbursts>(Config { digest, ..Config::default() })];
         let mut config = weir::config::Config { programs, ..weir::config::Config::default() };

@@ -112,6 +112,7 @@ impl Program for ChameleMon {
     const NAME: &'static str = "chamelemon";
     type Config = Config;
     type Parameters = Runtime;
+    type Setting = ();
     type Record = Sketches;
     type Analysis = NetworkAnalysis;
 

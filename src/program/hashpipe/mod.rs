@@ -186,6 +186,7 @@ impl Program for HashPipe {
     const NAME: &'static str = "hashpipe";
     type Config = Config;
     type Parameters = ();
+    type Setting = ();
     type Record = Counts;
     type Analysis = HeavyAnalysis<Counts>;
 

@@ -101,6 +101,7 @@ impl Program for Pint {
     const NAME: &'static str = "pint";
     type Config = Config;
     type Parameters = PlanParameters;
+    type Setting = ();
     type Record = Digests;
     type Analysis = PintAnalysis;
 
