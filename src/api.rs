@@ -18,12 +18,16 @@ pub mod metrics;
 #[cfg(feature = "control")]
 pub mod observers;
 #[cfg(feature = "control")]
+mod registers;
+#[cfg(feature = "control")]
 pub mod serve;
 #[cfg(feature = "control")]
 mod service;
 
 #[cfg(feature = "control")]
 pub use messages::{Changes, Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
+#[cfg(feature = "control")]
+pub use registers::{PendingDump, RegisterQuery};
 #[cfg(feature = "control")]
 pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry, tasks};
 

@@ -70,6 +70,11 @@ impl Replayer {
         })
     }
 
+    /// The collector, for sinks that see every epoch.
+    pub fn collector(&mut self) -> &mut Collector {
+        &mut self.collector
+    }
+
     /// Lets frames of every length through. A capture with receive or segmentation offload holds
     /// frames of 64 KB and more, which no link carried as such.
     #[must_use]

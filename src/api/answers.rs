@@ -125,8 +125,20 @@ pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::R
 
 /// The first words of the paths that only a controller answers, and of those that only a switch does.
 const OF_CONTROLLERS: [&str; 2] = ["switches", "parameters"];
-const OF_SWITCHES: [&str; 11] =
-    ["captures", "capture", "controller", "macs", "ports", "reload", "reset", "status", "tables", "trace", "metrics"];
+const OF_SWITCHES: [&str; 12] = [
+    "registers",
+    "captures",
+    "capture",
+    "controller",
+    "macs",
+    "ports",
+    "reload",
+    "reset",
+    "status",
+    "tables",
+    "trace",
+    "metrics",
+];
 
 /// The answer of a switch to what it does not answer.
 pub async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {

@@ -27,7 +27,7 @@ use crate::wire::{FABRIC_L2_OVERHEAD, Filter};
 pub const TRACE: &str = "/v1/trace";
 /// How often a ring or a trace is looked at: at a million packets a second a capture's ring lasts
 /// longer.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once, and such chunks that may wait for the client.
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 16;
@@ -120,7 +120,7 @@ fn filter(text: &str) -> Result<Filter, Refusal> {
     text.parse().map_err(refuse)
 }
 
-fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Refusal> {
+pub(super) fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Refusal> {
     let sane = (0.0..=max).contains(&seconds).then(|| Duration::from_secs_f64(seconds));
     sane.ok_or_else(|| refuse(format!("{key} = {seconds}: 0 to {max}")))
 }

@@ -28,6 +28,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::observers::TRACE;
+use super::registers::REGISTERS;
 use super::view;
 use crate::lock::Hold;
 use crate::network::rpc::{self, Certified};
@@ -255,8 +256,8 @@ pub(super) fn too_long(bytes: u64) -> String {
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
-    // A trace waits for a packet, for as long as its request says.
-    if request.uri().path() == TRACE {
+    // A trace waits for a packet and a dump for an epoch, for as long as its request says.
+    if [TRACE, REGISTERS].contains(&request.uri().path()) {
         return next.run(request).await;
     }
     match timeout(REQUEST, next.run(request)).await {

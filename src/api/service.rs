@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 
 use super::serve::{self, Counters, Served, TlsListener};
-use super::{Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous, answers, observers, view};
+use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
 use crate::observe::Observers;
 use crate::port::FaultSpec;
 use crate::program::answers::Task;
@@ -45,6 +45,10 @@ pub trait Service: Answering {
     /// How it stands with its controller.
     fn controller(&self) -> Result<view::ControllerLink, String> {
         Err("the switch reports to no controller; start it with --controller ADDRESS".into())
+    }
+    /// Asks for the registers of a program, or of all, at the end of the next epoch.
+    fn registers(&self, _program: Option<&str>) -> Result<PendingDump, String> {
+        Err("there are no registers to dump".into())
     }
     /// The ports by number, for traces and captures.
     fn observed_ports(&self) -> Vec<observers::ObservedPort>;
@@ -95,6 +99,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/ports/{name}/mtu", setting(|s: &S, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes)))
         .route("/v1/ports/{name}/fault", setting(|s: &S, name, f: &Fault| s.set_fault(name, f.fault.as_ref())))
         .route(observers::TRACE, post(observers::trace::<S>))
+        .route(registers::REGISTERS, post(registers::dump::<S>))
         .route("/v1/capture", post(observers::capture::<S>))
         .route("/v1/captures/{id}", delete(observers::end_capture::<S>))
         .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))

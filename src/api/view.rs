@@ -12,6 +12,7 @@ pub mod packet;
 mod paths;
 mod ports;
 mod queries;
+mod registers;
 mod status;
 mod utilisation;
 mod values;
@@ -32,6 +33,9 @@ pub use paths::{Path, Paths};
 pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed};
 #[cfg(test)]
 pub use queries::tests::answers as value_answers;
+pub use registers::{
+    ArrayLayout, CellStream, CellValue, ProgramLayout, ProgramRegisters, RegisterArray, RegisterBank, Registers,
+};
 pub use status::{SinceReset, Status, Worker, WorkerProgram};
 pub use utilisation::{FlowUtilisation, Utilisation};
 pub use values::{FlowValues, Frequent, Told, Value, Values};

@@ -33,6 +33,9 @@ mod parameters;
 mod paths;
 #[cfg(feature = "control")]
 mod port;
+mod register_files;
+#[cfg(feature = "control")]
+mod registers;
 #[cfg(feature = "control")]
 mod remote;
 #[cfg(feature = "control")]
@@ -154,6 +157,8 @@ enum Connected {
     Port(port::Port),
     /// Read and change the tables of a running switch
     Table(table::Table),
+    /// Dump the registers of a running switch
+    Registers(registers::RegistersCommand),
     /// Have a running switch read its configuration file again
     Reload(reload::Reload),
     /// Remove a switch that left a controller's network for good
@@ -178,6 +183,7 @@ impl Connected {
             Self::Shell(command) => command.run(),
             Self::Port(command) => command.run(json),
             Self::Table(command) => command.run(json),
+            Self::Registers(command) => command.run(json),
             Self::Reload(command) => command.run(json),
             Self::Evict(command) => command.run(json),
             Self::Parameters(command) => command.run(json),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::budget::Memory;
 use super::measured::Measured;
 use super::output::{self, Csv, Format, Page};
+use super::register_files::ExportOptions;
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
 use crate::api::view::{Claim, Lacking, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
@@ -29,6 +30,7 @@ const ANSWERS: &str = "Answers";
     "weir replay FILE.pcap",
     "weir replay FILE.pcap --program {program} --score",
     "weir replay FILE.pcap.gz --epoch 100ms --top 20 --json",
+    "weir replay FILE.pcap --epoch 1s --registers DIR --records DIR",
     "tcpdump -w - -c 1000 | weir replay -",
 ]))]
 pub struct Replay {
@@ -57,6 +59,8 @@ pub struct Replay {
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
+    #[command(flatten)]
+    exports: ExportOptions,
     #[command(flatten)]
     csv: Csv,
 }
@@ -125,9 +129,11 @@ impl Replay {
             config.switch.epoch = epoch;
         }
         config.validate()?;
+        let switch = config.known_as().to_owned();
         let memory = Memory::of(&placed(&config, None)?);
         let mut replayer =
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
+        let exports = self.exports.start(&switch, &programs, replayer.collector())?;
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
 
         let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
@@ -149,6 +155,7 @@ impl Replay {
             read => read.err(),
         };
         replayer.finish();
+        exports.check()?;
         if let Some(packets @ 1..) = totals.captures.metadata.missed_packets {
             replayer.run().lacks(Gap::NotCaptured { packets });
         }

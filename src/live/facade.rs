@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Shared;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
-use crate::api::{Answering, HeavyQuery, NewPort, Service};
+use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
 use crate::live::control_queue::ControlHandle;
 use crate::observe::Observers;
 use crate::port::FaultSpec;
@@ -90,6 +90,10 @@ impl Service for ApiFacade {
 
     fn observers(&self) -> &Observers {
         self.shared.observers()
+    }
+
+    fn registers(&self, program: Option<&str>) -> Result<PendingDump, String> {
+        self.shared.registers(program)
     }
 
     fn observed_ports(&self) -> Vec<ObservedPort> {

@@ -8,7 +8,7 @@ use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
-use crate::api::{Answering, HeavyQuery, NewPort, Service};
+use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
 use crate::network::rpc::Link;
@@ -200,6 +200,13 @@ impl Service for Shared {
     fn controller(&self) -> Result<view::ControllerLink, String> {
         let none = "the switch reports to no controller; start it with --controller ADDRESS";
         self.link.as_ref().map(|link| link.view()).ok_or_else(|| none.into())
+    }
+
+    fn registers(&self, program: Option<&str>) -> Result<PendingDump, String> {
+        let state = self.state();
+        let (config, epoch_ns) = (&state.config, state.config.switch.epoch.nanos());
+        let programs = (config.known_as(), &config.programs[..]);
+        PendingDump::new(&self.measurement.registers, programs, program, &self.workers.cores, epoch_ns)
     }
 
     fn observers(&self) -> &Observers {

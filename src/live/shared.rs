@@ -25,8 +25,8 @@ use crate::pisa::hash::HashFamily;
 use crate::program::AnySchedule;
 use crate::stats::SwitchStats;
 use crate::tables::{Learning, Macs, Routed, Routing, Table, Tables};
-use crate::telemetry::Collector;
 use crate::telemetry::epoch::Nanos;
+use crate::telemetry::{Collector, RegisterTap};
 use crate::worker::IdleTimeout;
 
 /// A running switch. Code that takes several of the locks takes them in the order of the fields.
@@ -96,6 +96,8 @@ pub(super) struct Measurement {
     /// What the controllers answer, and how they behave with the next records.
     pub answers: LocalAnswers,
     pub settings: Arc<Mutex<LocalSettings>>,
+    /// Where registers are asked for.
+    pub registers: RegisterTap,
 }
 
 /// The collector's thread.
@@ -117,10 +119,12 @@ impl Measurement {
         let (answers, settings) = (LocalAnswers::default(), Arc::new(Mutex::new(setup::local(config))));
         let controllers = setup::controllers(config, &settings, schedules, is_linked, &answers)?;
         collector.subscribe(Box::new(controllers));
+        let registers = RegisterTap::default();
+        collector.watch_registers(Box::new(registers.clone()));
         let (renewals, renewed) = bounded(1);
         let ended = Arc::new(AtomicBool::new(false));
         let thread = rights.start(|| Ok(setup::start_collector(collector, renewed, ended.clone())?))?;
-        Ok((Self { renewals, answers, settings }, CollectorThread { thread, ended }))
+        Ok((Self { renewals, answers, settings, registers }, CollectorThread { thread, ended }))
     }
 }
 

@@ -149,6 +149,17 @@ pub enum Computation {
     Code,
 }
 
+impl Computation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Draw => "draw",
+            Self::Logarithm => "logarithm",
+            Self::Power => "power",
+            Self::Code => "code",
+        }
+    }
+}
+
 /// What one logical stage uses. One that uses nothing has actions alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageUse {
@@ -211,6 +222,11 @@ impl StageUse {
         self
     }
 
+    /// Whether it has no hash, table or computation of its own.
+    pub fn has_arrays_alone(&self) -> bool {
+        self.hashes.is_empty() && self.matches.is_empty() && self.lookups.is_empty() && self.computes.is_empty()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         let memory = self.arrays.is_empty() && self.matches.is_empty() && self.lookups.is_empty();
         memory && self.hashes.is_empty() && self.draws.is_empty()
@@ -228,6 +244,15 @@ impl StageUse {
 pub enum Side {
     Ingress,
     Egress,
+}
+
+impl Side {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        }
+    }
 }
 
 /// Stages in order.

@@ -11,6 +11,7 @@ use crossbeam_channel::{RecvTimeoutError, Select};
 
 use crate::program::{AnyRecord, AnySchedule, MergeError};
 use crate::telemetry::epoch::{BankChannel, Collecting, End, FullBank, Nanos};
+use crate::telemetry::registers::{BankOrigin, RegisterSink};
 
 /// How many epochs a replica may be behind before its absence no longer holds the others up.
 const TIMEOUT: u64 = 2;
@@ -21,6 +22,7 @@ pub struct Collector {
     replicas: Vec<Collecting>,
     programs: Vec<Merging>,
     sinks: Vec<Box<dyn Sink>>,
+    register_sinks: Vec<Box<dyn RegisterSink>>,
 }
 
 /// What replicas have sent of one program.
@@ -38,6 +40,8 @@ struct Parts {
     /// What came of an epoch that is not over, and the epochs that it covers. It has as many banks
     /// as an epoch has sub-epochs, at most.
     open: Option<(Covers, AnyRecord)>,
+    /// Number of banks that came of it.
+    banks: u32,
     /// The last epoch of its newest record.
     newest: u64,
 }
@@ -91,12 +95,17 @@ pub trait Sink: Send {
 impl Collector {
     pub fn new(replicas: Vec<Collecting>) -> Self {
         let programs = merging(&replicas);
-        Self { replicas, programs, sinks: Vec::new() }
+        Self { replicas, programs, sinks: Vec::new(), register_sinks: Vec::new() }
     }
 
     /// Lets `sink` have all records from now on.
     pub fn subscribe(&mut self, sink: Box<dyn Sink>) {
         self.sinks.push(sink);
+    }
+
+    /// Lets `sink` have the registers of all banks from now on.
+    pub fn watch_registers(&mut self, sink: Box<dyn RegisterSink>) {
+        self.register_sinks.push(sink);
     }
 
     /// Takes what the replicas have sent. Waits up to `timeout` for the first; false when there was
@@ -149,6 +158,7 @@ impl Collector {
         self.programs = merging(&replicas);
         self.replicas = replicas;
         self.sinks.iter_mut().for_each(|sink| sink.renewed(schedules));
+        self.register_sinks.iter_mut().for_each(|sink| sink.renewed());
     }
 
     fn receive(&self, timeout: Duration) -> Result<(usize, usize, FullBank), RecvTimeoutError> {
@@ -165,6 +175,11 @@ impl Collector {
     /// Takes a replica's bank. The record of its epoch is whole when the last bank has come.
     fn take(&mut self, replica: usize, program: usize, full: FullBank) {
         let FullBank { first_epoch, last_epoch, end, mut late, mut bank } = full;
+        let parts = &mut self.programs[program].parts[replica];
+        let part = parts.banks;
+        parts.banks = if matches!(end, End::SubEpoch) { part + 1 } else { 0 };
+        let of = BankOrigin { replica, program, first: first_epoch, last: last_epoch, part, end };
+        self.register_sinks.iter_mut().for_each(|sink| sink.bank(of, &|| bank.arrays()));
         let mut record = bank.record();
         bank.clear();
         // The channel has room for every bank that exists, so this fails only when the switch is
@@ -278,7 +293,7 @@ mod tests {
         }
 
         fn arrays(&self) -> Vec<ArrayCells> {
-            Vec::new()
+            vec![ArrayCells { cells: self.0, field_bits: vec![8], bytes: Vec::new() }]
         }
     }
 
@@ -394,6 +409,28 @@ mod tests {
         bench.report(2, 500);
         assert_eq!(bench.window(1), (555, Some((2, 2))));
         assert_eq!(bench.window(2), (666, Some((1, 2))));
+    }
+
+    /// Registers are handed on bank by bank, those of sub-epochs by number, before they are cleared.
+    #[test]
+    fn registers_are_handed_on() {
+        #[derive(Clone, Default)]
+        struct Registers(Arc<Mutex<Vec<(u32, u64, End)>>>);
+        impl RegisterSink for Registers {
+            fn bank(&mut self, of: BankOrigin, arrays: &dyn Fn() -> Vec<ArrayCells>) {
+                assert_eq!((of.replica, of.program), (0, 0));
+                self.0.lock().unwrap().push((of.part, arrays()[0].cells, of.end));
+            }
+        }
+        let (mut bench, registers) = (Bench::new(1), Registers::default());
+        bench.collector.watch_registers(Box::new(registers.clone()));
+        for (count, next, end) in [(1, 1, End::SubEpoch), (2, 1, End::SubEpoch), (3, 2, End::Epoch), (4, 3, End::Epoch)]
+        {
+            bench.replicas[0].send(count, next, end);
+            bench.collector.collect_ready();
+        }
+        let parts = [(0, 1, End::SubEpoch), (1, 2, End::SubEpoch), (2, 3, End::Epoch), (0, 4, End::Epoch)];
+        assert_eq!(*registers.0.lock().unwrap(), parts);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod manual;
 mod metadata;
 mod pint;
 mod pipes;
+mod registers;
 mod replay;
 mod schema;
 mod signals;

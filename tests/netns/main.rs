@@ -27,6 +27,7 @@ mod paused;
 mod policy;
 mod privileges;
 mod queues;
+mod registers;
 mod rootless;
 mod routes;
 mod paths;

@@ -36,6 +36,16 @@ pub enum End {
     Switch,
 }
 
+impl End {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SubEpoch => "sub_epoch",
+            Self::Epoch => "epoch",
+            Self::Switch => "switch",
+        }
+    }
+}
+
 /// The switch's end of a program's rotation.
 pub struct BankRotation {
     /// The epoch in which the bank in use was put in place.
