@@ -1,6 +1,6 @@
 //! `weir controller`, the real binary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -25,8 +25,13 @@ impl Controller {
 
     /// Starts one whose state is in the lab's directory, and waits until it serves.
     pub fn start(lab: &Lab, arguments: &str) -> Self {
+        Self::start_binary(weir::BINARY.as_ref(), lab, arguments)
+    }
+
+    /// Starts one of a binary with other programs.
+    pub fn start_binary(binary: &Path, lab: &Lab, arguments: &str) -> Self {
         let socket = lab.path("network.sock");
-        let mut command = lab.switch.command(weir::BINARY);
+        let mut command = lab.switch.command(&binary.to_string_lossy());
         command.args(["controller", "--name", "network", "--socket"]).arg(&socket);
         command.arg("--switch-socket").arg(Self::switch_socket(lab)).arg("--state").arg(lab.path("network.json"));
         command.args(arguments.split_ascii_whitespace()).current_dir(lab.directory());

@@ -118,3 +118,53 @@ fn live_between_two_hosts() {
     let totals = weir.stop();
     assert_eq!(totals.0["measurement"]["lost_epochs"], 0);
 }
+
+/// Two switches with other numbers of cells and other room for reports: the one with little room decides
+/// alone to report fewer packets, without a controller and with one.
+#[cfg(feature = "dpdk")]
+#[test]
+fn live_switches_decide_alone() {
+    use crate::common::{Controller, Lab, Link, Weir, eventually};
+
+    let Some(lab) = Lab::new("fourth_program::live_switches_decide_alone") else { return };
+    let hosts = lab.ports(Link::Veth, 4).connect();
+    let program = |own: &str| format!("--epoch 200ms --program microbursts:{own}adapt=false,depth=0,sub_epochs=1");
+    let switch = |name: &str, [a, b]: [&str; 2], own: &str, more: &str| {
+        let words = format!("--port a=veth:{a} --port b=veth:{b} {} {more}", program(own));
+        Weir::start_binary(binary(), &lab, &lab.switch, name, &words)
+    };
+    let (narrow, wide) = ("slots=256,reports=4,", "slots=2048,reports=4000,");
+    // More than 200 packets a second, of which 4 in an epoch find room.
+    let talk = |[a, b]: [usize; 2]| assert!(hosts[a].ping(&hosts[b], "-c 60 -i 0.01 -W 1"));
+    let settled = |attention: &Value, expected: &dyn Fn(&Value) -> bool| {
+        let epochs = attention["epochs"].as_array()?;
+        epochs.iter().any(|epoch| expected(&epoch["switches"])).then_some(())
+    };
+    let thins = |switches: &Value| {
+        switches["narrow"]["slots"] == 256
+            && switches["narrow"]["thinning"].as_u64().is_some_and(|thinning| thinning >= 2)
+    };
+    let alone = switch("narrow", ["p1", "p2"], narrow, "");
+    hosts[0].reaches(&hosts[1]);
+    eventually("the switch to decide", || {
+        talk([0, 1]);
+        settled(&alone.ask("show attention --last 20s"), &thins)
+    });
+    alone.stop();
+
+    let controller =
+        Controller::start_binary(binary(), &lab, &format!("--switch narrow --switch wide {}", program("")));
+    let at = format!("--controller {}", Controller::switch_socket(&lab).display());
+    let switches = [switch("narrow", ["p1", "p2"], narrow, &at), switch("wide", ["p3", "p4"], wide, &at)];
+    hosts[2].reaches(&hosts[3]);
+    eventually("one of two switches to decide", || {
+        [[0, 1], [2, 3]].into_iter().for_each(talk);
+        settled(&controller.ask("show attention --last 20s"), &|switches| {
+            thins(switches) && switches["wide"] == serde_json::json!({ "slots": 2048, "thinning": 0 })
+        })
+    });
+    let seen = controller.ask("show switches");
+    assert!(seen["switches"].as_array().unwrap().iter().all(|switch| switch["refused_records"] == 0), "{seen:#}");
+    switches.into_iter().for_each(|switch| _ = switch.stop());
+    controller.stop();
+}
