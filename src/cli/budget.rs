@@ -7,7 +7,7 @@ use super::output::{self, Cell, Csv, Page, Table, row};
 use super::{Failure, Programs, help, placed};
 use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
-use crate::pisa::{ArrayUse, HashUse, PhysicalStage, Placed, Placement, ReportUse, Target};
+use crate::pisa::{ArrayUse, DrawUse, HashUse, PhysicalStage, Placed, Placement, ReportUse, Target};
 
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
@@ -180,7 +180,7 @@ fn stages_table(placement: &Placement) -> Table {
                 matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
             ])
         });
-        let draws = stage.draws.chunk_by(PartialEq::eq).filter_map(|equals| {
+        let draws = stage.draws.chunk_by(same_draw).filter_map(|equals| {
             let placed = equals.first()?;
             let text = format!("{}a random number", times(equals.len()));
             Some(row![
@@ -244,6 +244,12 @@ fn same_hash(one: &Placed<HashUse>, other: &Placed<HashUse>) -> bool {
     let shown = |placed: &Placed<HashUse>| {
         (placed.program, placed.logical, placed.usage.name, placed.usage.bits, placed.usage.added)
     };
+    shown(one) == shown(other)
+}
+
+/// Random numbers of one stage that share a row.
+fn same_draw(one: &Placed<DrawUse>, other: &Placed<DrawUse>) -> bool {
+    let shown = |placed: &Placed<DrawUse>| (placed.program, placed.logical, placed.usage.name, placed.usage.bits);
     shown(one) == shown(other)
 }
 

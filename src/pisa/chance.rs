@@ -7,13 +7,13 @@
 //! ```
 //! A logarithm is the place of the highest digit and, by a table, a fraction for the six digits behind
 //! it. It stands for a number that is off by less than 1 %. So the probability is off by at most a 30th
-//! of itself, and in the mean over counts by less than 0.1 %. It is 1 where `count` is at most `weight`.
+//! of itself, and in the mean over counts by less than 0.3 %. It is 1 where `count` is at most `weight`.
 
 use super::{Computation, MatchUse, StageUse};
 
 /// Digits behind the highest that the table looks at, and binary digits of a logarithm's fraction.
 const DIGITS: u32 = 6;
-const FRACTION: u32 = 8;
+const FRACTION: u32 = 10;
 
 /// Entries of the match: a number up to 2⁷ each, and 2⁶ for each larger highest digit.
 const ENTRIES: u64 = (1 << (DIGITS + 1)) + ((u32::BITS - DIGITS - 1) as u64) * (1 << DIGITS);
@@ -45,7 +45,7 @@ const fn fractions(half: u64) -> [u16; 1 << DIGITS] {
     all
 }
 
-/// The binary logarithm of a number in units of 2⁻⁸; that of 0 is 0.
+/// The binary logarithm of a number in units of 2⁻¹⁰; that of 0 is 0.
 #[inline(always)]
 pub fn log2(number: u32) -> u16 {
     let place = 31 - (number | 1).leading_zeros();
@@ -88,9 +88,9 @@ mod tests {
         #[test]
         fn logarithms_are_right(number in 1u32.., shift in 0..32u32) {
             let number = (number >> shift).max(1);
-            let exact = f64::from(number).log2() * 256.0;
+            let exact = f64::from(number).log2() * 1024.0;
             let off = (f64::from(log2(number)) - exact).abs();
-            prop_assert!(off <= if number < 128 { 0.51 } else { 3.4 }, "{number}: {off}");
+            prop_assert!(off <= if number < 128 { 0.51 } else { 12.2 }, "{number}: {off}");
         }
 
         #[test]
@@ -108,6 +108,6 @@ mod tests {
             assert!(happens(u32::MAX, count, count / 2) && !happens(0, 0, count));
         }
         let mean = (1..5000).map(|count| share(1, count) * f64::from(count) - 1.0).sum::<f64>() / 5000.0;
-        assert!(mean.abs() < 0.001, "{mean}");
+        assert!(mean.abs() < 0.003, "{mean}");
     }
 }

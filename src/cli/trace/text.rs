@@ -46,7 +46,10 @@ impl Page {
 
     /// One line: the part's name before its first, the step, and what there is to say.
     fn line(&mut self, step: &str, what: &str) {
-        let part = std::mem::take(&mut self.part);
+        let mut part = std::mem::take(&mut self.part);
+        if part.len() >= PART {
+            part.push(' ');
+        }
         let (part, step) = (self.bold(&format!("{part:PART$}")), self.dim(&format!("{step:STEP$}")));
         let line = format!("{part}{step}{what}");
         self.text += line.trim_end();
