@@ -171,8 +171,8 @@ impl Program for Pint {
         Room::of(config).longest()
     }
 
-    /// The plan comes from the controller, so switches may be configured with others. Records are
-    /// to be no longer than the controller reads.
+    /// The plan comes from the controller, so switches may be configured with others. All keep as
+    /// many packets, so that those of each have the same chance in answers.
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let numbers = |config: &Config| [("reports", config.reports), ("packets", config.packets)];
         let mut pairs = numbers(config).into_iter().zip(numbers(other));
