@@ -111,6 +111,8 @@ struct Document {
     workload: String,
     losses: Vec<String>,
     faults: Vec<String>,
+    /// Settings that single switches have in place of the others'.
+    switch_settings: Vec<String>,
     telemetry_header: TelemetryHeader,
     epoch_ns: Nanos,
     transit_ns: Nanos,
@@ -247,6 +249,7 @@ fn document(
         workload: setup.workload.to_string(),
         losses: setup.losses.iter().map(ToString::to_string).collect(),
         faults: setup.faults.iter().map(ToString::to_string).collect(),
+        switch_settings: setup.fabric.own.iter().map(ToString::to_string).collect(),
         telemetry_header: setup.fabric.telemetry_header,
         epoch_ns: setup.epoch,
         transit_ns: setup.transit,

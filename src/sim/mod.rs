@@ -204,7 +204,7 @@ pub enum SimError {
     NoLink { link: u32, links: u32 },
     #[error("--fault: the topology has no switch {name:?}")]
     NoSwitch { name: String },
-    #[error("--switch {}:{}:{}: {why}", own.switch, own.program, own.settings)]
+    #[error("--switch {own}: {why}")]
     Own { own: OwnSettings, why: String },
     #[error("--fault clock: by at most {max} ns with epochs as short as these")]
     ClockTooSlow { max: Nanos },

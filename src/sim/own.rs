@@ -1,5 +1,6 @@
 //! Switches of a simulated network whose programs are configured otherwise than those of the others.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::{Setup, SimError};
@@ -25,6 +26,12 @@ impl FromStr for OwnSettings {
             [Some(switch), Some(program), Some(settings)] => Ok(Self { switch, program, settings }),
             _ => Err("write SWITCH:PROGRAM:KEY=VALUE[,KEY=VALUE…], for example s3:hashpipe:slots=512"),
         }
+    }
+}
+
+impl fmt::Display for OwnSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.switch, self.program, self.settings)
     }
 }
 

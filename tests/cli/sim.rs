@@ -45,6 +45,30 @@ fn both_telemetry_headers_are_simulated() {
     }
 }
 
+/// One switch has settings of its own; what has to be the same, or is not there, is refused by name.
+#[test]
+fn a_switch_has_settings_of_its_own() {
+    let words =
+        "sim --topology line:2 --workload keyvalue,flows=300,seed=4 --epochs 2 --json --program hashpipe:slots=4096";
+    let recall = |own: &str| {
+        let document = weir(&format!("{words} {own}")).json();
+        let recall = document["epochs"][1]["programs"]["hashpipe"]["score"]["recall"].as_f64().unwrap();
+        (document["switch_settings"].clone(), recall)
+    };
+    let (none, alike) = recall("");
+    let (own, smaller) = recall("--switch s0:hashpipe:slots=2,slots6=0,stages=1 --switch s1:hashpipe:slots=8");
+    assert_eq!(none, serde_json::json!([]));
+    assert_eq!(own, serde_json::json!(["s0:hashpipe:slots=2,slots6=0,stages=1", "s1:hashpipe:slots=8"]));
+    assert!(alike > 0.9 && smaller < 0.5, "{alike} {smaller}");
+    let refused = |own: &str| weir(&format!("{words} --switch {own}")).refused(2).to_owned();
+    assert_eq!(
+        refused("s1:hashpipe:count=bytes"),
+        "weir: --switch s1:hashpipe:count=bytes: count = Bytes: it has to be Packets, as in the other switches"
+    );
+    assert_eq!(refused("s9:hashpipe:slots=8"), "weir: --switch s9:hashpipe:slots=8: the topology has no such switch");
+    assert!(refused("s1:hashpipe").contains("write SWITCH:PROGRAM:KEY=VALUE"));
+}
+
 /// Hosts that answer: how their flows went, as a document and as a table, and what they need.
 #[test]
 fn hosts_answer() {
