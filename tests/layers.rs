@@ -103,3 +103,14 @@ fn programs_are_named_in_their_directories_alone() {
         sources.iter().filter(|(file, code)| !own(file) && names(code)).map(|(file, _)| file.as_str()).collect();
     assert_eq!(naming, REGISTRY.into(), "left: files that name a program; right: those that may");
 }
+
+/// A hash whose polynomial a program derived by itself would be in no layout.
+#[test]
+fn programs_hash_by_their_layouts() {
+    let sources = sources();
+    let of_programs = sources.iter().filter(|(file, _)| file.starts_with("program/"));
+    let derives = |code: &str| code.contains(".derive(") || code.contains("Global::derive(");
+    let deriving: Vec<_> = of_programs.filter(|(_, code)| derives(code)).map(|(file, _)| file).collect();
+    assert_eq!(deriving, Vec::<&String>::new(), "make the hash unit of a HashLayout");
+    assert!(derives(&sources["pisa/hash/layout.rs"]), "the search finds what it looks for");
+}

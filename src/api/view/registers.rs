@@ -90,6 +90,9 @@ pub struct StageLayout {
     pub stage: u32,
     pub hashes: Vec<StageHash>,
     pub tables: Vec<StageTable>,
+    /// Random numbers, by the hashes that stand for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draws: Vec<StageHash>,
     pub computes: Vec<String>,
 }
 
@@ -194,6 +197,7 @@ impl StageLayout {
             bits: hash.bits,
             hash: hash.of.as_ref().and_then(&place),
         };
+        let draw = |draw: &pisa::DrawUse| StageHash { name: draw.name.into(), bits: draw.bits, hash: place(&draw.of) };
         let table = |name: &str, entries, key_bits, action_bits| StageTable {
             name: name.into(),
             entries,
@@ -207,6 +211,7 @@ impl StageLayout {
             stage,
             hashes: of.hashes.iter().map(hash).collect(),
             tables: matches.chain(lookups).collect(),
+            draws: of.draws.iter().map(draw).collect(),
             computes: of.computes.iter().map(|computed| computed.name().into()).collect(),
         }
     }

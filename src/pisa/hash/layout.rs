@@ -173,6 +173,11 @@ impl HashLayout {
         self.family(family).derive(&self.label, self.index)
     }
 
+    /// The first polynomial: of an index hash the one that hashes of one key share.
+    pub fn shared_polynomial(&self, family: &HashFamily) -> Polynomial {
+        self.polynomials(family).first().copied().unwrap_or_else(|| self.polynomial(family))
+    }
+
     /// The hash of a key by its definition, bit by bit: what every hash unit gives.
     pub fn of_key(&self, family: &HashFamily, key: &[u8]) -> u32 {
         let crc = |polynomial, bytes: &[u8]| bitwise::crc(polynomial, INIT, XOROUT, bytes);

@@ -66,7 +66,7 @@ impl Hashes {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));
         let lanes = [fingerprint(), sample()].into_iter().chain((0..rows as u32).map(row));
         let own: Vec<_> = lanes.chain((0..levels as u32).map(tower)).map(|hash| hash.polynomial(family)).collect();
-        let shared = family.derive(SHARED, 0);
+        let shared = fingerprint().shared_polynomial(family);
         let (index, naming) = (IndexHashes::new(shared, &own), Naming::new(family));
         Self { levels, rows, shared, own, index, naming, family: family.clone() }
     }
