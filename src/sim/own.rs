@@ -24,7 +24,7 @@ impl FromStr for OwnSettings {
         let mut parts = text.splitn(3, ':').map(str::to_owned).filter(|part| !part.is_empty());
         match [parts.next(), parts.next(), parts.next()] {
             [Some(switch), Some(program), Some(settings)] => Ok(Self { switch, program, settings }),
-            _ => Err("write SWITCH:PROGRAM:KEY=VALUE[,KEY=VALUE…], for example s3:hashpipe:slots=512"),
+            _ => Err("write SWITCH:PROGRAM:KEY=VALUE[,KEY=VALUE…]"),
         }
     }
 }
