@@ -17,7 +17,7 @@ use crate::pisa::table::{Reader, Shared};
 /// Settings that replicas may still read: more than there are banks by which the collector can be behind,
 /// as it then settles as many at once.
 const KEPT: usize = 8;
-/// Epochs of which it is known which setting they have.
+/// Epochs of which it is known which setting they have, a power of two.
 const EPOCHS: usize = 16;
 
 /// The newest settings, numbered in their order.
@@ -100,7 +100,7 @@ impl<T> SettingReader<T> {
     /// [`Dataplane::enter`](super::Dataplane::enter) or [`prepare`](super::Dataplane::prepare). It
     /// does not wait.
     pub fn at(&mut self, epoch: u64) -> &T {
-        let (slot, epoch) = (&self.taken[(epoch % EPOCHS as u64) as usize], u64::from(epoch as u32) << 32);
+        let (slot, epoch) = (&self.taken[epoch as usize & (EPOCHS - 1)], u64::from(epoch as u32) << 32);
         let mut taken = slot.load(Ordering::Acquire);
         let number = loop {
             // What another replica took was there for it, so it is here as well. It is gone where the
