@@ -27,10 +27,11 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+use weir::answers::{FlowCount, FlowName, FoundFlows};
+use weir::history::Reason;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::{Array, ArrayGroup, Compute, Draws, Excess, GroupRegisters, GroupSalu, Phv, Registers};
 use weir::pisa::{Salu, Slot, Stage, Step, Then, chance};
-use weir::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
 use weir::program::bytes::{MAX_U64, Reader, Writer};
 use weir::program::*;
 use weir::wire::{FiveTuple, Flow};
@@ -184,8 +185,8 @@ impl Sketch {
         sketch
     }
 
-    /// The heaviest flows or sources, each with its estimate.
-    pub fn heaviest(&self, by: By, max: usize) -> FlowAnswers {
+    /// The flows or sources, each with its estimate.
+    pub fn found(&self, by: By) -> FoundFlows {
         let mut estimates = BTreeMap::<Flow, [Counted; MAX_ARRAYS]>::new();
         for (at, array) in self.arrays.iter().enumerate() {
             for (key, count) in array {
@@ -200,11 +201,8 @@ impl Sketch {
             let number = low.number.midpoint(high.number);
             FlowCount { flow: FlowName::Flow(flow), count: Counted { number, at_least: low.at_least | high.at_least } }
         };
-        let found = estimates.into_iter().map(median).filter(|flow| flow.count.number > 0).collect();
-        FlowAnswers {
-            lack: [Reason::BelowThreshold].into_iter().collect(),
-            ..FlowAnswers::heaviest(Unit::Packets, found, max)
-        }
+        let flows = estimates.into_iter().map(median).filter(|flow| flow.count.number > 0).collect();
+        FoundFlows { flows, lack: [Reason::BelowThreshold].into_iter().collect(), ..FoundFlows::default() }
     }
 
     pub fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -314,7 +312,7 @@ impl Program for CocoSketch {
 
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Sketch> {
         let by = config.by;
-        HeavyAnalysis::new(move |sketch: &Sketch, max| sketch.heaviest(by, max))
+        HeavyAnalysis::new(move |sketch: &Sketch| sketch.found(by))
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

@@ -29,11 +29,12 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+use weir::answers::{FlowCount, FlowName, FoundFlows};
+use weir::history::Reason;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::{
     Array, ArrayGroup, Excess, GroupRegisters, GroupSalu, Phv, Registers, Repeat, Salu, Slot, Stage, Then,
 };
-use weir::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
 use weir::program::bytes::{MAX_U64, Reader, Writer};
 use weir::program::*;
 use weir::wire::FiveTuple;
@@ -180,8 +181,8 @@ impl Sketch {
         Self { counters, flows: flows.collect(), ..Self::new(&self.config, &self.family) }
     }
 
-    /// The heaviest flows, each with its estimate.
-    pub fn heaviest(&self, max: usize) -> FlowAnswers {
+    /// The flows, each with its estimate.
+    pub fn found(&self) -> FoundFlows {
         let slots = slots(&self.config, &self.family);
         let estimate = |flow: &FiveTuple| {
             let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
@@ -192,7 +193,7 @@ impl Sketch {
             FlowCount { flow: FlowName::Flow(flow.flow()), count }
         };
         let lack = [Reason::BelowThreshold].into_iter().collect();
-        FlowAnswers { lack, ..FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(estimate).collect(), max) }
+        FoundFlows { flows: self.flows.iter().map(estimate).collect(), lack, ..FoundFlows::default() }
     }
 
     pub fn decode(mut self, bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -286,7 +287,7 @@ impl Program for CountMin {
     }
 
     fn analysis(_: &Config, _: u64) -> HeavyAnalysis<Sketch> {
-        HeavyAnalysis::new(Sketch::heaviest)
+        HeavyAnalysis::new(Sketch::found)
     }
 }
 

@@ -89,7 +89,7 @@ impl Program for Waiting {
     }
 
     fn analysis(_: &Config, _: u64) -> HeavyAnalysis<Sketch> {
-        HeavyAnalysis::new(Sketch::heaviest)
+        HeavyAnalysis::new(Sketch::found)
     }
 }
 

@@ -7,8 +7,9 @@
 
 use std::error::Error;
 
+use weir::answers::{Claimed, HeavyFlow, HeavyFlows, Query, Task};
 use weir::config::Config;
-use weir::program::answers::FlowCount;
+use weir::history::Window;
 use weir::replay::Replayer;
 use weir::trace::CaptureReader;
 
@@ -32,7 +33,7 @@ name = "hashpipe"
 "#;
 
 /// The heaviest flows of a capture, and its packets that the switch dropped.
-pub fn heaviest(file: &str, max: usize) -> Result<(Vec<FlowCount>, u64), Box<dyn Error>> {
+pub fn heaviest(file: &str, max: usize) -> Result<(Vec<HeavyFlow>, u64), Box<dyn Error>> {
     let mut switch = Replayer::single_epoch(Config::parse(CONFIG)?)?;
     let mut capture = CaptureReader::open(file)?;
     while let Some(packet) = capture.next() {
@@ -41,17 +42,17 @@ pub fn heaviest(file: &str, max: usize) -> Result<(Vec<FlowCount>, u64), Box<dyn
         switch.cut_packet(0, packet.at_ns, packet.bytes, packet.wire_len as usize);
     }
     switch.finish();
-    // The first program's answers, all epochs of the run as one.
-    let answers = switch.run().answers(0, None, max).ok_or("no such program")?;
-    let answers = answers.epochs.epochs.first().ok_or("no packet")?;
-    Ok((answers.network.heavy.clone(), switch.ports().packets.dropped_packets))
+    // The first program's history, asked about all of it.
+    let query = Query::new(Task::Heavy, Window::All).limited(max, 1);
+    let heavy: Claimed<HeavyFlows> = switch.histories()[0].answer(&query)?;
+    Ok((heavy.heavy.clone(), switch.ports().packets.dropped_packets))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("usage: replayer FILE.pcap")?;
     let (flows, dropped) = heaviest(&file, 10)?;
-    for FlowCount { flow, count } in flows {
-        println!("{count:>10}  {flow}");
+    for heavy in flows {
+        println!("{:>10}  {}", heavy.count(), heavy.name);
     }
     println!("{dropped} packets were dropped");
     Ok(())

@@ -1,6 +1,5 @@
 //! The HTTP API, on threads of its own; it never touches a worker.
 
-pub mod flows;
 pub mod view;
 
 #[cfg(feature = "control")]

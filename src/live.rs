@@ -21,9 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::answers::{Claimed, HeavyFlows};
+use crate::api::Service;
 use crate::api::baseline::SwitchInfo;
 use crate::api::view;
-use crate::api::{Answering, HeavyQuery, Service};
 use crate::assemble::{AssembleError, Assembly, Lesser, assemble, lesser, no_chip};
 use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
@@ -287,12 +288,13 @@ impl Live {
         self.shared.ports()
     }
 
-    pub fn heavy(&self) -> Option<view::Claimed<view::HeavyFlows>> {
-        self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok()
+    /// The heavy flows of all epochs that are kept, where a program finds some.
+    pub fn heavy(&self) -> Option<Claimed<HeavyFlows>> {
+        self.shared.heavy()
     }
 
     /// Stops the workers after the burst in hand, collects the last epoch and gives the totals.
-    pub fn stop(self) -> Result<(view::Ports, Option<view::Claimed<view::HeavyFlows>>), LiveError> {
+    pub fn stop(self) -> Result<(view::Ports, Option<Claimed<HeavyFlows>>), LiveError> {
         self.stop.store(true, Relaxed);
         // Who asks for a change from now on is told so.
         drop(self.control_queue);
@@ -304,7 +306,7 @@ impl Live {
         let collected = self.collector.end();
         drop(self.socket);
         ended.and(collected)?;
-        let heavy = self.shared.heavy(&HeavyQuery { seconds: f64::MAX, ..HeavyQuery::default() }).ok();
+        let heavy = self.shared.heavy();
         self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.look_at_kernel());
         let ports = self.shared.ports();
         self.shared.state().slots.iter().for_each(|(_, slot)| slot.port.close());

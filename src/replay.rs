@@ -6,15 +6,20 @@
 //! between bursts. Where forwarding or a rate limit looks at the time as well, a burst has packets of
 //! one time.
 
+use std::sync::Arc;
+
+use crate::answers::Asked;
 use crate::api::view;
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
+use crate::history::Gap;
+use crate::network::controller::{LocalAnswers, LocalControllers};
 use crate::observe::PacketTrace;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, Parts, PortInfo, Switch, TxBursts};
 use crate::tables::{Learning, Routing};
 use crate::telemetry::epoch::Nanos;
-use crate::telemetry::{Collector, Run};
+use crate::telemetry::{Collector, Sink};
 use crate::wire::{Frame, HeapFrame};
 
 /// MTU of ports that take every frame, in bytes: more than any record of a capture claims.
@@ -26,7 +31,7 @@ pub struct Replayer {
     switch: Switch,
     collector: Collector,
     ports: Vec<PortInfo>,
-    run: Run,
+    answers: LocalAnswers,
     learning: Option<Learning>,
     routing: Option<Routing>,
     burst: Burst<HeapFrame>,
@@ -51,15 +56,17 @@ impl Replayer {
     }
 
     fn with_epoch(config: Config, epoch: Option<Nanos>) -> Result<Self, AssembleError> {
-        let Assembly { mut switches, mut collector, learning, routing, ports, .. } = assemble(&config, epoch, 1)?;
-        let run = Run::of(&mut collector, &config.programs, epoch.unwrap_or_default());
+        let Assembly { mut switches, mut collector, learning, routing, ports, schedules, .. } =
+            assemble(&config, epoch, 1)?;
+        let (controllers, answers) = LocalControllers::of_run(&schedules, epoch, config.switch.transit.nanos());
+        collector.subscribe(Box::new(controllers));
         Ok(Self {
             tx_bursts: TxBursts::without_queues(config.ports.len()),
             switch: switches.remove(0),
             config,
             collector,
             ports,
-            run,
+            answers,
             learning,
             routing,
             burst: Burst::new(),
@@ -167,9 +174,20 @@ impl Replayer {
         self.collector.finish();
     }
 
-    /// What the programs have measured of the epochs that are closed.
-    pub fn run(&self) -> &Run {
-        &self.run
+    /// Hands the records of epochs on as they close, also to this sink.
+    pub fn subscribe(&mut self, sink: Box<dyn Sink>) {
+        self.collector.subscribe(sink);
+    }
+
+    /// The histories of the programs, in their order: what they have measured in the epochs that are
+    /// closed.
+    pub fn histories(&self) -> Vec<Arc<dyn Asked>> {
+        self.answers.all()
+    }
+
+    /// Says that all answers lack something.
+    pub fn lacks(&self, gap: Gap) {
+        self.histories().iter().for_each(|history| history.spoil_all(&LocalControllers::RUN.into(), gap));
     }
 
     /// Packets that no program measures: neither IPv4 nor IPv6.

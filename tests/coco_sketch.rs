@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex};
 
 use coco_sketch::{By, CocoSketch, Config, Sketch, draws, slots};
 use proptest::prelude::*;
+use weir::answers::FlowCount;
 use weir::assemble::place;
 use weir::forward::{Forward, Xconnect};
 use weir::pisa::hash::{HashFamily, HashLayout};
 use weir::pisa::{ArrayCells, BatchOrder, Layout, Phv, Probe, chance};
-use weir::program::answers::FlowCount;
 use weir::program::{AnyRecord, Bank, Counted, Dataplane, Needs, Program, ProgramConfig, Record};
 use weir::replay::Replayer;
 use weir::switch::{Burst, PortInfo, Role, Switch, Telemetry, TxBursts};
@@ -61,7 +61,7 @@ fn config() -> impl Strategy<Value = Config> {
 
 fn counts(sketch: &Sketch, by: By) -> HashMap<Flow, u64> {
     let named = |FlowCount { flow, count }: FlowCount| (flow.flow().unwrap(), count.number);
-    sketch.heaviest(by, usize::MAX).heavy.into_iter().map(named).collect()
+    sketch.found(by).heaviest(usize::MAX).into_iter().map(named).collect()
 }
 
 fn truth(packets: &[Phv], by: By) -> HashMap<Flow, u64> {
@@ -161,7 +161,7 @@ fn heavy_flows_and_sources_are_found_in_isp_traffic() {
     let sketch = measured(&Config::default(), &packets, &family, BatchOrder::StageMajor);
     for by in [By::Flow, By::Source] {
         let found: Vec<_> =
-            sketch.heaviest(by, HEAVY).heavy.into_iter().map(|flow| flow.flow.flow().unwrap()).collect();
+            sketch.found(by).heaviest(HEAVY).into_iter().map(|flow| flow.flow.flow().unwrap()).collect();
         let mut heavy: Vec<_> = truth(&packets, by).into_iter().collect();
         heavy.sort_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
         let right = heavy[..HEAVY].iter().filter(|(flow, _)| found.contains(flow)).count();

@@ -10,7 +10,6 @@ use weir::assemble::{Assembly, assemble};
 use weir::config::ForwardMode;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::FlowName;
 use weir::program::{Needs, ProgramConfig};
 use weir::sim::{Fabric, Setup, Shape, Simulation};
 use weir::switch::{BURST, Burst, TxBursts};
@@ -39,8 +38,7 @@ fn a_capture_through_a_replayer() {
     let (found, dropped) = replayer::heaviest(file.to_str().unwrap(), 3).unwrap();
     let mut truth: Vec<_> = trace.truth().flows().iter().map(|flow| (flow.packets, flow.flow)).collect();
     truth.sort_by_key(|(packets, _)| std::cmp::Reverse(*packets));
-    let named = |flow: &FlowName| flow.flow().unwrap();
-    let found: Vec<_> = found.iter().map(|found| (found.count.number, named(&found.flow))).collect();
+    let found: Vec<_> = found.iter().map(|found| (found.count(), found.name.flow().unwrap())).collect();
     assert_eq!((found, dropped), (truth[..3].to_vec(), 0));
     assert!(replayer::heaviest("nowhere.pcap", 3).is_err());
 }
@@ -63,10 +61,10 @@ fn egress_stages_count_packets_that_leave() {
     let mut bank = replica.spare();
     replica.exchange(bank.as_mut());
     let empty = bank.record().into::<egress::Sketch>().unwrap();
-    assert!(empty.heaviest(9).heavy.is_empty(), "ingress stages have no registers");
+    assert!(empty.found().flows.is_empty(), "ingress stages have no registers");
     replica.exchange_egress(bank.as_mut());
     let counted = bank.record().into::<egress::Sketch>().unwrap();
-    assert_eq!(counted.heaviest(9).heavy.iter().map(|flow| flow.count.number).collect::<Vec<_>>(), [3]);
+    assert_eq!(counted.found().flows.iter().map(|flow| flow.count.number).collect::<Vec<_>>(), [3]);
 }
 
 /// A configuration with the program at egress, which counts every packet, in epochs of 50 ms.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 24] = [
+const LAYERS: [&[&str]; 27] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -21,6 +21,9 @@ const LAYERS: [&[&str]; 24] = [
     &["forward"],
     &["stats"],
     &["program"],
+    &["answers"],
+    &["history"],
+    &["output"],
     &["trace"],
     &["port"],
     &["dpdk"],

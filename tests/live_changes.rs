@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use weir::api::view;
-use weir::api::{Answering, HeavyQuery, NewPort, Service};
+use weir::api::{NewPort, Service};
 use weir::config::{AclDefault, Config, ForwardMode, PortConfig};
 use weir::live::Live;
 use weir::port::MemoryHandle;
@@ -57,7 +57,7 @@ proptest! {
 #[test]
 fn epochs_end_while_a_fault_holds_a_packet_back() {
     let live = switch();
-    let newest = || live.service().heavy(&HeavyQuery::default()).unwrap().claim.last_epoch.unwrap_or_default();
+    let newest = || live.heavy().unwrap().claim.last_epoch.unwrap_or_default();
     let ends = ["a", "b"].map(|name| live.memory(name).unwrap());
     let clear = || ends.iter().for_each(|end| while end.collect().is_some() {});
     for way in ["tx", "rx"] {
@@ -105,11 +105,14 @@ fn measurement_goes_on_while_ports_come_and_go() {
             service.remove_port("m").unwrap();
         }
     }
-    let query = HeavyQuery { top: 5, threshold: 1, seconds: 60.0, ..HeavyQuery::default() };
     let end = Instant::now() + Duration::from_secs(10);
     loop {
-        let heavy = service.heavy(&query).unwrap();
-        let counted = heavy.heavy.iter().find(|flow| flow.name.flow.sport == Some(4242)).map_or(0, |flow| flow.count());
+        let heavy = live.heavy().unwrap();
+        let counted = heavy
+            .heavy
+            .iter()
+            .find(|flow| flow.name.flow().unwrap().sport == Some(4242))
+            .map_or(0, |flow| flow.count());
         if counted == sent {
             break;
         }
@@ -137,9 +140,9 @@ fn other_programs_start_a_new_history() {
     assert!(a.inject(&frame(1, 2, 7)));
     let end = Instant::now() + Duration::from_secs(10);
     loop {
-        let heavy = service.heavy(&HeavyQuery::default()).unwrap();
+        let heavy = live.heavy().unwrap();
         if let [flow] = &heavy.heavy[..] {
-            assert_eq!((flow.bytes, flow.name.flow.sport), (Some(60), Some(7)));
+            assert_eq!((flow.bytes, flow.name.flow().unwrap().sport), (Some(60), Some(7)));
             break;
         }
         assert!(Instant::now() < end, "{heavy:?}");

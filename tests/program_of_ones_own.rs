@@ -11,10 +11,10 @@ use std::collections::{HashMap, HashSet};
 
 use count_min::{Config, CountMin, Sketch, slots};
 use proptest::prelude::*;
+use weir::answers::FlowCount;
 use weir::assemble::place;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
-use weir::program::answers::FlowCount;
 use weir::program::{Counted, Program, ProgramConfig, Programs, Record};
 use weir::trace::{Frames, Trace, Workload};
 use weir::wire::{FiveTuple, Flow, parse};
@@ -51,7 +51,7 @@ fn measured(config: &Config, packets: &[Phv], order: BatchOrder) -> Sketch {
 
 fn counts(sketch: &Sketch) -> Vec<(Flow, u64)> {
     let named = |FlowCount { flow, count }: FlowCount| (flow.flow().unwrap(), count.number);
-    sketch.heaviest(usize::MAX).heavy.into_iter().map(named).collect()
+    sketch.found().heaviest(usize::MAX).into_iter().map(named).collect()
 }
 
 fn truth(trace: &Trace) -> HashMap<Flow, u64> {
@@ -69,7 +69,7 @@ fn full_counters_are_left_out() {
     let mut sketch = Sketch::new(&config, &family);
     sketch.flows.insert(flow);
     (sketch.counters[at(0)], sketch.counters[at(1)]) = (u64::MAX, 5_000_000_000);
-    let count = |sketch: &Sketch| sketch.heaviest(1).heavy[0].count;
+    let count = |sketch: &Sketch| sketch.found().heaviest(1)[0].count;
     assert_eq!(count(&sketch), 5_000_000_000.into());
     let mut sum = sketch.clone();
     sketch.counters[at(1)] = u64::MAX;

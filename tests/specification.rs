@@ -12,11 +12,13 @@ use std::fs;
 use std::path::Path;
 
 use etherparse::PacketBuilder;
+use weir::answers::{Claimed, HeavyFlow, HeavyFlows, Query, Task};
 use weir::assemble::assemble;
 use weir::config::Config;
+use weir::history::Window;
+use weir::network::controller::LocalControllers;
 use weir::pisa::DropReason;
 use weir::switch::{Burst, TxBursts};
-use weir::telemetry::Run;
 use weir::wire::{HeapFrame, Tuple4, Tuple6};
 
 /// The numbered promises: number, words, and the tests in the last column of its table.
@@ -242,7 +244,8 @@ fn forwarding_goes_on_without_a_collector() {
                 [[program]]\nname = 'hashpipe'\nstages = 2\nslots = 8\n";
     let config = Config::parse(text).unwrap();
     let mut assembly = assemble(&config, Some(1000), 1).unwrap();
-    let run = Run::of(&mut assembly.collector, &config.programs, 0);
+    let (controllers, answers) = LocalControllers::of_run(&assembly.schedules, Some(1000), 0);
+    assembly.collector.subscribe(Box::new(controllers));
     let mut switch = assembly.switches.remove(0);
     let mut bytes = Vec::new();
     let packet = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(1, 2);
@@ -258,7 +261,7 @@ fn forwarding_goes_on_without_a_collector() {
     assert_eq!((stats.late_epochs.get(), stats.lost_epochs.get()), (epochs - 1 - 2, 0));
     switch.finish();
     assembly.collector.finish();
-    let heavy = run.answers(0, None, usize::MAX).unwrap().epochs.epochs[0].network.clone();
-    let packets: u64 = heavy.heavy.iter().map(|flow| flow.count.number).sum();
-    assert_eq!((packets, run.epochs(0)), (epochs, Some((1, epochs))));
+    let heavy: Claimed<HeavyFlows> = answers.all()[0].answer(&Query::new(Task::Heavy, Window::All)).unwrap();
+    let packets: u64 = heavy.heavy.iter().map(HeavyFlow::count).sum();
+    assert_eq!((packets, heavy.claim.first_epoch, heavy.claim.last_epoch), (epochs, Some(1), Some(epochs)));
 }

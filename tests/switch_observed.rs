@@ -9,8 +9,14 @@ use weir::pisa::{DropReason, PortId};
 use weir::port::Dev;
 use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, Role, Switch, TxBursts};
-use weir::telemetry::{Collector, Run};
+use weir::telemetry::Collector;
 use weir::wire::{Frame, HeapFrame};
+
+#[path = "common/records.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod records;
+
+use records::Records;
 
 const PORTS: usize = 3;
 
@@ -54,14 +60,14 @@ struct World {
     switch: Switch,
     collector: Collector,
     learning: Option<weir::tables::Learning>,
-    run: Run,
+    run: Records,
     tx_bursts: TxBursts<HeapFrame>,
 }
 
 impl World {
     fn new(config: &Config) -> Self {
         let Assembly { mut switches, mut collector, learning, .. } = assemble(config, None, 1).unwrap();
-        let run = Run::of(&mut collector, &config.programs, 0);
+        let run = Records::of(&mut collector);
         let tx_bursts = TxBursts::new(PORTS);
         Self { switch: switches.remove(0), collector, learning, run, tx_bursts }
     }
@@ -103,7 +109,7 @@ impl World {
     fn finish(mut self) -> Vec<Vec<u8>> {
         self.switch.finish();
         self.collector.finish();
-        (0..PROGRAMS.len()).map_while(|program| Some(self.run.record(program)?.encode())).collect()
+        (0..PROGRAMS.len()).map_while(|program| Some(self.run.any(program)?.encode())).collect()
     }
 }
 

@@ -11,15 +11,20 @@ use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{BURST, Burst, TxBursts};
 use weir::tables::{Change, Op, Table};
-use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
+
+#[path = "common/records.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod records;
+
+use records::Records;
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 
 /// One switch with its tables.
 struct Bench {
     assembly: Assembly,
-    run: Run,
+    run: Records,
     now: u64,
     received: u64,
     queued: u64,
@@ -29,7 +34,7 @@ impl Bench {
     fn new(toml: &str) -> Self {
         let config = Config::parse(toml).unwrap();
         let mut assembly = assemble(&config, None, 1).unwrap();
-        let run = Run::of(&mut assembly.collector, &config.programs, 0);
+        let run = Records::of(&mut assembly.collector);
         Self { assembly, run, now: NOW, received: 0, queued: 0 }
     }
 
@@ -252,13 +257,13 @@ fn programs_measure_what_is_let_in_and_miss_what_does_not_leave() {
     let Assembly { mut switches, mut collector, .. } = bench.assembly;
     switches[0].finish();
     collector.finish();
-    let sketches = bench.run.record(0).and_then(|record| record.into::<Sketches>()).expect("a record");
+    let sketches = bench.run.sum::<Sketches>().expect("a record");
     let id = |dport| {
         let ip = |last| Some(std::net::Ipv4Addr::new(10, 0, 0, last).into());
         let flow = Flow { src: ip(2), dst: ip(1), sport: Some(0x3039), dport: Some(dport), proto: Some(6) };
         sketches.id(&flow).unwrap()
     };
-    let analysis = Analysis::new((*sketches).clone());
+    let analysis = Analysis::new(sketches.clone());
     assert!(analysis.hh().complete);
     assert_eq!(analysis.hh().flows, [(id(81), 10), (id(82), 60), (id(83), 2)].into_iter().collect());
     let losses = analysis.losses();

@@ -9,14 +9,17 @@ use weir::observe::{CaptureOptions, Direction, Observers};
 use weir::pisa::{DropReason, PortId};
 use weir::program::ProgramConfig;
 use weir::switch::{BURST, Burst, TxBursts};
-use weir::telemetry::Run;
 use weir::wire::{Frame, HeapFrame};
 
+#[path = "common/records.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod records;
 #[path = "common/frames.rs"]
 #[allow(dead_code)]
 mod frames;
 
 use frames::{address, host_mac, mend, own, port};
+use records::Records;
 
 const PORTS: usize = 4;
 const NOW: u64 = 1_790_000_000_000_000_000;
@@ -242,7 +245,7 @@ fn run<F: Frame>(setting: Setting, frames: &[Large], make: impl Fn(&[u8]) -> F) 
     let assembly = assemble(&config, None, 1).unwrap();
     let Assembly { mut switches, mut collector, mut learning, .. } = assembly;
     let mut switch = switches.remove(0);
-    let programs = Run::of(&mut collector, &config.programs, 0);
+    let programs = Records::of(&mut collector);
     let observers = Observers::default();
     switch.attach(&observers);
     let options = CaptureOptions { rx: true, tx: true, drops: true, snaplen: 2000, ..CaptureOptions::default() };
@@ -280,7 +283,7 @@ fn run<F: Frame>(setting: Setting, frames: &[Large], make: impl Fn(&[u8]) -> F) 
     let counts = (0..PORTS as PortId).flat_map(port).chain([stats.unmeasured.get()]).collect();
     switch.finish();
     collector.finish();
-    let records = (0..PROGRAMS.len()).map(|program| programs.record(program).unwrap().encode()).collect();
+    let records = (0..PROGRAMS.len()).map(|program| programs.any(program).unwrap().encode()).collect();
     Outcome { sent, captured, counts, records }
 }
 

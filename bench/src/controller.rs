@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir::network::controller::{Controller, ControllerSettings, EpochAnswers, JoinRequest, NetworkProfile, Report};
+use weir::answers::{Claim, Claimed, Document, FlowSizes, Losses, Query};
+use weir::history::{Described, Reason, Window};
+use weir::network::controller::{Controller, ControllerSettings, JoinRequest, NetworkProfile, Report};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{Described, Reason};
 use weir::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Schedule, Sketches};
 use weir::program::{AnySchedule, Bank, Dataplane, ProgramConfig};
 use weir::trace::{SplitMix64, Trace, Workload};
@@ -112,8 +113,8 @@ impl ControllerTime {
         let config = Config::default();
         let hashes = HashFamily::reproducible(self.seed);
         let mut edges = (0..EDGES).map(|_| Edge::new(&config, &hashes)).collect::<Result<Vec<_>>>()?;
-        let mut controller = Controller::new(ControllerSettings::new(LENGTH, self.seed));
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
+        let mut controller = Controller::new(&program, ControllerSettings::new(LENGTH, self.seed));
         let reader = program.reader("", &hashes);
         let header = weir::switch::TelemetryHeader::default();
         let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
@@ -154,19 +155,21 @@ impl ControllerTime {
                 ordered.push(reconfiguration.elapsed());
                 all.push(start.elapsed());
                 let rest = Instant::now();
-                controller.answer();
+                let (flows, losses) = (newest::<FlowSizes>(&controller)?, newest::<Losses>(&controller)?);
                 answers.push(rest.elapsed());
-                let newest = controller.answers().next_back();
-                let whole = |newest: &std::sync::Arc<EpochAnswers>| {
-                    newest.network.lack.is_empty() && newest.losses_lack.iter().all(|reason| reason == Reason::Sampled)
+                let lack = |claim: &Claim| {
+                    let other =
+                        |reason| ![Reason::Sampled, Reason::Provisional, Reason::BelowThreshold].contains(&reason);
+                    claim.incomplete.iter().any(other)
                 };
-                complete += u64::from(newest.as_ref().is_some_and(whole));
-                if let Some(newest) = newest.filter(|_| self.verbose) {
-                    println!("{epoch}: {:?}, HH {} {:?}", newest.adaptation, newest.network.found, newest.network.lack);
+                complete += u64::from(!lack(&flows.claim) && !lack(&losses.claim));
+                if self.verbose {
+                    let adaptation = controller.history().outlines().pop().and_then(|newest| newest.adaptation);
+                    println!("{epoch}: {adaptation:?}, HH {} {:?}", flows.heavy_candidates, flows.claim.incomplete);
                 }
                 epoch += 1;
             }
-            let newest = controller.answers().next_back();
+            let newest = controller.history().outlines().pop();
             let adaptation = newest.as_ref().and_then(|newest| newest.adaptation.as_ref());
             if let Some(Described { state, parameters }) = adaptation.map(|adaptation| &adaptation.measured) {
                 println!(
@@ -185,6 +188,11 @@ impl ControllerTime {
         println!("behind it, all answers: {}", summary(&answers));
         Ok(())
     }
+}
+
+/// The answer about the newest epoch.
+fn newest<A: Document>(controller: &Controller) -> Result<Claimed<A>> {
+    Ok(controller.history().answer(&Query::new(A::TASK, Window::Last { seconds: 0.0 }))?)
 }
 
 fn summary(times: &[Duration]) -> String {

@@ -11,9 +11,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use weir::history::{Entry, History, Reason, Room};
 use weir::pisa::hash::HashFamily;
-use weir::program::answers::EpochAnswers;
-use weir::program::answers::Reason;
 use weir::program::chamelemon::attention::State;
 use weir::program::chamelemon::collector::INFINITE;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
@@ -21,6 +20,7 @@ use weir::program::chamelemon::{
     ChameleMon, ChameleMonDataplane, Config, FlowId, NetworkAnalysis, Runtime, Schedule, Sketches,
 };
 use weir::program::{Analysis, Bank, Dataplane, Decision, ProgramConfig};
+use weir::sim::report::EpochAnswers;
 use weir::sim::{Generation, ProgramReport, Setup, Traffic, Victims, Where};
 use weir::trace::Workload;
 
@@ -63,22 +63,23 @@ pub struct EdgesReport {
 }
 
 impl EdgesReport {
-    fn new(network: &NetworkEpoch, answers: ProgramReport) -> Self {
+    /// The report of an epoch, once its answers are known.
+    fn of(network: &NetworkEpoch) -> impl FnOnce(ProgramReport) -> Self + use<> {
         let runtime = network.runtime;
         let hh_flows = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
         let hh_flows = hh_flows.map(|flows| flows.into_iter().fold(0.0, f64::max));
         let losses = network.losses.as_ref();
         let (hl_flows, ll_flows) = (losses.and_then(|l| l.heavy.flows), losses.and_then(|l| l.light.flows));
-        let measured = answers.measured.as_ref();
-        Self {
+        let hh_complete = network.hh_complete();
+        move |answers| Self {
             runtime,
             state: State::of(&runtime),
             sampled_share: f64::from(runtime.sample) / f64::from(Runtime::ALL),
             hh_flows,
-            hh_complete: network.hh_complete(),
+            hh_complete,
             hl_flows,
             ll_flows,
-            load: measured.and_then(|measured| measured.parameters.get("load_share")?.as_f64()),
+            load: answers.measured.as_ref().and_then(|measured| measured.parameters.get("load_share")?.as_f64()),
             answers,
         }
     }
@@ -140,10 +141,13 @@ impl Edges {
         let (network, why) = self.shift(workload, victims)?;
         let mut adaptation = self.analysis.adaptation(&network);
         adaptation.iter_mut().for_each(|adaptation| adaptation.why.clone_from(&why));
-        let answers = self.analysis.answers(&network, None, ProgramReport::LIMITS);
-        let answers = EpochAnswers { adaptation, ..answers };
-        let answers = ProgramReport::new(&self.config, &answers, &self.generation, &[], |_| true);
-        Ok(EdgesReport::new(&network, answers))
+        let report = EdgesReport::of(&network);
+        let history = History::new(Room { epochs: 1, bytes: usize::MAX });
+        let (epoch, switches) = (network.number, network.switches.clone());
+        history.push(Entry { adaptation, switches, ..Entry::new(epoch, self.analysis.keep(network)) });
+        let answers = EpochAnswers { program: &self.config, history: &history, epoch };
+        let answers = ProgramReport::new(&answers, &self.generation, &[], |_| true);
+        Ok(report(answers))
     }
 
     /// The same without answers: what was measured, and in words what was decided from it.

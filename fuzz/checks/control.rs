@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use weir::answers::{Asked, Task};
 use weir::api::observers::ObservedPort;
 use weir::api::view;
 use weir::api::{Answering, HeavyQuery, NewPort, Service, respond};
 use weir::observe::Observers;
 use weir::port::FaultSpec;
-use weir::program::answers::Task;
 use weir::tables::{Change, Tables};
-use weir::telemetry::AnswerStore;
 
 /// A switch with one port, `a`, that holds what it is asked for to what the types promise.
 #[derive(Default)]
@@ -22,7 +21,7 @@ struct Fake {
 }
 
 impl Answering for Fake {
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
         Err(format!("{task:?} top {} threshold {} seconds {}", query.top, query.threshold, query.seconds))
     }
 }

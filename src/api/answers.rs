@@ -13,10 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
+use crate::answers::Task;
 use crate::api::{metrics, view};
-use crate::program::answers::Task;
-use crate::telemetry::epoch::wall_clock;
-use crate::telemetry::{AnswerStore, Selected};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
 
@@ -48,21 +46,10 @@ type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Asked| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-        let (program, store) = service.store(task, &query)?;
-        let document = view::document(task, program, selected(&store, &query), query.top, query.threshold);
-        document.map_err(|error| error.to_string())
+        let history = service.history(task, &query)?;
+        history.ask(&query.query(task)?).map_err(|error| error.to_string())
     };
     get(async move |State(service): State<Arc<A>>, query: Asked| answer(document(&service, query)))
-}
-
-/// The epochs that are asked for.
-pub fn selected(store: &AnswerStore, query: &HeavyQuery) -> Selected {
-    let HeavyQuery { seconds, after, since, provisional, .. } = *query;
-    match (since, after) {
-        (Some(sequence), _) => store.since(sequence, provisional),
-        (None, Some(after)) => store.next(after, provisional),
-        (None, None) => store.last(seconds, provisional).as_of(wall_clock(), seconds),
-    }
 }
 
 /// Route of a port's setting. The answer is what was set.

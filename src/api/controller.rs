@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, put};
 use axum::{Json, Router};
 
+use crate::answers::{Asked, Task};
 use crate::api::answers::{self, Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
@@ -19,20 +20,18 @@ use crate::network::controller::{ChangeError, EvictError};
 use crate::network::rpc;
 use crate::network::server::{ControllerLoop, ControllerServer};
 use crate::program::ProgramConfig;
-use crate::program::answers::Task;
-use crate::telemetry::AnswerStore;
 
 /// The state behind the routes.
 struct ControllerApi {
     server: Arc<ControllerServer>,
     /// In the order of the programs.
-    stores: Vec<AnswerStore>,
+    histories: Vec<Arc<dyn Asked>>,
 }
 
 impl ControllerApi {
     fn switches(&self) -> view::NetworkSwitches {
-        let passed_over = self.stores.iter().map(AnswerStore::passed_over).max();
-        let late = self.stores.iter().map(AnswerStore::late_packets).max();
+        let passed_over = self.histories.iter().map(|history| history.passed_over()).max();
+        let late = self.histories.iter().map(|history| history.late_packets()).max();
         view::NetworkSwitches {
             passed_over_epochs: passed_over.unwrap_or_default(),
             late_packets: late.unwrap_or_default(),
@@ -42,11 +41,11 @@ impl ControllerApi {
 }
 
 impl Answering for ControllerApi {
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
         let programs = || self.server.programs();
         let chosen = query.choose(programs(), task).and_then(|program| {
-            let (_, store) = programs().zip(&self.stores).find(|(own, _)| *own == program)?;
-            Some((program.name(), store.clone()))
+            let (_, history) = programs().zip(&self.histories).find(|(own, _)| *own == program)?;
+            Some(history.clone())
         });
         let none = || {
             let names = programs().map(|program| program.name()).collect::<Vec<_>>().join(" and ");
@@ -108,8 +107,8 @@ pub struct Listeners {
 pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = control_loop.server();
-    let stores = control_loop.controllers().iter().map(|controller| controller.hold().store().clone()).collect();
-    let api = ControllerApi { server: server.clone(), stores };
+    let histories = control_loop.controllers().iter().map(|controller| controller.hold().history().clone()).collect();
+    let api = ControllerApi { server: server.clone(), histories };
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(server.clone()));

@@ -3,14 +3,17 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::answers::{Query, Task};
 use crate::config::default_mtu;
+use crate::history::Window;
 use crate::port::{Dev, FaultSpec};
 use crate::program::ProgramConfig;
-use crate::program::answers::Task;
 use crate::switch::Role;
 use crate::tables::Change;
+use crate::telemetry::epoch::wall_clock;
+use crate::wire::PatternError;
 
-/// `GET /v1/heavy`.
+/// The query of `GET /v1/heavy` and of the other tasks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeavyQuery {
@@ -26,9 +29,30 @@ pub struct HeavyQuery {
     pub provisional: bool,
     /// The program that is asked; by default the first that can answer.
     pub program: Option<String>,
+    /// Flows that are named, as `10.0.0.1:80 → 10.0.0.0/24:* tcp`; by default all.
+    pub flow: Option<String>,
+    /// Switches with commas between, which the paths of these flows cross in this order.
+    pub path: Option<String>,
 }
 
 impl HeavyQuery {
+    /// The question to a program's history.
+    ///
+    /// # Errors
+    /// If `flow` is no pattern of flows.
+    pub fn query(&self, task: Task) -> Result<Query, String> {
+        let Self { top, threshold, seconds, after, since, provisional, .. } = *self;
+        let window = match (since, after) {
+            (Some(sequence), _) => Window::Since { sequence },
+            (None, Some(after)) => Window::Next { after },
+            (None, None) => Window::Last { seconds },
+        };
+        let flow = self.flow.as_deref().map(str::parse).transpose();
+        let flow = flow.map_err(|error: PatternError| format!("flow = {error}"))?;
+        let path = self.path.iter().flat_map(|path| path.split(',')).map(str::to_owned).collect();
+        Ok(Query { task, window, provisional, now: Some(wall_clock()), flow, path, top, threshold })
+    }
+
     /// The program that is asked for a task: of those that may be meant, the one that ranks it
     /// first.
     pub fn choose<'a>(
@@ -44,7 +68,17 @@ impl HeavyQuery {
 
 impl Default for HeavyQuery {
     fn default() -> Self {
-        Self { top: 20, threshold: 1, seconds: 10.0, after: None, since: None, provisional: false, program: None }
+        Self {
+            top: 20,
+            threshold: 1,
+            seconds: 10.0,
+            after: None,
+            since: None,
+            provisional: false,
+            program: None,
+            flow: None,
+            path: None,
+        }
     }
 }
 

@@ -12,11 +12,10 @@ use prometheus_client::registry::Registry;
 
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
+use crate::answers::{Asked, Task};
 use crate::observe::Observers;
 use crate::port::FaultSpec;
-use crate::program::answers::Task;
 use crate::tables::Tables;
-use crate::telemetry::AnswerStore;
 
 /// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
@@ -54,22 +53,13 @@ pub trait Service: Answering {
     fn observed_ports(&self) -> Vec<observers::ObservedPort>;
 }
 
-/// Owner of answer stores: a switch, or the controller of a network.
+/// Owner of histories: a switch, or the controller of a network.
 pub trait Answering: Send + Sync + 'static {
-    /// The name and the answers of the program that is asked for this task.
+    /// The history of the program that is asked for this task.
     ///
     /// # Errors
     /// If there is no such program.
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String>;
-
-    /// The heavy flows of the epochs that are asked for.
-    ///
-    /// # Errors
-    /// If no program finds any.
-    fn heavy(&self, query: &HeavyQuery) -> Result<view::Claimed<view::HeavyFlows>, String> {
-        let (program, store) = self.store(Task::Heavy, query)?;
-        Ok(view::HeavyFlows::new(program, &answers::selected(&store, query), query.top, query.threshold))
-    }
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String>;
 }
 
 /// The routes of answers by task, each at the task's name. The entropy of flow sizes has a route of

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::answers::{Asked, Claimed, FlowCount, FlowName, FoundFlows, HeavyFlows, Task, Unit};
 use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
+use crate::history::{AnyHistory, Entry, Finality, Gap, History, Reasons, Room};
 use crate::network::socket;
 use crate::observe::Observers;
 use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
-use crate::program::answers::{
-    EpochAnswers, Finality, FlowAnswers, FlowCount, FlowName, Gap, Limits, SwitchAnswers, Task,
-};
-use crate::program::{Before, ProgramConfig, Reported, Unit};
+use crate::program::{Closing, EpochBefore, KeptFlows, ProgramConfig};
 use crate::tables::{self, Change, Op, Table, Tables};
-use crate::telemetry::AnswerStore;
 use crate::wire::Flow;
 
 pub(crate) struct Fake(Tables, Observers);
@@ -50,24 +48,24 @@ impl Table for Numbers {
     }
 }
 
+/// The heavy flows of two epochs.
+fn heavy() -> Arc<dyn Asked> {
+    let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
+    let flows = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n).into() }).collect();
+    let found = FoundFlows { unit: Unit::Bytes, flows, ..FoundFlows::default() };
+    let history = History::new(Room { epochs: 9, bytes: usize::MAX });
+    history.set_length(500_000_000);
+    let entry = Entry::new(5, KeptFlows::new("fake", &found));
+    history.push(Entry { first_epoch: 4, switches: vec!["weir".into()], ..entry });
+    Arc::new(history)
+}
+
 impl Answering for Fake {
-    fn store(&self, _: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
         if query.seconds > 100.0 {
             return Err("nothing is kept for as long".into());
         }
-        let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
-        let found = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n).into() }).collect();
-        let network = FlowAnswers { found: 51, ..FlowAnswers::heaviest(Unit::Bytes, found, 50) };
-        let switches = vec![SwitchAnswers { switch: "weir".into(), answers: FlowAnswers::default() }];
-        let answers = EpochAnswers {
-            epoch: 5,
-            first_epoch: 4,
-            network,
-            switches,
-            finality: Finality::at_once(),
-            ..EpochAnswers::default()
-        };
-        Ok(("fake", AnswerStore::of(500_000_000, answers)))
+        Ok(heavy())
     }
 }
 
@@ -173,11 +171,12 @@ fn documents_go_round() {
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     assert_eq!(client.get::<view::MacTable>("/v1/macs").unwrap(), fake().macs());
     let query = HeavyQuery { top: 3, threshold: 49, seconds: 1.5, ..HeavyQuery::default() };
-    let heavy: view::Claimed<view::HeavyFlows> = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
-    assert_eq!(*heavy, *fake().heavy(&query).unwrap());
+    let heavy: Claimed<HeavyFlows> = client.get("/v1/heavy?top=3&threshold=49&seconds=1.5").unwrap();
+    let own = super::tests::heavy().ask(&query.query(Task::Heavy).unwrap()).unwrap();
+    assert_eq!(*heavy, *own.into_document::<HeavyFlows>().unwrap());
     assert_eq!(heavy.heavy.iter().map(|flow| flow.bytes).collect::<Vec<_>>(), [Some(50), Some(49)]);
     assert_eq!(heavy.claim.seconds, 1.0);
-    let all: view::Claimed<view::HeavyFlows> = client.get("/v1/heavy").unwrap();
+    let all: Claimed<HeavyFlows> = client.get("/v1/heavy").unwrap();
     assert_eq!(all.heavy.len(), HeavyQuery::default().top);
     assert_eq!(client.get::<view::Status>("/v1/status").unwrap(), fake().status());
     assert_eq!(client.get::<view::SinceReset>("/v1/ports/since-reset").unwrap(), fake().since_reset());
@@ -201,17 +200,17 @@ fn documents_go_round() {
 fn a_time_that_is_none_is_refused() {
     let (_dir, _, client) = served();
     for seconds in ["NaN", "-1", "-0.001", "inf", "-inf", "1e999"] {
-        let heavy = client.get::<view::Claimed<view::HeavyFlows>>(&format!("/v1/heavy?seconds={seconds}"));
+        let heavy = client.get::<Claimed<HeavyFlows>>(&format!("/v1/heavy?seconds={seconds}"));
         let error = heavy.unwrap_err().to_string();
         assert!(error.contains("a number from 0 up"), "{seconds}: {error}");
     }
-    client.get::<view::Claimed<view::HeavyFlows>>("/v1/heavy?seconds=0").unwrap();
+    client.get::<Claimed<HeavyFlows>>("/v1/heavy?seconds=0").unwrap();
 }
 
 #[test]
 fn what_cannot_be_done_is_refused_with_a_message() {
     let (_dir, _, client) = served();
-    let heavy = |query: &str| refused(client.get::<view::Claimed<view::HeavyFlows>>(&format!("/v1/heavy?{query}")));
+    let heavy = |query: &str| refused(client.get::<Claimed<HeavyFlows>>(&format!("/v1/heavy?{query}")));
     assert_eq!(heavy("seconds=1000"), "nothing is kept for as long");
     assert!(heavy("top=many").contains("top: invalid digit"), "{}", heavy("top=many"));
     assert!(heavy("tops=3").contains("unknown field `tops`, expected one of `top`, `threshold`, `seconds`"));
@@ -388,40 +387,44 @@ fn a_switch_that_says_nothing_is_given_ten_seconds() {
     drop(listener);
 }
 
-/// The programs of the registry, with the answers to three epochs of which a switch reported.
-struct Registry(Vec<(ProgramConfig, AnswerStore)>);
+/// The programs of the registry, with histories of epochs of which a switch reported.
+struct Registry(Vec<(ProgramConfig, Arc<dyn Asked>)>);
 
 impl Registry {
     /// `missing` reports no epoch.
     fn new(missing: Option<&str>) -> Self {
-        let stored = |program: ProgramConfig| {
-            let store = AnswerStore::new(9, 1000);
-            store.set_length(1_000_000_000);
-            let mut analysis = program.analysis(0);
-            let mut before = None;
-            for number in 5..8 {
-                let record = program.build("s", &HashFamily::reproducible(1)).unwrap().spare().record();
-                let there = Reported { switch: "there".into(), record: Ok(record), before: Before::Nothing };
-                let missing = missing.into_iter().map(|switch| Reported {
-                    switch: switch.into(),
-                    record: Err(Gap::Missing),
-                    before: Before::Nothing,
-                });
-                let reported = [there].into_iter().chain(missing).collect();
-                let epoch = analysis.epoch(number, &program.start(), reported, true).unwrap();
-                let limits = Limits { flows: 9, switch_flows: 9, losses: 9 };
-                let answers = analysis.answers(&epoch, before.as_ref(), None, limits).unwrap();
-                store.push(EpochAnswers { finality: Finality::at_once(), ..answers });
-                before = Some(epoch);
+        Self::of(missing, &[5, 6, 7])
+    }
+
+    fn of(missing: Option<&str>, epochs: &[u64]) -> Self {
+        let history = |program: ProgramConfig| {
+            let mut analyser = program.analyser(0, Room { epochs: 9, bytes: usize::MAX });
+            let history = analyser.history();
+            history.set_length(1_000_000_000);
+            for &epoch in epochs {
+                let record = program.build("there", &HashFamily::reproducible(1)).unwrap().spare().record();
+                let missing = missing.into_iter().map(|switch| (switch.into(), Err(Gap::Missing)));
+                let closing = Closing {
+                    epoch,
+                    first_epoch: epoch,
+                    parameters: &program.start(),
+                    reported: [("there".into(), Ok(record))].into_iter().chain(missing).collect(),
+                    before: EpochBefore::Nothing,
+                    gaps: Vec::new(),
+                    doubts: Reasons::default(),
+                    finality: Finality::at_once(),
+                    decide: None,
+                };
+                analyser.close(closing).unwrap();
             }
-            (program, store)
+            (program, history)
         };
-        Self(ProgramConfig::for_all_tasks().map(stored).collect())
+        Self(ProgramConfig::for_all_tasks().map(history).collect())
     }
 
     /// Every document of every task, by program and task.
     fn documents(self) -> Vec<((&'static str, &'static str), serde_json::Value)> {
-        let asked = |(program, _): &(ProgramConfig, AnswerStore)| {
+        let asked = |(program, _): &(ProgramConfig, Arc<dyn Asked>)| {
             let tasks = Task::ALL.into_iter().filter(|task| program.rank(*task).is_some());
             let names = tasks.flat_map(|task| match task {
                 Task::Cardinality => vec!["cardinality", "entropy"],
@@ -446,10 +449,10 @@ impl Registry {
 }
 
 impl Answering for Registry {
-    fn store(&self, _: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
-        let of = |(program, _): &&(ProgramConfig, AnswerStore)| Some(program.name()) == query.program.as_deref();
-        let (program, store) = self.0.iter().find(of).ok_or("no such program")?;
-        Ok((program.name(), store.clone()))
+    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+        let of = |(program, _): &&(ProgramConfig, Arc<dyn Asked>)| Some(program.name()) == query.program.as_deref();
+        let (_, history) = self.0.iter().find(of).ok_or("no such program")?;
+        Ok(history.clone())
     }
 }
 
@@ -476,7 +479,7 @@ fn every_document_says_what_is_missing() {
         assert!(says_gap(&document), "{asked:?}: {document}");
     }
     let late = Registry::new(None);
-    late.0.iter().for_each(|(_, store)| store.spoil(7, &"away".into(), Gap::Missing));
+    late.0.iter().for_each(|(_, history)| history.spoil(7, &"away".into(), Gap::Missing));
     for (asked, document) in late.documents() {
         assert!(says_gap(&document), "{asked:?}: {document}");
     }
@@ -488,15 +491,10 @@ fn every_document_says_what_is_missing() {
             assert!(newest_alone || document["missing_epochs"] == missing, "{asked:?}: {document}");
         }
     };
-    let paused = Registry::new(None);
-    paused.0.iter().for_each(|(_, store)| {
-        let newest = EpochAnswers::clone(&store.get(7).unwrap());
-        store.forget_from(6);
-        store.push(newest);
-    });
+    let paused = Registry::of(None, &[5, 7]);
     not_analysed(paused, (Some(5), 1));
     let empty = Registry::new(None);
-    empty.0.iter().for_each(|(_, store)| store.forget_from(0));
+    empty.0.iter().for_each(|(_, history)| history.forget_from(0));
     not_analysed(empty, (None, 0));
 }
 
@@ -504,7 +502,7 @@ fn every_document_says_what_is_missing() {
 #[test]
 fn changes_lack_what_the_epoch_before_lacks() {
     let late = Registry::new(None);
-    late.0.iter().for_each(|(_, store)| store.spoil(6, &"away".into(), Gap::Missing));
+    late.0.iter().for_each(|(_, history)| history.spoil(6, &"away".into(), Gap::Missing));
     let documents = late.documents();
     let changes: Vec<_> = documents.iter().filter(|((_, task), _)| *task == "changes").collect();
     assert!(!changes.is_empty() && changes.iter().all(|(_, document)| says_gap(document)), "{changes:?}");

@@ -264,7 +264,8 @@ mod tests {
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig, place: usize| {
             let settings = config.settings(&config.programs[place], 0);
-            let restored = controller::Controller::restore(settings, &state(config, &file).unwrap().controllers[place]);
+            let saved = &state(config, &file).unwrap().controllers[place];
+            let restored = controller::Controller::restore(&config.programs[place], settings, saved);
             restored.unwrap().updates(1 << 40).into_iter().map(|update| update.parameters).collect::<Vec<_>>()
         };
         assert_eq!(in_force(&shifting, 0), std::slice::from_ref(&updated));

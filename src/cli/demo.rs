@@ -11,14 +11,13 @@ use serde::Serialize;
 
 use super::output::{self, Csv, Page, Table, row};
 use super::{Failure, Programs, help, in_memory, placed};
-use crate::api::flows::NamedFlow;
-use crate::api::view::{Counts, HeavyFlow};
-use crate::program::answers::{EpochAnswers, FlowName, Reasons, Task};
-use crate::program::{ProgramConfig, Unit};
-use crate::sim::report::{LossReport, LossScore};
+use crate::answers::{self, Claimed, FlowName, HeavyFlow, Score, Task, Unit, heavy_table};
+use crate::api::view::Counts;
+use crate::history::Reasons;
+use crate::program::ProgramConfig;
+use crate::sim::report::{EpochAnswers, LossReport, LossScore};
 use crate::sim::{Crossed, Fabric, Generation, Loss, ProgramReport, Setup, Shape, Simulation};
 use crate::switch::TelemetryHeader;
-use crate::telemetry::score::Score;
 use crate::trace::Workload;
 use crate::wire::FlowKey;
 
@@ -91,7 +90,7 @@ struct Lost {
 #[derive(Serialize)]
 struct LostFlow {
     #[serde(flatten)]
-    name: NamedFlow,
+    name: FlowName,
     lost_packets: u64,
     true_lost_packets: u64,
     true_packets: u64,
@@ -144,7 +143,7 @@ impl Demo {
         let found = |task| {
             let (number, program) = best(&setup.programs, task)?;
             let (name, _) = ProgramConfig::named(&setup.programs).nth(number)?;
-            Some((program, report.programs.get(&name)?, simulation.last(number)?))
+            Some((program, report.programs.get(&name)?, simulation.answers(number, 0)?))
         };
         let document = Document {
             workload: setup.workload.to_string(),
@@ -156,8 +155,10 @@ impl Demo {
             seconds,
             switched_packets_per_second: build.optimised.then(|| network.hops() as f64 / seconds),
             build,
-            losses: found(Task::Losses).and_then(|(program, report, last)| self.losses(program, report, last, truth)),
-            heavy: found(Task::Heavy).and_then(|(program, report, last)| self.heavy(program, report, last, truth)),
+            losses: found(Task::Losses)
+                .and_then(|(program, report, answers)| self.losses(program, report, &answers, truth)),
+            heavy: found(Task::Heavy)
+                .and_then(|(program, report, answers)| self.heavy(program, report, &answers, truth)),
             hops,
             switches: switches(&simulation),
             links: links(&simulation),
@@ -212,7 +213,7 @@ impl Demo {
         &self,
         program: &ProgramConfig,
         report: &ProgramReport,
-        last: &EpochAnswers,
+        answers: &EpochAnswers<'_>,
         truth: &Generation,
     ) -> Option<Lost> {
         let LossReport { losses, incomplete } = report.losses.clone()?;
@@ -223,19 +224,19 @@ impl Demo {
             lost.flow(&tuple, flow.lost.into(), flow.lost.into());
             sent.flow(&tuple, flow.sent.into(), flow.sent.into());
         }
-        let found = last.losses.as_ref()?.flows.iter().filter(|loss| loss.lost > 0);
+        let found: Claimed<answers::Losses> = answers.answer(usize::MAX)?;
         let row = |flow: FlowName, packets| {
             let true_of = |counts: &dyn crate::program::Exact| {
                 flow.flow().and_then(|flow| counts.counts().get(&flow).copied()).unwrap_or_default()
             };
             LostFlow {
-                name: flow.into(),
+                name: flow,
                 lost_packets: packets,
                 true_lost_packets: true_of(&*lost),
                 true_packets: true_of(&*sent),
             }
         };
-        let mut flows: Vec<_> = found.map(|loss| row(loss.flow, loss.lost)).collect();
+        let mut flows: Vec<_> = found.losses.iter().map(|loss| row(loss.name, loss.packets)).collect();
         flows.sort_by_key(|flow| std::cmp::Reverse((flow.lost_packets, flow.true_packets)));
         flows.truncate(self.top);
         Some(Lost { program: program.name().into(), memory_bytes: memory(program)?, score: losses?, incomplete, flows })
@@ -245,24 +246,23 @@ impl Demo {
         &self,
         program: &ProgramConfig,
         report: &ProgramReport,
-        last: &EpochAnswers,
+        answers: &EpochAnswers<'_>,
         truth: &Generation,
     ) -> Option<HeavyFlows> {
         let mut exact = program.exact();
         for flow in &truth.flows {
             exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
         }
-        let unit = last.network.unit;
-        let row = |heavy: HeavyFlow| {
-            let truth = exact.counts().get(&heavy.name.flow).copied().unwrap_or_default();
-            heavy.with_truth(truth)
+        let found: Claimed<answers::HeavyFlows> = answers.answer(self.top)?;
+        let row = |heavy: &HeavyFlow| {
+            let truth = heavy.name.flow().and_then(|flow| exact.counts().get(&flow).copied());
+            heavy.clone().with_truth(truth.unwrap_or_default())
         };
-        let heaviest = last.network.heavy.iter().take(self.top);
         Some(HeavyFlows {
             program: program.name().into(),
             memory_bytes: memory(program).unwrap_or_default(),
-            unit,
-            flows: heaviest.map(|heavy| row(HeavyFlow::new(heavy, unit))).collect(),
+            unit: found.unit,
+            flows: found.heavy.iter().map(row).collect(),
             score: report.score?,
         })
     }
@@ -364,7 +364,7 @@ fn heavy_page(heavy: &HeavyFlows) -> Page {
         score.k,
         output::grouped(score.flows as u64),
     );
-    Page::default().text(text).table("heavy", output::heavy_table(flows, *unit))
+    Page::default().text(text).table("heavy", heavy_table(flows, *unit))
 }
 
 fn balance_page(document: &Document) -> Page {

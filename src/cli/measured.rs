@@ -1,21 +1,20 @@
-//! A program's answers for a run that has an end, with exact counts beside them on request.
+//! A program's answers about a run that has an end, with exact counts beside them on request.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::output::{self, Cell, Page, Table, row};
-use super::{Failure, claim, latency, loops, paths, utilisation, values};
-use crate::api::flows::Flows;
-use crate::api::view::{self, Claim, FlowLatency, FlowLoop, FlowUtilisation, HeavyFlow, Path, Value};
-use crate::program::answers::{EpochAnswers, Task};
-use crate::program::{Exact, Heavy, Unit};
-use crate::telemetry::score::{CountedFrom, Score, score};
-use crate::telemetry::{Answered, Run};
-use crate::wire::Flow;
+use crate::answers::{
+    Asked, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
+    FlowSizes, FlowUtilisation, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query, Score, SizeClass,
+    Task, Unit, Utilisation, Value, Values, digests, heavy_table, latency_table, loops_table, paths_table, score,
+    utilisation_table,
+};
+use crate::history::{Reason, Reasons, Window};
 
 /// One program's part of a report.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Measured {
     pub unit: Unit,
     /// What is claimed of the answer to each task.
@@ -27,7 +26,7 @@ pub struct Measured {
     pub flows: Option<Flows>,
     /// `None` for programs that do not find paths.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub paths: Option<Vec<Path>>,
+    pub paths: Option<Vec<FlowPath>>,
     /// `None` for programs that do not measure latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Vec<FlowLatency>>,
@@ -54,60 +53,111 @@ pub struct Measured {
     pub values: Vec<Value>,
 }
 
-impl Measured {
-    /// Reports the `top` heaviest flows of program number `number`, and scores the heaviest
-    /// `scored`.
-    pub fn new(
-        number: usize,
-        run: &Run,
-        (top, scored): (usize, usize),
-        exact: Option<&dyn Exact>,
-    ) -> Result<Self, Failure> {
-        let truth = exact.map(|exact| exact.counts());
-        let Answered { epochs, tasks, distribution_wmre } =
-            run.answers(number, truth, top.max(scored)).unwrap_or_default();
-        let claimed = |task: &Task| {
-            let document = view::document(*task, "", epochs.clone(), top, 1).map_err(Failure::failed)?;
-            Ok((*task, document.claim))
-        };
-        let claims = tasks.iter().map(claimed).collect::<Result<_, Failure>>()?;
-        let EpochAnswers { network, losses, losses_lack, paths, loops, values, .. } =
-            &*epochs.epochs.first().cloned().unwrap_or_default();
-        let flows = losses.as_ref().map(|losses| Flows::new(network, losses, losses_lack.clone()));
-        let flows = flows.map(|flows| match truth {
-            Some(truth) => flows.with_truth(truth, distribution_wmre),
-            None => flows,
-        });
-        let of_task = |task| values.iter().find(|answers| answers.task == task);
-        let [latency, utilisation] = [Task::Latency, Task::Utilisation].map(of_task);
-        let [latency_query, utilisation_query] =
-            [latency, utilisation].map(|found| found.map(|found| found.query.to_string()));
-        let others = values.iter().filter(|answers| answers.task == Task::Values);
-        let mut measured = Self {
-            unit: network.unit,
-            claims,
-            heavy: network.heavy.iter().map(|flow| HeavyFlow::new(flow, network.unit)).collect(),
-            score: None,
-            flows,
-            paths: paths.as_ref().map(|paths| paths.flows.iter().take(top).map(Path::from).collect()),
-            latencies: latency.map(|found| found.flows.iter().take(top).map(FlowLatency::from).collect()),
-            latency_query,
-            latency_largest_ns: latency.and_then(|found| found.largest).map(|ns| ns as u64),
-            loops: loops.as_ref().map(|loops| loops.flows.iter().take(top).map(FlowLoop::from).collect()),
-            utilisations: utilisation
-                .map(|found| found.flows.iter().take(top).filter_map(FlowUtilisation::new).collect()),
-            utilisation_query,
-            utilisation_largest: utilisation.and_then(|found| found.largest),
-            values: others.map(|answers| Value::of(answers, top)).collect(),
-        };
-        if let Some(truth) = truth.filter(|_| tasks.contains(&Task::Heavy)) {
-            let count = |flow: &Flow| truth.get(flow).copied().unwrap_or_default();
-            measured.heavy = measured.heavy.into_iter().map(|h| h.clone().with_truth(count(&h.name.flow))).collect();
-            let report = measured.heavy.iter().map(|h| Heavy { flow: h.name.flow, count: h.count() });
-            measured.score = Some(score(&report.collect::<Vec<_>>(), truth, scored, CountedFrom::Parsed));
+/// What a program says about the number of flows and their sizes, with the truth beside it where
+/// that is known.
+#[derive(Default, Serialize)]
+pub struct Flows {
+    /// Number of flows; null when there are too many to estimate.
+    pub flows: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub true_flows: Option<u64>,
+    pub entropy_bits: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub true_entropy_bits: Option<f64>,
+    /// Flows by size.
+    pub distribution: Vec<SizeClass>,
+    /// Weighted mean relative error of the distribution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution_wmre: Option<f64>,
+    /// Heavy flows that were found, and whether every flow of at least `heavy_min_packets` is
+    /// among them.
+    pub heavy_candidates: u64,
+    pub heavy_complete: bool,
+    pub heavy_min_packets: u64,
+    /// Flows with more packets entered than left, and flows with more packets left than entered.
+    pub losses: Vec<CountedFlow>,
+    pub gains: Vec<CountedFlow>,
+    /// Measured packets that entered and did not leave, and that left and did not enter.
+    pub lost_packets: u64,
+    pub gained_packets: u64,
+    /// Whether these are all losses, and why not.
+    pub losses_complete: bool,
+    pub losses_incomplete: Reasons,
+}
+
+impl Flows {
+    fn new(sizes: &Claimed<FlowSizes>, losses: &Claimed<Losses>, exact: Option<&dyn Exact>) -> Self {
+        let truth = exact.map(|exact| Distribution::of_sizes(exact.counts().values().copied()));
+        let told = Distribution(sizes.distribution.iter().map(|class| (class.packets, class.flows)).collect());
+        let error = |truth: &Distribution| told.error(&truth.rounded());
+        Self {
+            flows: sizes.flows,
+            true_flows: exact.map(|exact| exact.counts().len() as u64),
+            entropy_bits: sizes.entropy_bits,
+            true_entropy_bits: truth.as_ref().map(Distribution::entropy_bits),
+            distribution: sizes.distribution.clone(),
+            distribution_wmre: truth.as_ref().filter(|_| !told.0.is_empty()).map(error),
+            heavy_candidates: sizes.heavy_candidates,
+            heavy_complete: sizes.claim.incomplete.clone().without(Reason::BelowThreshold).is_empty(),
+            heavy_min_packets: sizes.named_from_packets,
+            losses: losses.losses.clone(),
+            gains: losses.gains.clone(),
+            lost_packets: losses.lost_packets,
+            gained_packets: losses.gained_packets,
+            losses_complete: losses.claim.complete,
+            losses_incomplete: losses.claim.incomplete.clone(),
         }
-        measured.heavy.truncate(top);
-        Ok(measured)
+    }
+}
+
+impl Measured {
+    /// The answers of a program about all epochs, with at most `top` flows of each kind. `exact` has
+    /// the exact counts that the heaviest flows are scored with.
+    pub fn new(history: &dyn Asked, top: usize, exact: Option<&dyn Exact>) -> Self {
+        let mut measured = Self::default();
+        let asking = Asking { history, top };
+        if let Some(heavy) = measured.claimed::<HeavyFlows>(&asking, |_| true) {
+            measured.unit = heavy.unit;
+            measured.heavy = heavy.heavy.clone();
+            if let Some(exact) = exact {
+                let truth = exact.counts();
+                let count = |heavy: &HeavyFlow| heavy.name.flow().and_then(|flow| truth.get(&flow).copied());
+                measured.heavy.iter_mut().for_each(|heavy| {
+                    *heavy = heavy.clone().with_truth(count(heavy).unwrap_or_default());
+                });
+                let report: Vec<_> = heavy.counts().collect();
+                measured.score = Some(score(&report, truth, top, CountedFrom::Parsed));
+            }
+        }
+        let sizes = measured.claimed::<FlowSizes>(&asking, |_| true);
+        measured.claimed::<Numbers>(&asking, |_| true);
+        let losses = measured.claimed::<Losses>(&asking, |_| true);
+        measured.flows = sizes.zip(losses).map(|(sizes, losses)| Flows::new(&sizes, &losses, exact));
+        measured.paths = measured.claimed::<Paths>(&asking, |paths| paths.asked).map(|found| found.paths.clone());
+        if let Some(found) = measured.claimed::<Latency>(&asking, |found| found.query.is_some()) {
+            measured.latencies = Some(found.latencies.clone());
+            (measured.latency_query, measured.latency_largest_ns) = (found.query.clone(), found.largest_ns);
+        }
+        measured.loops = measured.claimed::<Loops>(&asking, |found| found.asked).map(|found| found.loops.clone());
+        if let Some(found) = measured.claimed::<Utilisation>(&asking, |found| found.query.is_some()) {
+            measured.utilisations = Some(found.utilisations.clone());
+            (measured.utilisation_query, measured.utilisation_largest) = (found.query.clone(), found.largest);
+        }
+        let values = measured.claimed::<Values>(&asking, |found| !found.values.is_empty());
+        measured.values = values.map(|found| found.values.clone()).unwrap_or_default();
+        measured
+    }
+
+    /// The answer to a task, whose claim is noted; `None` if the program does not answer it, or
+    /// nothing asked its packets for it.
+    fn claimed<A: Document>(&mut self, asking: &Asking<'_>, is_asked: impl Fn(&A) -> bool) -> Option<Claimed<A>> {
+        let query = Query::new(A::TASK, Window::All).limited(asking.top, 1);
+        let answer: Claimed<A> = asking.history.ask(&query).ok()?.into_document()?;
+        if answer.claim.last_epoch.is_some() && !is_asked(&answer) {
+            return None;
+        }
+        self.claims.insert(A::TASK, answer.claim.clone());
+        is_asked(&answer).then_some(answer)
     }
 
     fn title(&self) -> String {
@@ -127,7 +177,7 @@ impl Measured {
 
     /// The flows, what else the program of this name says, and what all of it claims.
     pub fn page(&self, program: &str) -> Page {
-        let claims: Vec<_> = self.claims.iter().map(|(task, of)| claim::text(of, claim::all_of(*task))).collect();
+        let claims: Vec<_> = self.claims.iter().map(|(task, of)| of.text(task.all())).collect();
         // Tasks about the same flows lack the same.
         let mut claims: Vec<_> = claims.iter().map(String::as_str).collect();
         claims.dedup();
@@ -151,29 +201,38 @@ impl Measured {
             None => table,
         };
         if let Some(found) = &self.paths {
-            add("paths", paths::paths_table(found), "");
+            add("paths", paths_table(found), "");
         }
-        if let Some(found) = &self.latencies {
-            let largest = latency::largest_text(self.latency_largest_ns, found);
-            add("latency", titled(&self.latency_query, largest, latency::latency_table(found)), "");
+        if let Some(latencies) = &self.latencies {
+            let all =
+                Latency { latencies: latencies.clone(), largest_ns: self.latency_largest_ns, ..Latency::default() };
+            add("latency", titled(&self.latency_query, all.largest_text(), latency_table(latencies)), "");
         }
         if let Some(found) = &self.loops {
-            add("loops", loops::loops_table(found), "no packet came back to a switch");
+            add("loops", loops_table(found), "no packet came back to a switch");
         }
-        if let Some(found) = &self.utilisations {
-            let largest = utilisation::largest_text(self.utilisation_largest, found);
-            add("utilisation", titled(&self.utilisation_query, largest, utilisation::utilisation_table(found)), "");
+        if let Some(utilisations) = &self.utilisations {
+            let largest = self.utilisation_largest;
+            let all = Utilisation { utilisations: utilisations.clone(), largest, ..Utilisation::default() };
+            let table = utilisation_table(utilisations);
+            add("utilisation", titled(&self.utilisation_query, all.largest_text(), table), "");
         }
         if !is_alone || !self.values.is_empty() {
-            return page.and(values::values_page(&self.values));
+            return page.and(Values { values: self.values.clone() }.tables());
         }
-        let digests = output::digests(self.heavy.iter().map(|heavy| &heavy.name));
-        let page = page.table("heavy", output::heavy_table(&self.heavy, self.unit)).text(digests);
+        let digests = digests(self.heavy.iter().map(|heavy| &heavy.name));
+        let page = page.table("heavy", heavy_table(&self.heavy, self.unit)).text(digests);
         match &self.flows {
             None => page,
             Some(flows) => page.table("estimates", estimates_table(flows)),
         }
     }
+}
+
+/// A history, and the number of flows that it is to name.
+struct Asking<'a> {
+    history: &'a dyn Asked,
+    top: usize,
 }
 
 fn estimates_table(flows: &Flows) -> Table {

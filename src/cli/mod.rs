@@ -1,11 +1,9 @@
 //! The command line: one file for each command.
 
-mod attention;
 mod budget;
 #[cfg(feature = "control")]
 mod capture;
 mod captures;
-mod claim;
 mod config;
 #[cfg(feature = "control")]
 mod controller;
@@ -16,21 +14,18 @@ mod doctor;
 #[cfg(feature = "control")]
 mod evict;
 pub mod help;
-mod latency;
-mod loops;
 mod log;
 pub mod manual;
 mod measured;
 #[cfg(feature = "control")]
 mod names;
 #[cfg(feature = "control")]
-mod network;
+mod epochs;
 #[cfg(feature = "control")]
 mod notify;
 pub mod output;
 #[cfg(feature = "control")]
 mod parameters;
-mod paths;
 #[cfg(feature = "control")]
 mod port;
 mod register_files;
@@ -60,8 +55,6 @@ mod table;
 #[cfg(feature = "control")]
 mod top;
 mod trace;
-mod utilisation;
-mod values;
 
 use std::fmt::Display;
 use std::path::Path;

@@ -12,11 +12,12 @@ use super::measured::Measured;
 use super::output::{self, Csv, Format, Page};
 use super::register_files::ExportOptions;
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
-use crate::api::view::{Claim, Lacking, Packets};
+use crate::answers::{Claim, Exact, Task};
+use crate::api::view::{Lacking, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
+use crate::history::Gap;
 use crate::json::{Time, digits};
-use crate::program::answers::{Gap, Task};
-use crate::program::{Exact, ProgramConfig};
+use crate::program::ProgramConfig;
 use crate::replay::Replayer;
 use reading::{Reading, Said, Totals};
 
@@ -157,11 +158,11 @@ impl Replay {
         replayer.finish();
         exports.check()?;
         if let Some(packets @ 1..) = totals.captures.metadata.missed_packets {
-            replayer.run().lacks(Gap::NotCaptured { packets });
+            replayer.lacks(Gap::NotCaptured { packets });
         }
         let Lacking { no_ip_header_packets, no_ports_packets, .. } = replayer.lacking();
         if no_ip_header_packets + no_ports_packets > 0 {
-            replayer.run().lacks(Gap::Headers { packets: no_ip_header_packets + no_ports_packets });
+            replayer.lacks(Gap::Headers { packets: no_ip_header_packets + no_ports_packets });
         }
         let seconds = started.elapsed().as_secs_f64();
         self.report(&format, &programs, &replayer, exact, totals, (seconds, memory))
@@ -179,9 +180,9 @@ impl Replay {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         let captured = totals.span_ns().map(|(first, last)| (Time(first), Time(last)));
-        for (i, (name, _)) in ProgramConfig::named(programs).enumerate() {
-            let mut measured =
-                Measured::new(i, replayer.run(), (self.top, self.top), exact.get(i).map(|exact| &**exact))?;
+        let answering = ProgramConfig::named(programs).map(|(name, _)| name).zip(replayer.histories());
+        for (i, (name, history)) in answering.enumerate() {
+            let mut measured = Measured::new(&*history, self.top, exact.get(i).map(|exact| &**exact));
             if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
                 && score.recall < min
             {

@@ -212,7 +212,8 @@ mod live {
     use signal_hook::flag;
 
     use super::Run;
-    use crate::api::view::{Claimed, Drops, HeavyFlows, Ports};
+    use crate::answers::{Claimed, HeavyFlows};
+    use crate::api::view::{Drops, Ports};
     use crate::cli::notify::Notify;
     use crate::cli::output::Style;
     use crate::cli::{Failure, counts, log, output, reload, rootless};

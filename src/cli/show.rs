@@ -8,13 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::counts::{balance_text, drops_page, ports_page};
-use super::network::{
-    Epochs, attention_page, cardinality_page, changes_page, entropy_page, flows_page, heavy_page, latency_page,
-    loops_page, losses_page, paths_page, utilisation_page, values_page,
-};
+use super::epochs::Epochs;
 use super::output::{self, Cell, Csv, Format, Page, Table, row};
 use super::remote::Remote;
 use super::{Failure, help, names};
+use crate::answers;
 use crate::api::client::{Client, ClientError};
 use crate::api::view;
 use crate::config::Length;
@@ -205,20 +203,22 @@ impl Show {
             }
             What::Macs => ask(&client, "/v1/macs", format, macs_page),
             What::Api => ask(&client, "/v1/api", format, api_page),
-            What::Losses(epochs) => epochs.show(&client, format, "/v1/losses", losses_page),
-            What::Flows(epochs) => epochs.show(&client, format, "/v1/flows", flows_page),
-            What::Changes(epochs) => epochs.show(&client, format, "/v1/changes", changes_page),
-            What::Cardinality(epochs) => epochs.show(&client, format, "/v1/cardinality", cardinality_page),
-            What::Entropy(epochs) => epochs.show(&client, format, "/v1/entropy", entropy_page),
-            What::Attention(epochs) => epochs.show(&client, format, "/v1/attention", attention_page),
-            What::Paths(epochs) => epochs.show(&client, format, "/v1/paths", paths_page),
-            What::Latency(epochs) => epochs.show(&client, format, "/v1/latency", latency_page),
-            What::Loops(epochs) => epochs.show(&client, format, "/v1/loops", loops_page),
-            What::Utilisation(epochs) => epochs.show(&client, format, "/v1/utilisation", utilisation_page),
-            What::Values(epochs) => epochs.show(&client, format, "/v1/values", values_page),
+            What::Losses(epochs) => epochs.show(&client, format, "/v1/losses", answers::Losses::page),
+            What::Flows(epochs) => epochs.show(&client, format, "/v1/flows", answers::FlowSizes::page),
+            What::Changes(epochs) => epochs.show(&client, format, "/v1/changes", answers::HeavyChanges::page),
+            What::Cardinality(epochs) => {
+                epochs.show(&client, format, "/v1/cardinality", answers::Numbers::cardinality_page)
+            }
+            What::Entropy(epochs) => epochs.show(&client, format, "/v1/entropy", answers::Numbers::entropy_page),
+            What::Attention(epochs) => epochs.show(&client, format, "/v1/attention", answers::Attention::page),
+            What::Paths(epochs) => epochs.show(&client, format, "/v1/paths", answers::Paths::page),
+            What::Latency(epochs) => epochs.show(&client, format, "/v1/latency", answers::Latency::page),
+            What::Loops(epochs) => epochs.show(&client, format, "/v1/loops", answers::Loops::page),
+            What::Utilisation(epochs) => epochs.show(&client, format, "/v1/utilisation", answers::Utilisation::page),
+            What::Values(epochs) => epochs.show(&client, format, "/v1/values", answers::Values::page),
             What::Switches => ask(&client, "/v1/switches", format, switches_page),
             What::Controller => ask(&client, "/v1/controller", format, controller_page),
-            What::Heavy(epochs) => epochs.show(&client, format, "/v1/heavy", heavy_page),
+            What::Heavy(epochs) => epochs.show(&client, format, "/v1/heavy", answers::HeavyFlows::page),
         }
     }
 }

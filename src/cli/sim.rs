@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::output::{self, Csv, Page, Table, row};
-use super::{Failure, Programs, attention, help, signals};
-use crate::api::view::EpochAttention;
+use super::{Failure, Programs, help, signals};
+use crate::answers::{EpochAttention, attention_table};
 use crate::config::Length;
 use crate::forward::rate::Limit;
 use crate::json::Epoch;
@@ -310,7 +310,7 @@ fn tables(epochs: &[EpochReport]) -> Page {
                 [] => Page::default(),
                 _ => Page::default()
                     .text(format!("{name}, what it measured with, and what it found:"))
-                    .table("attention", attention::attention_table(&measured, None, true)),
+                    .table("attention", attention_table(&measured, None, true)),
             };
             let answers = attention.text(format!("{name}, its answers beside the truth:"));
             page.and(answers.table("answers", answers::table(&reports)).of(name))

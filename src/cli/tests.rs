@@ -4,11 +4,10 @@ use serde_json::json;
 
 use super::output::{Format, Page, Style, page};
 use super::top::rates;
-use super::{counts, network, show, table, top};
-use crate::api::flows::{CountedFlow, NamedFlow, SizeClass};
-use crate::api::view::{self, Claim, Claimed};
+use super::{counts, show, table, top};
+use crate::answers::{self, Certainty, Claim, Claimed, CountedFlow, FlowName, SizeClass};
+use crate::api::view;
 use crate::json::Epoch;
-use crate::program::answers::Certainty;
 use crate::wire::Flow;
 
 /// The largest name of a switch, and the widest numbers.
@@ -17,11 +16,11 @@ const MANY: u64 = u64::MAX;
 /// The longest path.
 const HOPS: usize = 59;
 
-fn flow(n: u16) -> NamedFlow {
+fn flow(n: u16) -> FlowName {
     let ip = |last| Some(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0x1111, 0x2222, 0x3333, 0x4444, 0x5555, last).into());
     let flow =
         Flow { src: ip(0xaaa0 + n), dst: ip(0xbbb0 + n), sport: Some(40_000), dport: Some(54_321), proto: Some(17) };
-    NamedFlow { flow, ipv6_digest: None }
+    FlowName::Flow(flow)
 }
 
 fn claimed<A>(answer: A) -> Claimed<A> {
@@ -30,8 +29,8 @@ fn claimed<A>(answer: A) -> Claimed<A> {
     Claimed::of(claim, answer)
 }
 
-fn path() -> Vec<Option<String>> {
-    (0..HOPS).map(|hop| (hop != 7).then(|| format!("spine-{hop}"))).collect()
+fn path() -> Vec<Option<std::sync::Arc<str>>> {
+    (0..HOPS).map(|hop| (hop != 7).then(|| format!("spine-{hop}").into())).collect()
 }
 
 fn ports() -> view::Ports {
@@ -50,7 +49,7 @@ fn ports() -> view::Ports {
 
 /// Pages by the words behind `weir`.
 fn pages() -> Vec<(&'static str, Page)> {
-    let heavy = |n| view::HeavyFlow {
+    let heavy = |n| answers::HeavyFlow {
         name: flow(n),
         packets: Some(if n == 2 { u32::MAX.into() } else { MANY }),
         bytes: None,
@@ -60,24 +59,28 @@ fn pages() -> Vec<(&'static str, Page)> {
     };
     let counted = |n| CountedFlow { name: flow(n), packets: MANY, exact: n == 1 };
     let switches = [NAME.to_owned(), "s2".to_owned()];
-    let numbers = view::Numbers {
-        epochs: vec![view::EpochNumbers {
+    let numbers = answers::Numbers {
+        epochs: vec![answers::EpochNumbers {
             epoch: Epoch::new(26_753_081_231, 1 << 26),
             flows: Some(1e15),
             entropy_bits: Some(123.456_789),
             switches: switches
                 .iter()
-                .map(|switch| view::SwitchNumbers { switch: switch.clone(), flows: None, entropy_bits: None })
+                .map(|switch| answers::SwitchNumbers {
+                    switch: switch.as_str().into(),
+                    flows: None,
+                    entropy_bits: None,
+                })
                 .collect(),
         }],
     };
     let parameters = json!({ "hh_buckets": MANY, "threshold_packets": MANY, "sample_share": 0.125, "facts": null });
-    let attention = view::EpochAttention {
+    let attention = answers::EpochAttention {
         epoch: Epoch::new(26_753_081_231, 1 << 26),
         state: "healthy".into(),
         why: "more flows lost packets than the encoder of light losses holds, so fewer are sampled".into(),
         parameters: parameters.as_object().cloned().unwrap(),
-        ..view::EpochAttention::default()
+        ..answers::EpochAttention::default()
     };
     vec![
         ("show ports", counts::ports_page(&ports())),
@@ -98,85 +101,93 @@ fn pages() -> Vec<(&'static str, Page)> {
         ("show api", show::api_page(&view::Api { socket_connections: MANY, ..view::Api::default() })),
         (
             "show heavy",
-            network::heavy_page(&claimed(view::HeavyFlows {
+            answers::HeavyFlows::page(&claimed(answers::HeavyFlows {
                 heavy: vec![heavy(1), heavy(2)],
-                ..view::HeavyFlows::default()
+                ..answers::HeavyFlows::default()
             })),
         ),
         (
             "show losses",
-            network::losses_page(&claimed(view::Losses {
+            answers::Losses::page(&claimed(answers::Losses {
                 losses: vec![counted(1), counted(2)],
                 gains: vec![counted(3)],
-                ..view::Losses::default()
+                ..answers::Losses::default()
             })),
         ),
         (
             "show flows",
-            network::flows_page(&claimed(view::FlowSizes {
+            answers::FlowSizes::page(&claimed(answers::FlowSizes {
                 heavy: vec![heavy(1)],
                 distribution: vec![SizeClass { packets: u32::MAX, flows: 1e9 }],
-                ..view::FlowSizes::default()
+                ..answers::FlowSizes::default()
             })),
         ),
         (
             "show changes",
-            network::changes_page(&claimed(view::HeavyChanges {
-                changes: vec![view::ChangedFlow { name: flow(1), before_packets: MANY, after_packets: 0 }],
-                ..view::HeavyChanges::default()
+            answers::HeavyChanges::page(&claimed(answers::HeavyChanges {
+                changes: vec![answers::Change { name: flow(1), before_packets: MANY, after_packets: 0 }],
+                ..answers::HeavyChanges::default()
             })),
         ),
-        ("show cardinality", network::cardinality_page(&claimed(numbers.clone()))),
-        ("show entropy", network::entropy_page(&claimed(numbers))),
-        ("show attention", network::attention_page(&claimed(view::Attention { epochs: vec![attention] }))),
+        ("show cardinality", answers::Numbers::cardinality_page(&claimed(numbers.clone()))),
+        ("show entropy", answers::Numbers::entropy_page(&claimed(numbers))),
+        ("show attention", answers::Attention::page(&claimed(answers::Attention { epochs: vec![attention] }))),
         (
             "show paths",
-            network::paths_page(&claimed(view::Paths {
+            answers::Paths::page(&claimed(answers::Paths {
                 asked: true,
-                paths: vec![view::Path {
-                    name: flow(1),
+                paths: vec![answers::FlowPath {
+                    flow: flow(1),
+                    sink: NAME.into(),
                     checksum: Some(1),
                     switches: path(),
                     certainty: Certainty::Sure,
                     packets: MANY,
-                    sure_packets: Some(MANY),
-                    sure_since_ns: Some(1_795_619_000_000_000_000),
-                    sure_until_ns: Some(1_795_619_900_000_000_000),
-                    repeated_packets: 0,
+                    sure: Some(answers::SureOf {
+                        packets: MANY,
+                        since_ns: 1_795_619_000_000_000_000,
+                        until_ns: 1_795_619_900_000_000_000,
+                    }),
+                    repeated: 0,
                     least_digests: 1,
                     contradictions: MANY,
                 }],
-                ..view::Paths::default()
+                ..answers::Paths::default()
             })),
         ),
         (
             "show latency",
-            network::latency_page(&claimed(view::Latency {
+            answers::Latency::page(&claimed(answers::Latency {
                 query: Some("latency, quantiles of each hop".into()),
-                latencies: vec![view::FlowLatency { name: flow(1), sink: NAME.into(), checksum: None, hops: hops() }],
-                ..view::Latency::default()
+                latencies: vec![answers::FlowLatency {
+                    name: flow(1),
+                    sink: NAME.into(),
+                    checksum: None,
+                    hops: hops(),
+                }],
+                ..answers::Latency::default()
             })),
         ),
         (
             "show loops",
-            network::loops_page(&claimed(view::Loops {
+            answers::Loops::page(&claimed(answers::Loops {
                 asked: true,
-                loops: vec![view::FlowLoop {
-                    name: flow(1),
+                loops: vec![answers::FlowLoop {
+                    flow: flow(1),
                     switch: NAME.into(),
                     first_ns: 1_795_619_000_000_000_000,
                     last_ns: 1_795_619_900_000_000_000,
                     packets: MANY,
                     least_hops: 59,
                 }],
-                ..view::Loops::default()
+                ..answers::Loops::default()
             })),
         ),
         (
             "show utilisation",
-            network::utilisation_page(&claimed(view::Utilisation {
+            answers::Utilisation::page(&claimed(answers::Utilisation {
                 query: Some("utilisation, max of each packet's way".into()),
-                utilisations: vec![view::FlowUtilisation {
+                utilisations: vec![answers::FlowUtilisation {
                     name: flow(1),
                     sink: NAME.into(),
                     checksum: Some(3),
@@ -187,10 +198,10 @@ fn pages() -> Vec<(&'static str, Page)> {
                     median_low: Some(0.25),
                     median_high: None,
                 }],
-                ..view::Utilisation::default()
+                ..answers::Utilisation::default()
             })),
         ),
-        ("show values", network::values_page(&claimed(view::Values { values: values() }))),
+        ("show values", answers::Values::page(&claimed(answers::Values { values: values() }))),
         (
             "show switches",
             show::switches_page(&view::NetworkSwitches {
@@ -268,8 +279,8 @@ fn rates() -> rates::Rates {
     }
 }
 
-fn hops() -> Vec<view::HopLatency> {
-    let hop = |hop| view::HopLatency {
+fn hops() -> Vec<answers::HopLatency> {
+    let hop = |hop| answers::HopLatency {
         hop,
         switch: (hop != 7).then(|| NAME.into()),
         samples: MANY,
@@ -283,10 +294,10 @@ fn hops() -> Vec<view::HopLatency> {
     (1..=HOPS).map(hop).collect()
 }
 
-fn values() -> Vec<view::Value> {
+fn values() -> Vec<answers::Value> {
     let value = |query: &str, aggregation: &str, of_hops: bool| {
-        let frequent = vec![view::Frequent { number: 65_535.0, share: 0.125 }; 16];
-        let told = |hop| view::Told {
+        let frequent = vec![answers::Frequent { number: 65_535.0, share: 0.125 }; 16];
+        let told = |hop| answers::ValueHop {
             hop: of_hops.then_some(hop),
             switch: of_hops.then(|| NAME.into()),
             samples: MANY,
@@ -297,12 +308,12 @@ fn values() -> Vec<view::Value> {
             mean: Some(0.5),
             frequent: frequent.clone(),
             share_error: Some(0.01),
-            ..view::Told::default()
+            ..answers::ValueHop::default()
         };
         let told = vec![told(1), told(2)];
-        let flows = view::FlowValues { name: flow(1), sink: NAME.into(), checksum: Some(1), path: path(), told };
+        let flows = answers::ValueFlow { name: flow(1), sink: NAME.into(), checksum: Some(1), path: path(), told };
         let [query, value, aggregation, unit] = [query, "queue", aggregation, "packets"].map(Into::into);
-        view::Value {
+        answers::Value {
             query,
             value,
             aggregation,

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((profile.length, profile.transit, upstream), (50_000_000, 5_000_000, 2048.into()));
         let settings = config.settings(&config.programs[0], 9);
         assert_eq!(config.programs[1].name(), "hashpipe");
-        assert_eq!((settings.record_timeout, settings.history, settings.shifts), (20_000_000, 1205, false));
+        assert_eq!((settings.record_timeout, settings.history.epochs, settings.shifts), (20_000_000, 1205, false));
         assert_eq!(settings.horizon, Some(5));
         assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
         assert_eq!(read("").unwrap(), NetworkConfig::default());

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use super::Shared;
+use crate::answers::{Asked, Task};
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
 use crate::live::control_queue::ControlHandle;
 use crate::observe::Observers;
 use crate::port::FaultSpec;
-use crate::program::answers::Task;
 use crate::tables::Tables;
-use crate::telemetry::AnswerStore;
 
 pub(super) struct ApiFacade {
     pub shared: Arc<Shared>,
@@ -20,8 +19,8 @@ pub(super) struct ApiFacade {
 }
 
 impl Answering for ApiFacade {
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
-        self.shared.store(task, query)
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+        self.shared.history(task, query)
     }
 }
 

@@ -6,20 +6,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
+use crate::answers::{Asked, Claimed, HeavyFlows, Query, Task};
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
 use crate::config::ForwardMode;
 use crate::config::PortConfig;
+use crate::history::Window;
 use crate::network::rpc::Link;
 use crate::observe::Observers;
 use crate::pisa::PortId;
 use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
 use crate::program::ProgramConfig;
-use crate::program::answers::Task;
 use crate::tables::Tables;
-use crate::telemetry::AnswerStore;
 
 impl Shared {
     fn add(&self, new: &NewPort) -> Result<view::Port, ChangeError> {
@@ -116,14 +116,23 @@ fn pair_with(state: &State, name: &str, peer: &str) -> Result<(), ChangeError> {
     }
 }
 
+impl Shared {
+    /// The heavy flows of all epochs that are kept, where a program finds some.
+    pub(super) fn heavy(&self) -> Option<Claimed<HeavyFlows>> {
+        let asked = HeavyQuery::default();
+        let query = Query::new(Task::Heavy, Window::All).limited(asked.top, asked.threshold);
+        self.history(Task::Heavy, &asked).ok()?.ask(&query).ok()?.into_document()
+    }
+}
+
 impl Answering for Shared {
-    fn store(&self, task: Task, query: &HeavyQuery) -> Result<(&'static str, AnswerStore), String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
         let programs = self.state().config.programs.clone();
         let program = query.choose(programs.iter(), task).ok_or_else(|| no_program(task, query))?;
         let elsewhere =
             |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
         let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);
-        self.measurement.answers.find(|own| own == program).ok_or_else(none)
+        self.measurement.answers.find(|own| own == program).map(|(_, history)| history).ok_or_else(none)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PortConfig, TlsConfig};
 use crate::cpus::{MAX_CPUS, polled_by_others, usable_cpus, worker_name};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
-use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings};
+use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings, local_room};
 use crate::network::tls::{self, Clients};
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
@@ -182,7 +182,7 @@ pub(super) fn start_collector(
 pub(super) fn local(config: &Config) -> LocalSettings {
     let [length, transit] = [config.switch.epoch, config.switch.transit].map(Length::nanos);
     let fabric = config.ports.iter().any(|port| port.role == Role::Fabric);
-    LocalSettings { length, transit, history: kept_epochs(&config.switch), fabric }
+    LocalSettings { length, transit, history: local_room(kept_epochs(&config.switch)), fabric, replays: false }
 }
 
 /// The switch's own controllers. `is_linked` says that it has the controller of a network as well.

@@ -1,10 +1,9 @@
 //! The documents about a switch and its controller, which the API and `--json` share.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::json::{Epoch, Time, digits};
-use crate::program::answers::Described;
+use crate::answers::EpochAttention;
+use crate::json::{Time, digits};
 
 /// `GET /v1/switches` of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,29 +92,4 @@ pub struct LinkedProgram {
     /// What the running epoch is measured with; absent until a controller has taken the switch in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,
-}
-
-/// The parameters of one epoch, and what was decided from it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EpochAttention {
-    #[serde(flatten)]
-    pub epoch: Epoch,
-    /// The state of the network as the program calls it.
-    pub state: String,
-    /// The parameter update decided from it, the first epoch that it holds for with the time of day at
-    /// which that starts, and the reason.
-    pub update_epoch: Option<u64>,
-    pub update_start: Option<Time>,
-    pub update: Option<Map<String, Value>>,
-    pub why: String,
-    /// The parameters, with units in their names, and what the decision was made from.
-    #[serde(flatten)]
-    pub parameters: Map<String, Value>,
-}
-
-impl EpochAttention {
-    /// What an epoch is measured with, of which nothing else is known.
-    pub fn new(epoch: Epoch, measured: Described) -> Self {
-        Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
-    }
 }

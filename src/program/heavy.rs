@@ -2,63 +2,62 @@
 //! switch.
 
 use std::fmt;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{
-    Adaptation, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, Reason, Reasons, SwitchAnswers, SwitchGap, Task,
+use super::bytes::{Reader, Writer};
+use super::{Analysis, Decision, Epoch, Record, Reported, flows};
+use crate::answers::{
+    Answers, Counted, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyFlows, Query, Sizes, Task, Told, Unit,
 };
-use super::{Analysis, Counted, Decision, Epoch, Record, Reported, Unit};
+use crate::history::{Adaptation, Epochs, Kept, Reason, Reasons, SwitchGap};
 
-/// The heaviest flows of a record: of all that it knows, at most so many.
-type Answer<R> = dyn Fn(&R, usize) -> FlowAnswers + Send;
+/// The flows of a record.
+type Found<R> = dyn Fn(&R) -> FoundFlows + Send;
 
 /// Puts the records of switches together.
 pub struct HeavyAnalysis<R> {
-    answer: Box<Answer<R>>,
+    found: Box<Found<R>>,
     /// Whether each packet is in the record of one switch alone.
     adds: bool,
 }
 
 impl<R: Record> HeavyAnalysis<R> {
     /// Of a flow that several switches saw the largest count is taken, because each switch counts
-    /// every packet that passes it. `answer` gives the heaviest flows of a record, at most so many.
-    pub fn new(answer: impl Fn(&R, usize) -> FlowAnswers + Send + 'static) -> Self {
-        Self { answer: Box::new(answer), adds: false }
+    /// every packet that passes it. `found` gives the flows of a record.
+    pub fn new(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
+        Self { found: Box::new(found), adds: false }
     }
 
     /// The records are added up, because a packet is counted where it enters the network alone.
-    pub fn adding(answer: impl Fn(&R, usize) -> FlowAnswers + Send + 'static) -> Self {
-        Self { adds: true, ..Self::new(answer) }
+    pub fn adding(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
+        Self { adds: true, ..Self::new(found) }
     }
 
     /// The flows of the network.
-    fn network(&self, network: &Network<R>, switches: &[SwitchAnswers], max: usize) -> FlowAnswers {
-        let mut records = network.iter().map(|(_, record)| record);
-        match (switches, records.next()) {
-            ([only], _) => only.answers.clone(),
-            (_, Some(first)) if self.adds => {
-                let mut sum = first.clone();
-                let added = records.all(|record| sum.merge(record).is_ok());
-                let mut all = (self.answer)(&sum, max);
-                all.lack.add_if(!added, Reason::Gap);
-                all
+    fn network(&self, mut records: impl Iterator<Item = Box<R>>) -> FoundFlows {
+        let Some(mut first) = records.next() else { return FoundFlows::default() };
+        if self.adds {
+            let mut added = true;
+            for record in records {
+                added &= first.merge(&record).is_ok();
             }
-            (several, _) => largest(several),
+            let mut found = (self.found)(&first);
+            found.lack.add_if(!added, Reason::Gap);
+            return found;
         }
+        let found = (self.found)(&first);
+        records.fold(found, |found, record| largest(found, (self.found)(&record)))
     }
 }
-
-/// The records of one epoch, by switch.
-type Network<R> = Vec<(Arc<str>, Box<R>)>;
 
 impl<R: Record> Analysis for HeavyAnalysis<R> {
     type Record = R;
     type Parameters = ();
     /// A packet is counted where and when it enters a switch.
     type Early = ();
-    type Network = Network<R>;
+    type Network = FoundFlows;
+    type Kept = KeptFlows;
 
     const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows];
     const ADDS: bool = true;
@@ -71,61 +70,44 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         Some(())
     }
 
-    fn epoch(&mut self, epoch: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>, _: bool) -> Epoch<Network<R>> {
-        let mut network = Epoch { number: epoch, gaps: Vec::new(), network: Vec::with_capacity(reported.len()) };
+    fn epoch(&mut self, number: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>) -> Epoch<FoundFlows> {
+        let (mut gaps, mut switches, mut records) = (Vec::new(), Vec::new(), Vec::new());
         for Reported { switch, record, .. } in reported {
             match record {
-                Ok(record) => network.network.push((switch, record)),
-                Err(gap) => network.gaps.push(SwitchGap { switch, gap }),
+                Ok(record) => {
+                    switches.push(switch);
+                    records.push(record);
+                }
+                Err(gap) => gaps.push(SwitchGap { switch, gap }),
             }
         }
-        network
+        Epoch { number, gaps, switches, network: self.network(records.into_iter()) }
     }
 
-    fn decide(&mut self, _: &Epoch<Network<R>>, (): &(), _: u64) -> Decision<()> {
+    fn decide(&mut self, _: &Epoch<FoundFlows>, (): &(), _: u64) -> Decision<()> {
         Decision { parameters: (), why: String::new() }
     }
 
-    fn answers(&self, network: &Epoch<Network<R>>, _: Option<&Epoch<Network<R>>>, limits: Limits) -> EpochAnswers {
-        let max = if network.len() > 1 { usize::MAX } else { limits.flows.max(limits.switch_flows) };
-        let of_switch = |(switch, record): &(Arc<str>, Box<R>)| SwitchAnswers {
-            switch: switch.clone(),
-            answers: (self.answer)(record, max),
-        };
-        let mut switches: Vec<_> = network.iter().map(of_switch).collect();
-        let mut all = self.network(network, &switches, max);
-        all.keep(limits.flows);
-        all.lack.add_if(!network.gaps.is_empty(), Reason::Gap);
-        switches.iter_mut().for_each(|switch| switch.answers.keep(limits.switch_flows));
-        EpochAnswers {
-            epoch: network.number,
-            first_epoch: network.number,
-            gaps: network.gaps.clone(),
-            network: all,
-            switches,
-            ..EpochAnswers::default()
-        }
+    fn adaptation(&self, _: &Epoch<FoundFlows>) -> Option<Adaptation> {
+        None
     }
 
-    fn adaptation(&self, _: &Epoch<Network<R>>) -> Option<Adaptation> {
-        None
+    fn keep(&mut self, epoch: Epoch<FoundFlows>) -> KeptFlows {
+        KeptFlows::new(R::PROGRAM, &epoch.network)
     }
 }
 
-/// The flows of all switches, each with its largest count.
-fn largest(switches: &[SwitchAnswers]) -> FlowAnswers {
-    let (mut unit, mut lack) = (Unit::default(), Reasons::default());
+/// The flows of both, each with its larger count.
+fn largest(one: FoundFlows, other: FoundFlows) -> FoundFlows {
+    let mut lack = one.lack;
+    lack.extend(&other.lack);
     let mut largest: FxHashMap<FlowName, Counted> = FxHashMap::default();
-    for SwitchAnswers { answers, .. } in switches {
-        unit = answers.unit;
-        lack.extend(&answers.lack);
-        for FlowCount { flow, count } in &answers.heavy {
-            let largest = largest.entry(*flow).or_default();
-            *largest = (*count).max(*largest);
-        }
+    for FlowCount { flow, count } in one.flows.into_iter().chain(other.flows) {
+        let largest = largest.entry(flow).or_default();
+        *largest = count.max(*largest);
     }
-    let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
-    FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found, usize::MAX) }
+    let flows = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+    FoundFlows { unit: other.unit, flows, named_from: one.named_from.max(other.named_from), lack }
 }
 
 impl<R> fmt::Debug for HeavyAnalysis<R> {
@@ -134,10 +116,70 @@ impl<R> fmt::Debug for HeavyAnalysis<R> {
     }
 }
 
+/// All flows of an epoch in a history, about 17 bytes each.
+#[derive(Debug)]
+pub struct KeptFlows {
+    program: &'static str,
+    unit: Unit,
+    /// As [`flows::write`] writes them.
+    flows: Box<[u8]>,
+    /// Flows that are known by a digest.
+    digests: Vec<FlowCount>,
+    named_from: Option<u64>,
+    lack: Reasons,
+}
+
+impl KeptFlows {
+    pub fn new(program: &'static str, found: &FoundFlows) -> Self {
+        let (mut to, mut digests) = (Writer::default(), Vec::new());
+        for flow in &found.flows {
+            match flow.flow {
+                FlowName::Flow(name) => flows::write(&mut to, &name, flow.count),
+                FlowName::Digest(_) => digests.push(*flow),
+            }
+        }
+        let (unit, named_from, lack) = (found.unit, found.named_from, found.lack.clone());
+        Self { program, unit, flows: to.0.into(), digests, named_from, lack }
+    }
+
+    /// The flows of the epoch.
+    pub fn found(&self) -> FoundFlows {
+        let mut from = Reader::new(&self.flows);
+        let read = std::iter::from_fn(|| (from.remaining() > 0).then(|| flows::read(&mut from).ok()).flatten());
+        let flows = read.map(|(flow, count)| FlowCount { flow: FlowName::Flow(flow), count });
+        let flows = flows.chain(self.digests.iter().copied()).collect();
+        FoundFlows { unit: self.unit, flows, named_from: self.named_from, lack: self.lack.clone() }
+    }
+}
+
+impl Kept for KeptFlows {
+    fn bytes(&self) -> usize {
+        self.flows.len() + size_of_val(&self.digests[..])
+    }
+}
+
+impl Answers for KeptFlows {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+        match query.task {
+            Task::Heavy => {
+                let program = epochs.newest().map_or("", |newest| newest.showed.program);
+                Some(HeavyFlows::over(program, epochs, query, Self::found))
+            }
+            Task::Flows => {
+                let found = FoundFlows::sum(epochs.iter().map(|entry| entry.showed.found()));
+                let mut told = FlowSizes::told(Sizes { found, ..Sizes::default() }, query);
+                told.lack.add_if(epochs.iter().len() == 0, Reason::NotAnalysed);
+                Some(told)
+            }
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::answers::Gap;
+    use crate::history::Gap;
     use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
     use crate::program::{Before, Program};
     use crate::wire::Flow;
@@ -148,31 +190,37 @@ mod tests {
 
     #[test]
     fn the_network_has_the_largest_count_of_each_flow() {
-        let mut analysis = HashPipe::analysis(&Default::default(), 0);
         let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
         let counts = |counts: &[(u16, u64)]| {
             Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect())))
         };
-        let switches = vec![
-            reported("a", counts(&[(1, 10), (2, 30), (3, 1)])),
-            reported("b", counts(&[(1, 12), (4, 5)])),
-            reported("c", Err(Gap::Missing)),
-        ];
-        let epoch = analysis.epoch(7, &(), switches, true);
-        let answers = analysis.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
-        let named = |answers: &FlowAnswers| answers.heavy.iter().map(|f| (f.flow, f.count.number)).collect::<Vec<_>>();
-        let expected = [(2, 30), (1, 12), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
-        assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
-        assert_eq!((answers.epoch, answers.gaps.len(), answers.switches.len()), (7, 1, 2));
-        let first = &answers.switches[1].answers;
-        assert_eq!((named(first), first.found), (vec![(FlowName::Flow(flow(1)), 12)], 2));
-        assert!(!answers.network.lack.is_empty() && analysis.adaptation(&epoch).is_none());
-
+        let named = |scope| {
+            let switches = vec![
+                reported("a", counts(&[(1, 10), (2, 30), (3, 1)])),
+                reported("b", counts(&[(1, 12), (4, 5)])),
+                reported("c", Err(Gap::Missing)),
+            ];
+            let mut analysis = HashPipe::analysis(&Config { scope, ..Config::default() }, 0);
+            let epoch = analysis.epoch(7, &(), switches);
+            assert_eq!((epoch.gaps.len(), epoch.switches.len(), analysis.adaptation(&epoch)), (1, 2, None));
+            let mut found = analysis.keep(epoch).found().flows;
+            found.sort_unstable_by_key(|flow| flow.flow);
+            found.iter().map(|found| (found.flow, found.count.number)).collect::<Vec<_>>()
+        };
+        let of = |flows: [(u16, u64); 4]| flows.map(|(port, count)| (FlowName::Flow(flow(port)), count)).to_vec();
+        assert_eq!(named(Scope::Switch), of([(1, 12), (2, 30), (3, 1), (4, 5)]));
         // Where each packet is counted once, all counts of a flow are its own.
-        let adding = HashPipe::analysis(&Config { scope: Scope::Network, ..Config::default() }, 0);
-        let answers = adding.answers(&epoch, None, Limits { flows: 3, switch_flows: 1, losses: 0 });
-        let expected = [(2, 30), (1, 22), (4, 5)].map(|(port, count)| (FlowName::Flow(flow(port)), count));
-        assert_eq!((named(&answers.network), answers.network.found), (expected.to_vec(), 4));
-        assert!(answers.network.lack.iter().any(|reason| reason == Reason::Gap));
+        assert_eq!(named(Scope::Network), of([(1, 22), (2, 30), (3, 1), (4, 5)]));
+    }
+
+    #[test]
+    fn kept_flows_come_back() {
+        let count = Counted { number: 7, at_least: true };
+        let flows = vec![
+            FlowCount { flow: FlowName::Flow(flow(1)), count },
+            FlowCount { flow: FlowName::Digest([9; 12]), count: 3.into() },
+        ];
+        let found = FoundFlows { unit: Unit::Bytes, flows, named_from: Some(5), ..FoundFlows::default() };
+        assert_eq!(KeptFlows::new("p", &found).found(), found);
     }
 }

@@ -6,12 +6,11 @@
 //! else knows [`ProgramConfig`], [`AnyRecord`] and [`AnySchedule`], which have forgotten whose they
 //! are.
 
+mod analyser;
 mod analysis;
-pub mod answers;
 pub mod bytes;
 pub mod chamelemon;
-mod counted;
-mod exact;
+mod flows;
 pub mod hashpipe;
 mod heavy;
 mod needs;
@@ -20,7 +19,6 @@ pub mod pint;
 mod record;
 mod registry;
 mod reports;
-mod run;
 mod schedule;
 mod setting;
 mod staged;
@@ -31,21 +29,19 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
-use self::answers::{EpochAnswers, Limits};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
 
-pub use analysis::{Analysis, AnyAnalysis, AnyEarly, AnyEpoch, Before, Decision, Epoch, Reported};
+pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};
+pub use analyser::{AnyAnalyser, Closing, EpochBefore, Foreign};
+pub use analysis::{Analysis, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
-pub use counted::Counted;
-pub use exact::{Exact, FlowCounts, Heavy, Unit};
-pub use heavy::HeavyAnalysis;
+pub use heavy::{HeavyAnalysis, KeptFlows};
 pub use needs::Needs;
 pub use parameters::{AnyParameters, Parameters};
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use reports::{Report, ReportBuffer, Reports};
-pub use run::{RunAnswers, Truth};
 pub use schedule::{AnySchedule, Derived, Schedule, Steps};
 pub use setting::SettingReader;
 pub use staged::Staged;
@@ -164,19 +160,6 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// What a controller makes of the records of switches with this configuration. `salt` makes the
     /// sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
-
-    /// The answers about a run, of the record that its epochs were added to; by default those of an
-    /// epoch with that record. Names at most `max` flows of each kind; `truth` names flows of which
-    /// the record holds a digest alone, and is what estimates are held to.
-    fn run(config: &Self::Config, record: &Self::Record, _truth: Option<&Truth>, max: usize) -> RunAnswers {
-        let mut analysis = Self::analysis(config, 0);
-        let reported = Reported { switch: "".into(), record: Ok(record.clone().into()), before: Before::Nothing };
-        let epoch = analysis.epoch(0, &Self::start(config), vec![reported], true);
-        let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: max });
-        let losses = answers.losses.map(|losses| (losses, answers.losses_lack));
-        let EpochAnswers { network: heavy, paths, loops, values, .. } = answers;
-        RunAnswers { heavy, losses, paths, loops, values, distribution_wmre: None }
-    }
 
     /// What reads the utilisation of the busiest link on a packet's way from its digest, as the
     /// switches write it with the parameters of the first epoch; `None` where no digest holds one.

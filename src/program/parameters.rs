@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::answers::Described;
 use super::bytes::{DecodeError, Reader};
+use crate::history::Described;
 
 /// What a program may be told to change from one epoch to the next.
 pub trait Parameters: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {

@@ -28,14 +28,6 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
         self.merge(later)
     }
 
-    /// Adds the record of a later epoch, of a run that is answered as one.
-    ///
-    /// # Errors
-    /// If it is of another shape. This one is then as it was.
-    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
-        self.merge(later)
-    }
-
     /// The byte form: versioned, and one only for each record.
     fn encode(&self) -> Vec<u8>;
 
@@ -75,8 +67,6 @@ pub trait ErasedRecord: Any + Send + Sync + fmt::Debug {
     fn merge(&mut self, other: &AnyRecord) -> Result<(), MergeError>;
     /// [`Record::append`]; also an error for a record of another program.
     fn append(&mut self, later: &AnyRecord) -> Result<(), MergeError>;
-    /// [`Record::add_epoch`]; also an error for a record of another program.
-    fn add_epoch(&mut self, later: &AnyRecord) -> Result<(), MergeError>;
     /// [`Record::encode`].
     fn encode(&self) -> Vec<u8>;
     fn copy(&self) -> AnyRecord;
@@ -98,10 +88,6 @@ impl<R: Record> ErasedRecord for R {
 
     fn append(&mut self, later: &AnyRecord) -> Result<(), MergeError> {
         Record::append(self, of_program(later)?)
-    }
-
-    fn add_epoch(&mut self, later: &AnyRecord) -> Result<(), MergeError> {
-        Record::add_epoch(self, of_program(later)?)
     }
 
     fn encode(&self) -> Vec<u8> {

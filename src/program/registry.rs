@@ -12,12 +12,14 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::answers::Task;
+use super::analyser::{Analyser, AnyAnalyser};
 use super::schedule::own;
 use super::{
-    Analysis, AnyAnalysis, AnyParameters, AnyRecord, AnySchedule, Clash, Dataplane, DecodeError, Difference, Exact,
-    Parameters, Program, ProgramError, RunAnswers, Schedule, Truth, UtilisationReader, chamelemon, hashpipe, pint,
+    Analysis, AnyParameters, AnyRecord, AnySchedule, Clash, Dataplane, DecodeError, Difference, Exact, Parameters,
+    Program, ProgramError, Schedule, UtilisationReader, chamelemon, hashpipe, pint,
 };
+use crate::answers::Task;
+use crate::history::Room;
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Layout};
 
@@ -133,10 +135,8 @@ pub trait Configured: Any + Send + Sync {
     fn difference(&self, other: &ProgramConfig) -> Option<Difference>;
     /// [`Program::clash`], or two switches that hash alike where they should not.
     fn clash(&self, names: &[&str]) -> Option<Clash>;
-    /// [`Program::analysis`].
-    fn analysis(&self, salt: u64) -> AnyAnalysis;
-    /// [`Program::run`]; `None` for a record of another program.
-    fn run(&self, record: &AnyRecord, truth: Option<&Truth>, max: usize) -> Option<RunAnswers>;
+    /// [`Program::analysis`], with an empty history that has this room.
+    fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser>;
 }
 
 /// Reads the byte form of records of one program, as it is configured: all of the bytes.
@@ -251,12 +251,8 @@ impl<P: Program> Configured for Of<P> {
         })
     }
 
-    fn analysis(&self, salt: u64) -> AnyAnalysis {
-        Box::new(P::analysis(&self.0, salt))
-    }
-
-    fn run(&self, record: &AnyRecord, truth: Option<&Truth>, max: usize) -> Option<RunAnswers> {
-        Some(P::run(&self.0, record.get()?, truth, max))
+    fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser> {
+        Box::new(Analyser::<P>::new(&self.0, salt, room))
     }
 }
 

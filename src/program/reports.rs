@@ -137,11 +137,6 @@ impl<T: Report> Reports<T> {
         self.overflow = self.overflow.saturating_add(surplus);
     }
 
-    /// Makes room for this number, or for more where there is.
-    pub fn widen(&mut self, limit: usize) {
-        self.limit = self.limit.max(limit);
-    }
-
     /// Adds those of another replica, sub-epoch or switch. What there is no room for is counted.
     pub fn merge(&mut self, other: &Self) {
         self.merge_by(other, |_| {});

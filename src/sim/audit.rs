@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::ledger::Ledger;
-use super::report::nets;
-use crate::program::ProgramConfig;
-use crate::program::answers::{EpochAnswers, FlowName, Reason, Task};
+use super::report::{EpochAnswers, nets};
+use crate::answers::{FlowName, Losses};
+use crate::history::{Entry, Reason};
 
 /// Answers about losses beside the truth, after the last record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,35 +28,37 @@ pub struct Audit {
 
 impl Audit {
     /// Adds an epoch of a program, if it answers the task.
-    pub(super) fn add(&mut self, program: &ProgramConfig, answers: &EpochAnswers, ledger: &Ledger) {
-        if program.rank(Task::Losses).is_none() {
-            return;
-        }
-        let truth = nets(program, ledger.nets(answers.epoch as u32));
+    pub(super) fn add(&mut self, answers: &EpochAnswers<'_>, entry: &Entry<()>, ledger: &Ledger) {
+        let Some(losses) = answers.answer::<Losses>(usize::MAX) else { return };
+        let truth = nets(answers.program, ledger.nets(entry.epoch as u32));
         self.epochs += 1;
-        let exact = answers.losses_lack.leave_counts_exact();
-        for loss in answers.losses.iter().flat_map(|losses| &losses.flows).filter(|loss| exact && loss.exact) {
-            self.exact_flows += 1;
-            let net = truth.get(&loss.flow).copied().unwrap_or_default();
-            self.miscalled_flows += u64::from(loss.lost as i64 - loss.gained as i64 != net);
+        // A simulation waits for late packets until its end.
+        let incomplete = losses.claim.incomplete.clone().without(Reason::Provisional);
+        let told = losses.nets();
+        let mut exact = BTreeMap::new();
+        for flow in losses.losses.iter().chain(&losses.gains) {
+            *exact.entry(flow.name).or_insert(true) &= flow.exact;
         }
-        if answers.has_all_losses() {
+        for (name, _) in exact.into_iter().filter(|(_, exact)| *exact) {
+            self.exact_flows += 1;
+            let net = truth.get(&name).copied().unwrap_or_default();
+            self.miscalled_flows += u64::from(told.get(&name) != Some(&net));
+        }
+        if incomplete.is_empty() {
             self.complete_epochs += 1;
-            if !is_right(answers, &truth) || ledger.is_torn(answers.epoch as u32) {
-                self.wrong_epochs.push(answers.epoch);
+            if !is_right(&losses, &truth) || ledger.is_torn(entry.epoch as u32) {
+                self.wrong_epochs.push(entry.epoch);
             }
         }
-        answers.losses_lack.iter().for_each(|reason| *self.incomplete.entry(reason).or_default() += 1);
+        incomplete.iter().for_each(|reason| *self.incomplete.entry(reason).or_default() += 1);
         let kind = |gap: String| gap.split([' ', '{']).next().unwrap_or_default().to_lowercase();
-        let kinds: BTreeSet<_> = answers.gaps.iter().map(|gap| kind(format!("{:?}", gap.gap))).collect();
+        let kinds: BTreeSet<_> = entry.gaps.iter().map(|gap| kind(format!("{:?}", gap.gap))).collect();
         kinds.into_iter().for_each(|kind| *self.gaps.entry(kind).or_default() += 1);
     }
 }
 
 /// Whether these are the nets of all flows, and none was gained.
-fn is_right(answers: &EpochAnswers, truth: &FxHashMap<FlowName, i64>) -> bool {
-    let Some(losses) = &answers.losses else { return false };
-    let told: FxHashMap<_, _> = losses.flows.iter().map(|loss| (loss.flow, loss.lost as i64)).collect();
+fn is_right(losses: &Losses, truth: &FxHashMap<FlowName, i64>) -> bool {
     let sum: i64 = truth.values().sum();
-    told == *truth && losses.lost_packets as i64 == sum && losses.gained_packets == 0
+    losses.nets() == *truth && losses.lost_packets as i64 == sum && losses.gained_packets == 0
 }

@@ -1,15 +1,16 @@
 //! The controller of one program, as it runs beside live switches, driven in virtual time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Setup;
-use super::report::ProgramReport;
+use super::report::EpochAnswers;
 use super::topology::MAX_SWITCHES;
+use crate::answers::Asked;
+use crate::history::Room;
 use crate::network::controller::{
-    Controller, ControllerSettings, EpochAnswers, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
+    Controller, ControllerSettings, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
 };
-use crate::program::{AnyAnalysis, ProgramConfig};
+use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
 
 /// One switch's record, and what its clock showed when it was sent.
@@ -20,17 +21,14 @@ pub struct Named {
     pub report: Report,
 }
 
-/// Epochs whose answers are kept where faults may change them later.
-const KEPT: usize = 1 << 17;
-/// Flows that the controller keeps of each of them. Scores are taken of more, when an epoch closes.
-const KEPT_FLOWS: usize = 16;
+/// Room of the history: epochs are held against the truth at the end, where faults may change them
+/// until then.
+const ROOM: Room = Room { epochs: 1 << 17, bytes: 1 << 30 };
 
-/// One program's controller, and the answers that are scored.
+/// One program's controller.
 pub struct SimulatedController {
     program: ProgramConfig,
     controller: Controller,
-    /// For the answers that are scored.
-    analysis: AnyAnalysis,
 }
 
 impl SimulatedController {
@@ -49,14 +47,13 @@ impl SimulatedController {
             lead_time: setup.latency,
             // A simulation waits for late packets until its end.
             horizon: None,
-            history: if setup.faults.is_empty() { 1 } else { KEPT },
-            flows: KEPT_FLOWS,
+            history: if setup.faults.is_empty() { Room { epochs: 2, ..ROOM } } else { ROOM },
             shifts: setup.shifts,
             one_clock: setup.faults.is_empty(),
             switches: MAX_SWITCHES,
             ..ControllerSettings::new(setup.epoch, setup.workload.seed)
         };
-        let mut controller = Controller::new(settings);
+        let mut controller = Controller::new(program, settings);
         let profile = |program: &ProgramConfig| NetworkProfile {
             program: program.clone(),
             length: setup.epoch,
@@ -69,54 +66,43 @@ impl SimulatedController {
             let request = JoinRequest { name, profile, parameters: program.start(), first_epoch: 0 };
             controller.admit(&request, now)?;
         }
-        Ok(Self { program: program.clone(), controller, analysis: program.analysis(setup.workload.seed) })
+        Ok(Self { program: program.clone(), controller })
     }
 
     pub fn program(&self) -> &ProgramConfig {
         &self.program
     }
 
-    /// Takes the records that have come, and closes the epochs that are due; `closed` is given the
-    /// answers of each. An update is for all switches.
+    /// Takes the records that have come, and closes the epochs that are due; `closed` is given each. An
+    /// update is for all switches.
     pub fn follow(
         &mut self,
         records: Vec<Named>,
         now: Nanos,
-        mut closed: impl FnMut(&EpochAnswers),
+        mut closed: impl FnMut(&EpochAnswers<'_>),
     ) -> Option<ParameterUpdate> {
+        let before = self.history().newest();
         let mut update = None;
         for Named { switch, sent, report } in records {
             self.controller.clock(&switch, sent, now);
-            let before = self.newest();
-            // What the controller cannot use is told as a gap of the epoch.
+            // What the controller cannot use is a gap of the epoch.
             update = self.controller.report(&switch, report, now).ok().flatten().or(update);
-            self.tell(before, &mut closed);
         }
-        let before = self.newest();
         let due = self.controller.tick(now);
-        self.tell(before, &mut closed);
+        if let Some(newest) = self.history().newest() {
+            let first = before.map_or(newest, |before| before + 1);
+            (first..=newest).for_each(|epoch| closed(&self.answers(epoch)));
+        }
         due.or(update)
     }
 
-    fn newest(&self) -> Option<u64> {
-        self.controller.newest().map(|epoch| epoch.number())
+    pub fn history(&self) -> &Arc<dyn Asked> {
+        self.controller.history()
     }
 
-    fn tell(&mut self, before: Option<u64>, closed: &mut impl FnMut(&EpochAnswers)) {
-        if self.newest() == before {
-            return;
-        }
-        self.controller.answer();
-        let epoch = self.controller.newest();
-        let answers = epoch.and_then(|epoch| self.analysis.answers(epoch, None, None, ProgramReport::LIMITS));
-        let newest = self.controller.store().last(0.0, true).epochs.pop();
-        let adaptation = newest.and_then(|newest| newest.adaptation.clone());
-        answers.into_iter().for_each(|answers| closed(&EpochAnswers { adaptation: adaptation.clone(), ..answers }));
-    }
-
-    /// The answers as they stand now, by epoch.
-    pub fn answers(&self) -> BTreeMap<u64, Arc<EpochAnswers>> {
-        self.controller.answers().map(|answers| (answers.epoch, answers)).collect()
+    /// The answers about an epoch as they stand now.
+    pub fn answers(&self, epoch: u64) -> EpochAnswers<'_> {
+        EpochAnswers { program: &self.program, history: &**self.history(), epoch }
     }
 }
 

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
-use crate::program::answers::{
-    Adaptation, Described, Distribution, EpochAnswers, FlowAnswers, FlowCount, FlowName, Limits, LoopAnswers, Losses,
-    Reason, Reasons, Task, ValueAnswers,
+use crate::answers::{
+    Asked, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Heavy, HeavyFlows,
+    Latency, Loops, Losses, Paths, Query, Score, Unit, Utilisation, Value, Values, score,
 };
-use crate::program::{Exact, Heavy, ProgramConfig, Unit};
+use crate::history::{Adaptation, Described, Reason, Reasons, Window};
+use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
-use crate::telemetry::score::{CountedFrom, Score, score};
 use crate::wire::{Flow, FlowKey};
 
 pub use paths::PathCounts;
@@ -100,7 +100,7 @@ pub struct Measured {
     pub state: String,
     /// The parameters, with units in their names, and what the decision was made from.
     #[serde(flatten)]
-    pub parameters: Map<String, Value>,
+    pub parameters: Map<String, serde_json::Value>,
     /// What was decided from it for a later epoch; empty when nothing changes.
     pub decided: String,
 }
@@ -144,12 +144,12 @@ pub struct UtilisationCounts {
 pub struct ValueCounts {
     /// The query in words, without its frequency.
     pub query: String,
-    pub value: &'static str,
-    pub aggregation: &'static str,
+    pub value: String,
+    pub aggregation: String,
     /// Which packets are one flow, as queries name it; null are those of one five-tuple.
-    pub flow_definition: Option<&'static str>,
+    pub flow_definition: Option<String>,
     /// What its numbers count.
-    pub unit: &'static str,
+    pub unit: String,
     pub flows: u64,
     pub samples: u64,
     /// The largest 99th percentile of all hops whose switch is known, and that switch; where none is, of
@@ -255,59 +255,84 @@ fn lost_at(network: &Network, generation: &Generation) -> Vec<LostAt> {
     places.into_iter().map(lost).collect()
 }
 
-impl ProgramReport {
-    /// What the scores need of a program's answers.
-    pub const LIMITS: Limits = Limits { flows: HEAVY, switch_flows: 0, losses: usize::MAX };
+/// The answers of a program about one epoch, also before they are final.
+pub struct EpochAnswers<'a> {
+    pub program: &'a ProgramConfig,
+    pub history: &'a dyn Asked,
+    pub epoch: u64,
+}
 
+impl EpochAnswers<'_> {
+    /// The answer to a task, with at most `top` flows; `None` of a program that does not answer it.
+    pub fn answer<A: Document>(&self, top: usize) -> Option<Claimed<A>> {
+        let query = Query::new(A::TASK, Window::Epoch(self.epoch)).limited(top, 0);
+        self.history.ask(&query).ok()?.into_document()
+    }
+
+    fn losses(&self, nets: &FxHashMap<FlowName, i64>) -> Option<LossReport> {
+        Some(LossReport::new(&self.answer(usize::MAX)?, nets))
+    }
+
+    fn gaps(&self) -> Vec<String> {
+        let outline = self.history.outline(self.epoch).unwrap_or_default();
+        outline.gaps.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl ProgramReport {
     /// `fabric` says which places are between the first and the last switch, and `beside` are the epochs
     /// before and after, of whose flows some are among paths: packets that leave within the transit time
     /// after an epoch are in its records. Benches use it too.
     pub fn new(
-        program: &ProgramConfig,
-        answers: &EpochAnswers,
+        answers: &EpochAnswers<'_>,
         truth: &Generation,
         beside: &[&Generation],
         fabric: impl Fn(Where) -> bool,
     ) -> Self {
+        let program = answers.program;
         let mut exact = program.exact();
         for flow in &truth.flows {
             exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes);
         }
-        let named = |heavy: &FlowCount| Some(Heavy { flow: heavy.flow.flow()?, count: heavy.count.number });
-        let heavy: Vec<_> = answers.network.heavy.iter().filter_map(named).collect();
-        let answers_heavy = program.rank(Task::Heavy).is_some();
-        let lost = || nets(program, lost(truth, fabric));
+        let outline = answers.history.outline(answers.epoch).unwrap_or_default();
+        let heavy = answers.answer::<HeavyFlows>(HEAVY);
+        let found: Vec<_> = heavy.iter().flat_map(|heavy| heavy.counts()).collect();
+        let flows = answers.answer::<FlowSizes>(0);
         let sizes = Distribution::of_sizes(exact.counts().values().copied());
-        let told = answers.network.distribution.clone().map(Distribution);
+        let told = flows.as_ref().map(|flows| flows.distribution.iter().map(|class| (class.packets, class.flows)));
+        let told = told.map(|classes| Distribution(classes.collect())).filter(|told| !told.0.is_empty());
+        let values = answers.answer::<Values>(usize::MAX).map(|found| found.values.clone()).unwrap_or_default();
+        let paths = answers.answer::<Paths>(usize::MAX).filter(|paths| paths.asked);
         Self {
-            measured: answers.adaptation.clone().map(Measured::new),
-            losses: program.rank(Task::Losses).map(|_| LossReport::new(answers, &lost())),
-            paths: answers.paths.as_ref().map(|paths| PathCounts::new(paths, beside.iter().copied().chain([truth]))),
-            latency: answers.of_task(Task::Latency).next().map(LatencyCounts::new),
-            loops: answers.loops.as_ref().map(LoopCounts::new),
-            utilisation: answers.of_task(Task::Utilisation).next().map(UtilisationCounts::new),
-            values: answers.of_task(Task::Values).map(ValueCounts::new).collect(),
-            heavy: answers_heavy.then(|| HeavyScore::new(&answers.network, &heavy, &*exact)),
-            score: answers_heavy.then(|| score(&heavy, exact.counts(), SCORED, CountedFrom::Sent)),
-            flows: answers.network.flows,
+            measured: outline.adaptation.map(Measured::new),
+            losses: answers.losses(&nets(program, lost(truth, fabric))),
+            paths: paths.map(|paths| PathCounts::new(&paths.paths, beside.iter().copied().chain([truth]))),
+            latency: answers.answer(usize::MAX).and_then(|found: Claimed<Latency>| LatencyCounts::new(&found)),
+            loops: answers
+                .answer(usize::MAX)
+                .filter(|found: &Claimed<Loops>| found.asked)
+                .map(|found| LoopCounts::new(&found)),
+            utilisation: answers
+                .answer(usize::MAX)
+                .and_then(|found: Claimed<Utilisation>| UtilisationCounts::new(&found)),
+            values: values.iter().map(ValueCounts::new).collect(),
+            heavy: heavy.as_ref().map(|heavy| HeavyScore::new(heavy, flows.as_deref(), &found, &*exact)),
+            score: heavy.as_ref().map(|_| score(&found, exact.counts(), SCORED, CountedFrom::Sent)),
+            flows: flows.as_ref().and_then(|flows| flows.flows),
             true_flows: exact.counts().len() as u64,
-            entropy_bits: answers.network.entropy_bits,
+            entropy_bits: flows.as_ref().and_then(|flows| flows.entropy_bits),
             true_entropy_bits: sizes.entropy_bits(),
             distribution_wmre: told.map(|told| told.error(&sizes.rounded())),
-            gaps: gaps(answers),
+            gaps: outline.gaps.iter().map(ToString::to_string).collect(),
         }
     }
 
-    /// What is told at last of an epoch in which something went wrong, beside the net of each flow.
+    /// The report with the answers as they stand now, where something went wrong, beside the net of
+    /// each flow.
     #[must_use]
-    pub fn revised(&self, answers: &EpochAnswers, nets: &FxHashMap<FlowName, i64>) -> Self {
-        let losses = self.losses.as_ref().map(|_| LossReport::new(answers, nets));
-        Self { losses, gaps: gaps(answers), ..self.clone() }
+    pub fn revised(&self, answers: &EpochAnswers<'_>, nets: &FxHashMap<FlowName, i64>) -> Self {
+        Self { losses: answers.losses(nets), gaps: answers.gaps(), ..self.clone() }
     }
-}
-
-fn gaps(answers: &EpochAnswers) -> Vec<String> {
-    answers.gaps.iter().map(ToString::to_string).collect()
 }
 
 impl Measured {
@@ -345,42 +370,53 @@ pub(super) fn nets(program: &ProgramConfig, flows: impl Iterator<Item = (Flow, i
 }
 
 impl LatencyCounts {
-    fn new(answers: &ValueAnswers) -> Self {
-        let ValueCounts { query, flows, samples, largest_p99, largest_switch, .. } = ValueCounts::new(answers);
-        let slowest_p99_ns = largest_p99.map(|ns| ns as u64);
-        Self { query, flows, samples, slowest_p99_ns, slowest_switch: largest_switch }
+    fn new(found: &Latency) -> Option<Self> {
+        let hops = || found.latencies.iter().flat_map(|flow| &flow.hops);
+        let p99 = hops().filter_map(|hop| Some((hop.p99_ns?, hop.switch.as_deref())));
+        // A hop whose switch is known comes first. Without a query for paths there is none.
+        let slowest = p99.max_by_key(|(p99, switch)| (switch.is_some(), *p99));
+        Some(Self {
+            query: found.query.clone()?,
+            flows: found.flows,
+            samples: hops().map(|hop| hop.samples).sum(),
+            slowest_p99_ns: slowest.map(|(p99, _)| p99),
+            slowest_switch: slowest.and_then(|(_, switch)| switch.map(str::to_owned)),
+        })
     }
 }
 
 impl LoopCounts {
-    fn new(loops: &LoopAnswers) -> Self {
-        Self { flows: loops.found as u64, packets: loops.flows.iter().map(|found| found.packets).sum() }
+    fn new(found: &Loops) -> Self {
+        Self { flows: found.loops.len() as u64, packets: found.loops.iter().map(|found| found.packets).sum() }
     }
 }
 
 impl UtilisationCounts {
-    fn new(answers: &ValueAnswers) -> Self {
-        let ValueCounts { query, flows, samples, .. } = ValueCounts::new(answers);
-        let told = answers.flows.iter().flat_map(|flow| &flow.told);
-        let max = told.filter_map(|told| Some(told.quantiles?.max));
-        Self { query, flows, packets: samples, max_utilisation: max.max_by(f64::total_cmp) }
+    fn new(found: &Utilisation) -> Option<Self> {
+        let all = &found.utilisations;
+        Some(Self {
+            query: found.query.clone()?,
+            flows: found.flows,
+            packets: all.iter().map(|flow| flow.packets).sum(),
+            max_utilisation: all.iter().map(|flow| flow.max_utilisation).max_by(f64::total_cmp),
+        })
     }
 }
 
 impl ValueCounts {
-    fn new(answers: &ValueAnswers) -> Self {
-        let told = answers.flows.iter().flat_map(|flow| &flow.told);
-        let p99 = told.filter_map(|told| Some((told.quantiles?.p99, told.switch.as_deref())));
+    fn new(value: &Value) -> Self {
+        let told = || value.told.iter().flat_map(|flow| &flow.told);
+        let p99 = told().filter_map(|told| Some((told.p99?, told.switch.as_deref())));
         // A hop whose switch is known comes first. Without a query for paths there is none.
         let largest = p99.max_by(|a, b| a.1.is_some().cmp(&b.1.is_some()).then(a.0.total_cmp(&b.0)));
         Self {
-            query: answers.query.to_string(),
-            value: answers.value,
-            aggregation: answers.aggregation,
-            flow_definition: answers.flow_definition,
-            unit: answers.unit.name(),
-            flows: answers.found as u64,
-            samples: answers.flows.iter().map(|flow| flow.samples()).sum(),
+            query: value.query.clone(),
+            value: value.value.clone(),
+            aggregation: value.aggregation.clone(),
+            flow_definition: value.flow_definition.clone(),
+            unit: value.unit.clone(),
+            flows: value.flows,
+            samples: told().map(|told| told.samples).sum(),
             largest_p99: largest.map(|(p99, _)| p99),
             largest_switch: largest.and_then(|(_, switch)| switch.map(str::to_owned)),
         }
@@ -388,9 +424,10 @@ impl ValueCounts {
 }
 
 impl LossReport {
-    fn new(answers: &EpochAnswers, nets: &FxHashMap<FlowName, i64>) -> Self {
-        let incomplete = answers.losses_lack.clone();
-        Self { losses: answers.losses.as_ref().map(|found| LossScore::new(found, &incomplete, nets)), incomplete }
+    fn new(answer: &Claimed<Losses>, nets: &FxHashMap<FlowName, i64>) -> Self {
+        let incomplete = answer.claim.incomplete.clone().without(Reason::Provisional);
+        let is_known = answer.unknown_epochs == 0 && answer.claim.last_epoch.is_some();
+        Self { losses: is_known.then(|| LossScore::new(answer, &incomplete, nets)), incomplete }
     }
 }
 
@@ -406,17 +443,16 @@ impl LossScore {
             true_packets: victims().sum::<i64>() as u64,
             ..Self::default()
         };
-        let calls_exact = incomplete.leave_counts_exact();
-        for loss in found.flows.iter().filter(|loss| loss.lost > 0) {
-            let truth = nets.get(&loss.flow).map_or(0, |net| (*net).max(0).unsigned_abs());
-            let is_exact = truth == loss.lost;
+        for CountedFlow { name, packets, exact } in &found.losses {
+            let truth = nets.get(name).map_or(0, |net| (*net).max(0).unsigned_abs());
+            let is_exact = truth == *packets;
             match truth {
                 0 => score.wrong_flows += 1,
                 _ => score.right_flows += 1,
             }
             score.exact_flows += u64::from(is_exact);
-            score.called_exact_flows += u64::from(calls_exact && loss.exact);
-            score.miscalled_flows += u64::from(calls_exact && loss.exact && !is_exact);
+            score.called_exact_flows += u64::from(*exact);
+            score.miscalled_flows += u64::from(*exact && !is_exact);
         }
         score
     }
@@ -429,7 +465,7 @@ impl LossScore {
 
 impl HeavyScore {
     /// `found` are the heaviest flows, the heaviest first.
-    fn new(answers: &FlowAnswers, found: &[Heavy], exact: &dyn Exact) -> Self {
+    fn new(answer: &Claimed<HeavyFlows>, sizes: Option<&FlowSizes>, found: &[Heavy], exact: &dyn Exact) -> Self {
         let (unit, exact) = (exact.unit(), exact.counts());
         let threshold = (exact.values().sum::<u64>() as f64 * HEAVY_SHARE) as u64;
         let heavy = exact.values().filter(|count| **count > threshold).count();
@@ -444,8 +480,10 @@ impl HeavyScore {
             }
         }
         let both = heavy + found.len();
-        let mut incomplete = answers.lack.clone();
-        incomplete.add_if(answers.named_from.is_some_and(|from| threshold + 1 < from), Reason::BelowThreshold);
+        let incomplete = answer.claim.incomplete.clone();
+        let mut incomplete = incomplete.without(Reason::Provisional).without(Reason::BelowThreshold);
+        let named_from = sizes.map_or(0, |sizes| sizes.named_from_packets);
+        incomplete.add_if(threshold + 1 < named_from, Reason::BelowThreshold);
         Self {
             threshold_packets: (unit == Unit::Packets).then_some(threshold),
             threshold_bytes: (unit == Unit::Bytes).then_some(threshold),

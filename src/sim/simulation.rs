@@ -6,12 +6,11 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::build::switch_name;
 use super::controller::{Named, SimulatedController};
-use super::report::{EpochReport, ProgramReport, nets};
+use super::report::{EpochAnswers, EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault};
 use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
-use crate::program::answers::EpochAnswers;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 
@@ -21,8 +20,6 @@ struct Measuring {
     controller: SimulatedController,
     /// What was told of each epoch when it closed, by its number as clocks show it.
     told: BTreeMap<u64, ProgramReport>,
-    /// The answers about the epoch that closed last.
-    last: Option<EpochAnswers>,
 }
 
 /// A network, what collects its records, and the virtual time.
@@ -60,7 +57,7 @@ impl Simulation {
         let program = |(place, (name, program)): (usize, (String, &ProgramConfig))| -> Result<_, SimError> {
             let switches: Vec<_> = switches.iter().map(|(name, own)| (name.clone(), own[place].clone())).collect();
             let controller = SimulatedController::new(program, setup, &switches)?;
-            Ok(Measuring { name, controller, told: BTreeMap::new(), last: None })
+            Ok(Measuring { name, controller, told: BTreeMap::new() })
         };
         Ok(Self {
             programs: ProgramConfig::named(&setup.programs).enumerate().map(program).collect::<Result<_, _>>()?,
@@ -80,16 +77,16 @@ impl Simulation {
         &self.network
     }
 
-    /// The answers of program number `program` about the epoch that closed last, with at most
-    /// [`ProgramReport::LIMITS`] of each kind.
-    pub fn last(&self, program: usize) -> Option<&EpochAnswers> {
-        self.programs.get(program)?.last.as_ref()
+    /// The answers of program number `program` about an epoch, as they stand now. Epochs other than
+    /// the last one are kept where something goes wrong.
+    pub fn answers(&self, program: usize, epoch: u64) -> Option<EpochAnswers<'_>> {
+        Some(self.programs.get(program)?.controller.answers(epoch + self.first))
     }
 
-    /// The answers of program number `program` about an epoch, as they stand now, with 16 flows at
-    /// most. Epochs other than the last one are kept where something goes wrong.
-    pub fn answers(&self, program: usize, epoch: u64) -> Option<Arc<EpochAnswers>> {
-        self.programs.get(program)?.controller.answers().remove(&(epoch + self.first))
+    /// The answers of program number `program` about the epoch that closed last.
+    pub fn newest(&self, program: usize) -> Option<EpochAnswers<'_>> {
+        let controller = &self.programs.get(program)?.controller;
+        Some(controller.answers(controller.history().newest()?))
     }
 
     /// Lets an epoch of new flows pass. The report is that of the epoch before, whose last packets
@@ -142,12 +139,11 @@ impl Simulation {
         let mut reports = std::mem::take(&mut self.reports);
         let Some(ledger) = self.network.ledger() else { return reports };
         for Measuring { name, controller, told, .. } in &self.programs {
-            let answers = controller.answers();
             for report in &mut reports {
                 let epoch = report.epoch + self.first;
-                if let (Some(told), Some(last)) = (told.get(&epoch), answers.get(&epoch)) {
+                if let Some(told) = told.get(&epoch) {
                     let nets = nets(controller.program(), ledger.nets(epoch as u32));
-                    report.programs.insert(name.clone(), told.revised(last, &nets));
+                    report.programs.insert(name.clone(), told.revised(&controller.answers(epoch), &nets));
                 }
             }
         }
@@ -159,8 +155,9 @@ impl Simulation {
         let ledger = self.network.ledger()?;
         let mut audit = Audit::default();
         for Measuring { controller, .. } in &self.programs {
-            let answers = controller.answers();
-            answers.values().for_each(|answers| audit.add(controller.program(), answers, ledger));
+            for entry in controller.history().outlines() {
+                audit.add(&controller.answers(entry.epoch), &entry, ledger);
+            }
         }
         Some(audit)
     }
@@ -215,16 +212,13 @@ impl Simulation {
         let (network, first, now) = (&self.network, self.first, self.network.right_time());
         let mut updates = Vec::new();
         for (program, (measuring, records)) in self.programs.iter_mut().zip(records).enumerate() {
-            let Measuring { controller, told, last, .. } = measuring;
-            let config = controller.program().clone();
+            let Measuring { controller, told, .. } = measuring;
             let update = controller.follow(records, now, |answers| {
                 let Some(epoch) = answers.epoch.checked_sub(first) else { return };
                 let beside = [epoch.checked_sub(1), Some(epoch + 1)].into_iter().flatten();
                 let beside: Vec<_> = beside.map(|epoch| network.generation(epoch)).collect();
-                let report =
-                    ProgramReport::new(&config, answers, network.generation(epoch), &beside, |at| fabric(network, at));
-                told.insert(answers.epoch, report);
-                *last = Some(answers.clone());
+                let truth = network.generation(epoch);
+                told.insert(answers.epoch, ProgramReport::new(answers, truth, &beside, |at| fabric(network, at)));
             });
             updates.extend(update.map(|update| (program, update)));
         }

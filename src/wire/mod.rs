@@ -9,6 +9,7 @@ mod headers;
 mod key;
 mod numbers;
 mod parse;
+mod pattern;
 
 pub mod arp;
 pub mod checksum;
@@ -32,6 +33,7 @@ pub use headers::{Fragment, Headers, Mac, MissingHeader, Net};
 pub use key::KeyField;
 pub use numbers::{ethertype, ppp, proto};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain};
+pub use pattern::{Pattern, PatternError};
 pub use shim::Shim;
 
 /// Maximum number of frames that are received, processed and sent together.

@@ -12,5 +12,8 @@ mod frames;
 mod layout_check;
 mod network;
 mod program;
+#[path = "../common/records.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod records;
 mod unit;
 mod whole;

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 use weir::config::{Config as SwitchFile, ForwardMode, PortConfig};
+use weir::history::Gap;
 use weir::network::controller::{Controller, ControllerSettings, JoinRequest, NetworkProfile};
-use weir::program::answers::Gap;
 use weir::program::{Program, ProgramConfig};
 use weir::replay::Replayer;
 use weir::sim::{Fabric, Setup, Shape, Simulation};
 use weir::trace::{Frames, Workload};
 
 use crate::program::{Bursts, Config, Microbursts, Thinning, install};
+use crate::unit::subscribed;
 
 /// Every packet is to be reported, in each of its epochs.
 fn reporting(reports: u32) -> Config {
@@ -29,6 +30,7 @@ fn a_replayed_switch_decides_alone() {
         switch.switch.forward = ForwardMode::Xconnect;
         switch.switch.epoch = "1ms".parse().unwrap();
         let mut replayer = Replayer::new(switch).unwrap();
+        let records = subscribed(&mut replayer);
         let trace = "isp/uniform,flows=300,packets=20000,seed=3".parse::<Workload>().unwrap().generate();
         let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |at, frame| {
             replayer.packet(0, at, frame);
@@ -36,8 +38,7 @@ fn a_replayed_switch_decides_alone() {
         });
         taken.unwrap();
         replayer.finish();
-        let record = replayer.run().record(0).unwrap();
-        record.get::<Bursts>().unwrap().thinning
+        records.newest::<Bursts>().unwrap().thinning
     };
     assert_eq!((thinning(20), thinning(4000)), (Thinning(5), Thinning(0)));
 }
@@ -75,8 +76,9 @@ fn simulated_switches_decide_alone() {
     let mut thinnings = Vec::new();
     for epoch in 0..9 {
         simulation.epoch(&setup.workload, None);
-        let Some(answers) = simulation.last(0) else { continue };
-        assert_eq!(answers.epoch + 1, epoch);
+        let Some(newest) = simulation.newest(0) else { continue };
+        assert_eq!(newest.epoch + 1, epoch);
+        let answers = newest.history.outline(newest.epoch).unwrap();
         let room = |gap: &Gap| matches!(gap, Gap::Overflow { .. });
         assert!(answers.gaps.iter().all(|gap| &*gap.switch == "s2" && room(&gap.gap)), "{:?}", answers.gaps);
         let switches = &answers.adaptation.as_ref().unwrap().facts["switches"];
@@ -93,7 +95,9 @@ fn simulated_switches_decide_alone() {
 #[test]
 fn parameters_fit_every_switch() {
     const LENGTH: u64 = 50_000_000;
-    let mut controller = Controller::new(ControllerSettings { shifts: false, ..ControllerSettings::new(LENGTH, 1) });
+    let program = ProgramConfig::new::<Microbursts>(Config::default());
+    let settings = ControllerSettings { shifts: false, ..ControllerSettings::new(LENGTH, 1) };
+    let mut controller = Controller::new(&program, settings);
     let join = |controller: &mut Controller, name: &str, config: &Config| {
         let program = ProgramConfig::new::<Microbursts>(config.clone());
         let parameters = program.start();

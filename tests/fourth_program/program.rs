@@ -18,15 +18,13 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use weir::answers::{FlowCount, FlowName, FoundFlows, Task};
+use weir::history::{Adaptation, Described, Gap, Reason, Reasons, SwitchGap};
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::table::Reader as TableReader;
 use weir::pisa::{
     Array, ArrayCells, ArrayGroup, BATCH, Banked, BatchOrder, Excess, GroupRegisters, GroupSalu, Layout, Phv, Pipeline,
     Probe, Registers, Salu, Side, Slot, Stage, Then,
-};
-use weir::program::answers::{
-    Adaptation, Described, EpochAnswers, FlowAnswers, FlowCount, FlowName, Gap, Limits, Reason, SwitchAnswers,
-    SwitchGap, Task,
 };
 use weir::program::bytes::{DecodeError, MAX_U64, Reader, Writer};
 use weir::program::*;
@@ -430,12 +428,12 @@ impl Bursts {
         self.fragments.sort_by_key(|fragment| fragment.coverage);
     }
 
-    /// The heaviest flows.
-    pub fn heaviest(&self, max: usize) -> FlowAnswers {
+    /// The flows that were counted.
+    pub fn found(&self) -> FoundFlows {
         let count = |(flow, &count): (&FiveTuple, &Counted)| FlowCount { flow: FlowName::Flow(flow.flow()), count };
-        let mut answers = FlowAnswers::heaviest(Unit::Packets, self.flows.iter().map(count).collect(), max);
-        answers.lack.add_if(self.reports.overflow() > 0, Reason::Overflow);
-        answers
+        let mut found = FoundFlows { flows: self.flows.iter().map(count).collect(), ..FoundFlows::default() };
+        found.lack.add_if(self.reports.overflow() > 0, Reason::Overflow);
+        found
     }
 
     fn decode(config: &Config, bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -493,11 +491,6 @@ impl Record for Bursts {
         Ok(())
     }
 
-    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
-        let thinning = std::mem::replace(&mut self.thinning, later.thinning);
-        self.merge(later).inspect_err(|_| self.thinning = thinning)
-    }
-
     fn encode(&self) -> Vec<u8> {
         let mut to = Writer(vec![2]);
         to.number(self.thinning.0.into());
@@ -535,6 +528,7 @@ impl Analysis for BurstAnalysis {
     type Parameters = Settings;
     type Early = ();
     type Network = Network;
+    type Kept = KeptFlows;
 
     fn fits(&self, _: &Bursts) -> bool {
         true
@@ -544,14 +538,8 @@ impl Analysis for BurstAnalysis {
         Some(())
     }
 
-    fn epoch(
-        &mut self,
-        epoch: u64,
-        settings: &Settings,
-        reported: Vec<Reported<'_, Box<Bursts>, ()>>,
-        _: bool,
-    ) -> Burst {
-        let (mut gaps, mut switches) = (Vec::new(), Vec::new());
+    fn epoch(&mut self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Box<Bursts>, ()>>) -> Burst {
+        let (mut gaps, mut switches) = (Vec::new(), Vec::<(Arc<str>, Box<Bursts>)>::new());
         for Reported { switch, record, .. } in reported {
             let lacking = match &record {
                 Err(gap) => Some(*gap),
@@ -563,7 +551,8 @@ impl Analysis for BurstAnalysis {
             gaps.extend(lacking.map(|gap| SwitchGap { switch: switch.clone(), gap }));
             switches.extend(record.ok().map(|record| (switch, record)));
         }
-        Epoch { number: epoch, gaps, network: Network { settings: *settings, switches } }
+        let names = switches.iter().map(|(switch, _)| switch.clone()).collect();
+        Epoch { number: epoch, gaps, switches: names, network: Network { settings: *settings, switches } }
     }
 
     /// Cuts epochs in which packets come unevenly finer, and others coarser; reports as many
@@ -572,7 +561,7 @@ impl Analysis for BurstAnalysis {
         if !self.adapts {
             return Decision { parameters: *latest, why: "as configured".into() };
         }
-        let records = || burst.switches.iter().map(|(_, record)| record);
+        let records = || burst.network.switches.iter().map(|(_, record)| record);
         let overflows = records().any(|record| record.reports.overflow() > 0);
         let silent = records().all(|record| record.reports.kept().is_empty());
         let depth = match (overflows, silent) {
@@ -592,42 +581,33 @@ impl Analysis for BurstAnalysis {
         Decision { parameters, why: if finer { "finer" } else { "coarser" }.into() }
     }
 
-    fn answers(&self, burst: &Burst, _: Option<&Burst>, limits: Limits) -> EpochAnswers {
-        let mut all = FlowAnswers::default();
-        let mut largest: BTreeMap<FlowName, Counted> = BTreeMap::new();
-        let mut switches = Vec::new();
-        for (switch, record) in &burst.switches {
-            let mut answers = record.heaviest(usize::MAX);
-            all.lack.extend(&answers.lack);
-            for FlowCount { flow, count } in &answers.heavy {
-                let largest = largest.entry(*flow).or_default();
-                *largest = (*largest).max(*count);
-            }
-            answers.heavy.truncate(limits.switch_flows);
-            switches.push(SwitchAnswers { switch: switch.clone(), answers });
-        }
-        all.lack.add_if(burst.gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
-        let found = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
-        EpochAnswers {
-            epoch: burst.number,
-            first_epoch: burst.number,
-            gaps: burst.gaps.clone(),
-            network: FlowAnswers { lack: all.lack, ..FlowAnswers::heaviest(Unit::Packets, found, limits.flows) },
-            switches,
-            ..EpochAnswers::default()
-        }
-    }
-
     fn adaptation(&self, burst: &Burst) -> Option<Adaptation> {
-        let fragments = burst.switches.iter().map(|(_, record)| record.fragments.len()).max().unwrap_or_default();
-        let reports: usize = burst.switches.iter().map(|(_, record)| record.reports.kept().len()).sum();
+        let fragments =
+            burst.network.switches.iter().map(|(_, record)| record.fragments.len()).max().unwrap_or_default();
+        let reports: usize = burst.network.switches.iter().map(|(_, record)| record.reports.kept().len()).sum();
         let switch = |(name, record): &(Arc<str>, Box<Bursts>)| {
             (name.to_string(), json!({ "slots": record.config.slots, "thinning": record.thinning.0 }))
         };
-        let switches: serde_json::Map<_, _> = burst.switches.iter().map(switch).collect();
+        let switches: serde_json::Map<_, _> = burst.network.switches.iter().map(switch).collect();
         let facts = json!({ "fragments": fragments, "reports": reports, "switches": switches });
         let measured = burst.settings.describe().unwrap_or_default();
         Some(Adaptation { measured, facts: facts.as_object()?.clone(), ..Adaptation::default() })
+    }
+
+    /// Each flow has the largest count of any switch.
+    fn keep(&mut self, burst: Burst) -> KeptFlows {
+        let mut largest: BTreeMap<FlowName, Counted> = BTreeMap::new();
+        let mut lack = Reasons::default();
+        for (_, record) in &burst.network.switches {
+            let found = record.found();
+            lack.extend(&found.lack);
+            for FlowCount { flow, count } in found.flows {
+                let largest = largest.entry(flow).or_default();
+                *largest = (*largest).max(count);
+            }
+        }
+        let flows = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        KeptFlows::new(Microbursts::NAME, &FoundFlows { flows, lack, ..FoundFlows::default() })
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use weir::answers::{Claimed, HeavyFlows, Query, Task};
+use weir::history::{Gap, Reason, Window};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
-use weir::program::answers::{Gap, Limits, Reason};
 use weir::program::*;
 use weir::replay::Replayer;
 use weir::switch::TelemetryHeader;
@@ -15,6 +16,7 @@ use weir::wire::{FiveTuple, parse};
 
 use crate::frames;
 use crate::program::{Bursts, Config, DEPTHS, Fragment, Microbursts, Settings, Thinning, Waited, install, slots};
+use crate::records::Records;
 
 const FAMILY: u64 = 11;
 const SWITCH: &str = "s";
@@ -218,7 +220,7 @@ proptest! {
         let records = records(&small(), BatchOrder::PacketMajor, &steps, false);
         let any = |record: &Bursts| -> AnyRecord { Box::new(record.clone()) };
         let mut sum = any(&records[0]);
-        records[1..].iter().for_each(|record| sum.append(&any(record)).unwrap());
+        records[1..].iter().for_each(|record| sum.merge(&any(record)).unwrap());
         let mut reversed = records[records.len() - 1].clone();
         records.iter().rev().skip(1).for_each(|record| reversed.merge(record).unwrap());
         let sum = *sum.into::<Bursts>().unwrap();
@@ -260,6 +262,7 @@ fn a_switch_counts_every_packet() {
     switch.switch.forward = weir::config::ForwardMode::Xconnect;
     switch.switch.epoch = "7ms".parse().unwrap();
     let mut replayer = Replayer::new(switch).unwrap();
+    let records = subscribed(&mut replayer);
     let trace = "isp/burst,flows=300,packets=20000,seed=3".parse::<Workload>().unwrap().generate();
     let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |at, frame| {
         replayer.packet(0, at, frame);
@@ -267,16 +270,23 @@ fn a_switch_counts_every_packet() {
     });
     taken.unwrap();
     replayer.finish();
-    let record = replayer.run().record(0).unwrap();
-    let record = record.get::<Bursts>().unwrap();
+    let record: Bursts = records.sum().unwrap();
     assert_eq!((record.left(0), record.flows.values().map(|count| count.number).sum::<u64>()), (20_000, 20_000));
     assert_eq!((record.reports.kept().len(), record.reports.overflow(), record.left(1)), (0, 0, 0));
     let indexes: Vec<_> =
         record.fragments.iter().map(|fragment| fragment.coverage.sub_epochs.trailing_zeros()).collect();
     assert_eq!(indexes, (0..7).collect::<Vec<_>>(), "an epoch is cut into seven");
     assert!(record.fragments.iter().all(|fragment| fragment.packets > 1000));
-    let answers = replayer.run().answers(0, None, 10).unwrap();
-    assert_eq!(answers.epochs.epochs[0].network.lack.contains(Reason::Overflow), record.reports.overflow() > 0);
+    let heavy: Claimed<HeavyFlows> = replayer.histories()[0].answer(&Query::new(Task::Heavy, Window::All)).unwrap();
+    assert_eq!(heavy.claim.incomplete.contains(Reason::Overflow), record.reports.overflow() > 0);
+    assert_eq!(heavy.heavy.iter().map(|flow| flow.count()).sum::<u64>(), 20_000);
+}
+
+/// The records that a replayer closes from now on.
+pub fn subscribed(replayer: &mut Replayer) -> Records {
+    let records = Records::default();
+    replayer.subscribe(Box::new(records.clone()));
+    records
 }
 
 /// A switch in memory with this forwarding and more, whose program reports every packet.
@@ -294,14 +304,14 @@ fn reporting(forward: &str, port: &str) -> Replayer {
 #[test]
 fn each_replayed_packet_has_its_own_time() {
     let mut replayer = reporting("xconnect", "");
+    let records = subscribed(&mut replayer);
     let start = 1_790_000_000_000_000_000;
     let times: Vec<u64> = (0..200).map(|n| start + 10_000 * n).collect();
     for &at in &times {
         replayer.packet(0, at, &frames::udp(1, 2, frames::host_mac(2), 80, 10));
     }
     replayer.finish();
-    let record = replayer.run().record(0).unwrap();
-    let record = record.get::<Bursts>().unwrap();
+    let record: Bursts = records.sum().unwrap();
     assert_eq!(record.reports.kept().iter().map(|report| report.time_ns).collect::<Vec<_>>(), times);
 }
 
@@ -322,6 +332,7 @@ proptest! {
         limit in prop::sample::select(vec!["", "rx_limit = \"1Mbps,burst=10KB\""]),
     ) {
         let [mut bursts, mut single] = [(); 2].map(|()| reporting(forward, limit));
+        let [of_bursts, of_single] = [&mut bursts, &mut single].map(subscribed);
         let mut at = 1_790_000_000_000_000_000i64;
         for (port, flow, gap) in packets {
             at += gap;
@@ -335,14 +346,13 @@ proptest! {
         bursts.finish();
         single.finish();
         // All but the depths of queues, which a burst fills by itself.
-        let record = |replayer: &Replayer| {
-            let record = replayer.run().record(0).unwrap();
-            let bursts = record.get::<Bursts>().unwrap();
+        let record = |records: &Records| {
+            let bursts: Bursts = records.sum().unwrap();
             let reports = bursts.reports.kept().iter().map(|report| (report.time_ns, report.port, report.wire_bytes));
             let fragments = bursts.fragments.iter().map(|of| (of.coverage, of.packets, of.depths.iter().sum::<u64>()));
             (bursts.flows.clone(), reports.collect::<Vec<_>>(), fragments.collect::<Vec<_>>())
         };
-        prop_assert_eq!(record(&bursts), record(&single));
+        prop_assert_eq!(record(&of_bursts), record(&of_single));
         prop_assert_eq!(bursts.ports(), single.ports());
     }
 }
@@ -357,28 +367,27 @@ fn the_analysis_adapts() {
         let steps = [Step::Packets(packets), Step::SubEpoch(true), Step::SubEpoch(true), Step::SubEpoch(true)];
         let records = records(&config, BatchOrder::PacketMajor, &steps, false);
         let mut sum = records[0].clone();
-        records[1..].iter().for_each(|record| sum.append(record).unwrap());
+        records[1..].iter().for_each(|record| sum.merge(record).unwrap());
         sum
     };
     let epoch = |analysis: &mut <Microbursts as Program>::Analysis, record: Bursts| {
         let switch: Arc<str> = "s".into();
         let reported = Reported { switch, record: Ok(Box::new(record)), before: Before::Nothing };
-        analysis.epoch(5, &Microbursts::start(&config), vec![reported], true)
+        analysis.epoch(5, &Microbursts::start(&config), vec![reported])
     };
-    let limits = Limits { flows: 9, switch_flows: 9, losses: 9 };
     let latest = Microbursts::start(&config);
 
     let long = epoch(&mut analysis, record((0..50).map(|n| (n, 60)).collect()));
     let decided = analysis.decide(&long, &latest, 7).parameters;
     assert_eq!(decided, Settings { depth: latest.depth + 1, sub_epochs: 2 * latest.sub_epochs });
-    let answers = analysis.answers(&long, None, limits);
-    assert_eq!(answers.gaps.iter().map(|gap| gap.gap).collect::<Vec<_>>(), [Gap::Overflow { reports: 30 }]);
-    assert!(answers.network.lack.contains(Reason::Overflow) && !answers.network.lack.contains(Reason::Gap));
+    assert_eq!(long.gaps.iter().map(|gap| gap.gap).collect::<Vec<_>>(), [Gap::Overflow { reports: 30 }]);
+    let lack = analysis.keep(long).found().lack;
+    assert!(lack.contains(Reason::Overflow) && !lack.contains(Reason::Gap));
 
     let quiet = epoch(&mut analysis, record(Vec::new()));
     let decided = analysis.decide(&quiet, &latest, 7).parameters;
     assert_eq!(decided, Settings { depth: latest.depth - 1, sub_epochs: latest.sub_epochs / 2 });
-    assert!(analysis.answers(&quiet, None, limits).gaps.is_empty());
+    assert!(quiet.gaps.is_empty());
     let decoded = Settings::decode(&decided.encode()).unwrap();
     assert_eq!(decoded, decided);
     let wrong = Settings { sub_epochs: MAX_SUB_EPOCHS + 1, ..decided };

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use weir::answers::{Claimed, Losses};
 use weir::api::client::Client;
-use weir::api::view::{Claimed, Losses};
 
 use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually};
 

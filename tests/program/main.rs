@@ -10,3 +10,6 @@ mod layout;
 #[path = "../common/layout.rs"]
 mod layout_check;
 mod pint;
+#[path = "../common/records.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod records;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use weir::answers::{Certainty, Claimed, Paths, Query, Task};
+use weir::history::{Finality, Reasons, Room, Window};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{Certainty, Limits};
 use weir::program::pint::{Config, Pint};
-use weir::program::{AnyRecord, Bank, Before, Dataplane, ProgramConfig, RecordReader, Reported};
+use weir::program::{AnyRecord, Bank, Closing, Dataplane, EpochBefore, ProgramConfig, RecordReader};
 use weir::trace::SplitMix64;
 use weir::wire::{Headers, Net, Shim, proto, shim};
 
@@ -172,10 +173,9 @@ pub fn run(runs: usize, seed: u64) -> Result<()> {
 fn measure(case: &Case, seed: u64) -> Result<Taken> {
     let mut line = Line::new(case.queries, seed)?;
     let parameters = line.config.start();
-    let mut analysis = line.config.analysis(0);
+    let mut analyser = line.config.analyser(0, Room { epochs: 2, bytes: usize::MAX });
     let flows = REPORTS / case.packets;
     let sink = line.names[LENGTH - 1].clone();
-    let limits = Limits { flows: usize::MAX, switch_flows: 0, losses: 0 };
     let mut taken = None;
     for epoch in 0..=case.before as u64 {
         // Switches that nothing has left report too, and so are known.
@@ -184,23 +184,30 @@ fn measure(case: &Case, seed: u64) -> Result<Taken> {
         let record = (line.reader)(&bytes)?;
         let decode = started.elapsed();
         let others = line.names.iter().filter(|name| **name != sink);
-        let mut reported = vec![Reported { switch: sink.clone(), record: Ok(record), before: Before::Nothing }];
-        let of_other =
-            |name: &Arc<str>| Reported { switch: name.clone(), record: Ok(idle.clone()), before: Before::Nothing };
-        reported.extend(others.map(of_other));
+        let reported = std::iter::once((sink.clone(), Ok(record)));
+        let reported = reported.chain(others.map(|name| (name.clone(), Ok(idle.clone())))).collect();
         let started = Instant::now();
-        let found = analysis.epoch(epoch, &parameters, reported, true).context("the records are PINT's")?;
+        analyser.close(Closing {
+            epoch,
+            first_epoch: epoch,
+            parameters: &parameters,
+            reported,
+            before: EpochBefore::Nothing,
+            gaps: Vec::new(),
+            doubts: Reasons::default(),
+            finality: Finality::at_once(),
+            decide: None,
+        })?;
         taken = Some(Taken { decode, epoch: started.elapsed(), bytes: bytes.len() });
-        let answers = analysis.answers(&found, None, None, limits).context("the answers are PINT's")?;
-        if let Some(paths) = &answers.paths
-            && epoch == case.before as u64
-        {
-            ensure!(paths.flows.len() == flows, "{}: {} flows of {flows}", case.name, paths.flows.len());
+        let paths: Claimed<Paths> = analyser.history().answer(&Query::new(Task::Paths, Window::Epoch(epoch)))?;
+        if paths.asked && epoch == case.before as u64 {
+            let paths = &paths.paths;
+            ensure!(paths.len() == flows, "{}: {} flows of {flows}", case.name, paths.len());
             let truth = &line.names[..LENGTH];
-            let is_sure = |path: &&weir::program::answers::FlowPath| path.certainty == Certainty::Sure;
-            let right = |path: &weir::program::answers::FlowPath| path.switches.iter().flatten().eq(truth);
-            ensure!(paths.flows.iter().filter(is_sure).all(right), "{}: a sure path is wrong", case.name);
-            let sure = paths.flows.iter().filter(is_sure).count();
+            let is_sure = |path: &&weir::answers::FlowPath| path.certainty == Certainty::Sure;
+            let right = |path: &weir::answers::FlowPath| path.switches.iter().flatten().eq(truth);
+            ensure!(paths.iter().filter(is_sure).all(right), "{}: a sure path is wrong", case.name);
+            let sure = paths.iter().filter(is_sure).count();
             let as_meant = case.sure.is_none_or(|wanted| (sure * 10 > flows * 9) == wanted);
             ensure!(as_meant, "{}: {sure} of {flows} paths are sure", case.name);
         }

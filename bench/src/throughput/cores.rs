@@ -8,14 +8,15 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use weir::answers::{Claimed, CountedFrom, HeavyFlows, Query, Task, Truth, score};
 use weir::assemble::Assembly;
 use weir::config::{BatchOrderConfig, Config};
 use weir::dpdk::{Eal, Lcore, cycles_per_second};
-use weir::program::answers::FlowAnswers;
-use weir::program::{Heavy, ProgramConfig, Truth};
+use weir::history::Window;
+use weir::network::controller::{LocalAnswers, LocalControllers};
+use weir::program::ProgramConfig;
 use weir::switch::Switch;
-use weir::telemetry::score::{CountedFrom, score};
-use weir::telemetry::{Collector, Run};
+use weir::telemetry::Collector;
 use weir::trace::{Trace, Workload};
 
 use super::pass::{FRAME, Machine, Traffic, Way, Write};
@@ -45,7 +46,7 @@ struct Contender {
     config: Config,
     switches: Vec<Switch>,
     collector: Collector,
-    run: Run,
+    answers: LocalAnswers,
     /// Packets per TSC cycle, of all cores together.
     /// By round, of each core.
     rates: Vec<Vec<f64>>,
@@ -54,9 +55,10 @@ struct Contender {
 impl Contender {
     fn new(programs: &[String], cores: usize) -> Result<Self> {
         let (config, assembly) = Way::default().assemble(programs, BatchOrderConfig::default(), cores)?;
-        let Assembly { switches, mut collector, .. } = assembly;
-        let run = Run::of(&mut collector, &config.programs, 0);
-        Ok(Self { config, switches, collector, run, rates: Vec::new() })
+        let Assembly { switches, mut collector, schedules, .. } = assembly;
+        let (controllers, answers) = LocalControllers::of_run(&schedules, None, 0);
+        collector.subscribe(Box::new(controllers));
+        Ok(Self { config, switches, collector, answers, rates: Vec::new() })
     }
 
     /// Each switch works on its own packets, all at the same time.
@@ -86,16 +88,13 @@ impl Contender {
         (0..cores).map(|core| Spread::of(self.rates.iter().map(|round| round[core]).collect()).median).sum()
     }
 
-    /// The answers of each program, by its name.
-    fn answers(&mut self) -> Vec<(String, FlowAnswers)> {
+    /// The heavy flows of each program that finds some, by its name.
+    fn answers(&mut self) -> Vec<(String, Claimed<HeavyFlows>)> {
         self.switches.iter_mut().for_each(Switch::finish);
         self.collector.finish();
-        let named = ProgramConfig::named(&self.config.programs).enumerate();
-        named
-            .filter_map(|(i, (name, _))| {
-                Some((name, self.run.answers(i, None, usize::MAX)?.epochs.epochs.first()?.network.clone()))
-            })
-            .collect()
+        let query = Query::new(Task::Heavy, Window::All);
+        let named = ProgramConfig::named(&self.config.programs).zip(self.answers.all());
+        named.filter_map(|((name, _), history)| Some((name, history.answer(&query).ok()?))).collect()
     }
 }
 
@@ -183,9 +182,7 @@ impl Cores {
 }
 
 /// Recall and average relative error of the heaviest flows.
-fn beside(answers: &FlowAnswers, truth: &Truth, heaviest: usize) -> String {
-    let named =
-        answers.heavy.iter().filter_map(|named| Some(Heavy { flow: named.flow.flow()?, count: named.count.number }));
-    let score = score(&named.collect::<Vec<_>>(), truth, heaviest, CountedFrom::Sent);
+fn beside(answers: &HeavyFlows, truth: &Truth, heaviest: usize) -> String {
+    let score = score(&answers.counts().collect::<Vec<_>>(), truth, heaviest, CountedFrom::Sent);
     format!("{:.2} %, {:.3} %", score.recall * 100.0, score.average_relative_error * 100.0)
 }

@@ -4,11 +4,10 @@
 use serde::Serialize;
 
 use super::{Failure, MILLISECOND};
-use crate::api::view::FlowLatency;
-use crate::cli::latency::{latency_table, time};
+use crate::answers::{Certainty, FlowLatency, FlowPath, Latency, Paths, Task, latency_table};
 use crate::cli::output::Page;
+use crate::cli::output::time;
 use crate::program::ProgramConfig;
-use crate::program::answers::{Certainty, FlowPath, Task};
 use crate::sim::fault::SwitchName;
 use crate::sim::{Fault, Setup, Shape, Simulation};
 use crate::trace::Workload;
@@ -57,13 +56,12 @@ impl Hops {
         let mut simulation = Simulation::new(&setup).map_err(Failure::failed)?;
         simulation.epoch(&setup.workload, None);
         let reports = simulation.finish();
-        let answers = simulation.answers(0, 0);
-        let Some((report, answers)) = reports.first().zip(answers) else { return Ok(None) };
-        let latency = answers.of_task(Task::Latency).next();
-        let Some((paths, latency)) = answers.paths.as_ref().zip(latency) else { return Ok(None) };
-        let named = paths.flows.iter().filter(|path| path.certainty > Certainty::Undecided);
+        let Some((report, answers)) = reports.first().zip(simulation.answers(0, 0)) else { return Ok(None) };
+        let (paths, latency) = (answers.answer::<Paths>(usize::MAX), answers.answer::<Latency>(1));
+        let Some((paths, latency)) = paths.zip(latency) else { return Ok(None) };
+        let named = paths.paths.iter().filter(|path| path.certainty > Certainty::Undecided);
         let right = named.clone().filter(|path| is_true(path, setup.topology.switches()));
-        let Some(first) = latency.flows.first() else { return Ok(None) };
+        let Some(first) = latency.latencies.first() else { return Ok(None) };
         Ok(Some(Self {
             program: program.name().into(),
             flows: report.flows,
@@ -71,7 +69,7 @@ impl Hops {
             right_flows: right.count() as u64,
             slow_switch: SLOW,
             slow_ns: STANDS,
-            latency: first.into(),
+            latency: first.clone(),
         }))
     }
 

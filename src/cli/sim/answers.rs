@@ -1,12 +1,11 @@
 //! A program's answers in a simulation beside the truth: a row for each epoch.
 
 use super::super::output::{Cell, Table, row};
-use super::super::values;
+use crate::answers::{self, Score};
 use crate::sim::report::{
     LatencyCounts, LoopCounts, LossReport, LossScore, PathCounts, UtilisationCounts, ValueCounts,
 };
 use crate::sim::{EpochReport, ProgramReport};
-use crate::telemetry::score::Score;
 
 /// Whether a program answers a task, its columns, and the cells of an epoch.
 type Answered = (bool, &'static [&'static str], fn(&ProgramReport) -> Vec<Cell>);
@@ -89,7 +88,7 @@ fn utilisation_row(report: &ProgramReport) -> Vec<Cell> {
 fn value_columns(of: &ValueCounts, all: &[&ValueCounts]) -> [String; 3] {
     let by_value = |of: &ValueCounts| of.value.to_owned();
     let by_aggregation = |of: &ValueCounts| {
-        let flow = of.flow_definition.map(|flow| format!(", flow={flow}"));
+        let flow = of.flow_definition.as_ref().map(|flow| format!(", flow={flow}"));
         format!("{}, {}{}", of.value, of.aggregation, flow.unwrap_or_default())
     };
     let is_alone =
@@ -113,7 +112,7 @@ fn value_row(report: &ProgramReport, of: &ValueCounts) -> Vec<Cell> {
     let Some(ValueCounts { unit, samples, largest_p99, largest_switch, .. }) = of_epoch else {
         return row![0u64, Cell::new("-", ""), Cell::new("-", "")];
     };
-    let largest = largest_p99.map(|number| Cell::new(values::number_text(unit, number), number));
+    let largest = largest_p99.map(|number| Cell::new(answers::number_text(unit, number), number));
     row![*samples, Cell::or("-", largest), Cell::or("-", largest_switch.as_deref())]
 }
 

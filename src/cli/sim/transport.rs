@@ -1,6 +1,5 @@
 //! How the flows of hosts with congestion control went, as text.
 
-use super::super::latency;
 use super::super::output::{self, Cell, Page, Table, row};
 use crate::sim::TransportReport;
 use crate::sim::transport::report::SizeClass;
@@ -36,7 +35,7 @@ pub fn page(report: &TransportReport) -> Page {
          again, {} timeouts; longest queue {}.",
         report.transport,
         gbit(report.link_bits_per_second as f64),
-        latency::time(report.rtt_ns),
+        output::time(report.rtt_ns),
         output::grouped(report.finished_flows),
         output::grouped(report.flows),
         output::grouped(report.sent_packets),

@@ -10,12 +10,12 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::Paragraph;
 use serde::Serialize;
 
-use super::super::network::{attention_page, heavy_page, losses_page};
 use super::super::output::{Page, Style as Written};
 use super::super::show::switches_page;
 use super::{Shows, if_any, tables};
+use crate::answers::{Attention, Claimed, HeavyFlows, Losses};
 use crate::api::client::{Client, ClientError};
-use crate::api::view::{Attention, Claimed, HeavyFlows, Losses, NetworkSwitches};
+use crate::api::view::NetworkSwitches;
 
 /// One look at a controller. The document of `weir top --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -32,9 +32,9 @@ impl Snapshot {
         let attention = self.attention.as_ref();
         let last = attention.and_then(|attention| attention.epochs.last()).map(tables::attention);
         let parts = [
-            self.losses.as_ref().map(losses_page),
-            attention.map(attention_page),
-            self.heavy.as_ref().map(heavy_page),
+            self.losses.as_ref().map(Losses::page),
+            attention.map(Attention::page),
+            self.heavy.as_ref().map(HeavyFlows::page),
             Some(switches_page(&self.switches)),
         ];
         parts.into_iter().flatten().fold(Page::default().text(last.unwrap_or_default()), Page::and)
@@ -129,7 +129,8 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::api::view::{Claim, EpochAttention, NetworkSwitch};
+    use crate::answers::{Claim, EpochAttention};
+    use crate::api::view::NetworkSwitch;
     use crate::json::Epoch;
     use crate::program::ProgramConfig;
 

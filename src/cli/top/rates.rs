@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answers::FlowName;
+use crate::answers::{Claim, Claimed, EpochAttention, HeavyFlows};
 use crate::api::baseline;
-use crate::api::flows::NamedFlow;
-use crate::api::view::{
-    Claim, Claimed, Drops, EpochAttention, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram,
-};
+use crate::api::view::{Drops, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::program::Unit;
 
 /// One look at a switch.
@@ -88,7 +87,7 @@ pub struct ProgramRates {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowRate {
     #[serde(flatten)]
-    pub name: NamedFlow,
+    pub name: FlowName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub packets_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -191,8 +190,8 @@ fn drops(totals: &Ports, changed: &Ports, per_second: impl Fn(u64) -> f64) -> Ve
 impl ProgramRates {
     fn new(heavy: &Claimed<HeavyFlows>) -> Self {
         let per_second = |n: u64| if heavy.claim.seconds > 0.0 { n as f64 / heavy.claim.seconds } else { 0.0 };
-        let rate = |flow: &crate::api::view::HeavyFlow| FlowRate {
-            name: flow.name.clone(),
+        let rate = |flow: &crate::answers::HeavyFlow| FlowRate {
+            name: flow.name,
             packets_per_second: flow.packets.map(per_second),
             bits_per_second: flow.bytes.map(|bytes| 8.0 * per_second(bytes)),
             at_least: flow.at_least,

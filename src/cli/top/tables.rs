@@ -8,8 +8,8 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::draw::{Screen, View};
 use super::rates::{CoreRates, PortRates, ProgramRates, ProgramTime, Rates};
-use crate::api::view::EpochAttention;
-use crate::cli::attention::{parameter, parameter_keys, parameter_name};
+use crate::answers::EpochAttention;
+use crate::answers::{parameter, parameter_keys, parameter_name};
 use crate::cli::counts::link_text;
 use crate::cli::output::fit::{self, GAP};
 use crate::cli::output::{self, Page, Table as Rows, at_least, row};

@@ -6,11 +6,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use super::super::rates::{Rates, Snapshot};
 use super::super::{Shown, Shows, draw};
 use super::*;
+use crate::answers::FlowName;
+use crate::answers::{Claim, Claimed, HeavyFlow, HeavyFlows};
 use crate::api::client::ClientError;
-use crate::api::flows::NamedFlow;
-use crate::api::view::{
-    Claim, Claimed, Counts, HeavyFlow, HeavyFlows, Packets, Port, Ports, Status, Worker, WorkerProgram,
-};
+use crate::api::view::{Counts, Packets, Port, Ports, Status, Worker, WorkerProgram};
 use crate::json::Epoch;
 use crate::wire::Flow;
 
@@ -21,7 +20,7 @@ fn flow(n: u8) -> Flow {
 
 fn heavy(flows: u8) -> Claimed<HeavyFlows> {
     let count = |n: u8| HeavyFlow {
-        name: NamedFlow { flow: flow(n), ipv6_digest: None },
+        name: FlowName::Flow(flow(n)),
         packets: Some(50_000 / u64::from(n)),
         bytes: None,
         at_least: false,

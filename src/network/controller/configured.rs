@@ -2,6 +2,7 @@
 
 use super::{ControllerSettings, NetworkProfile};
 use crate::config::{Length, NetworkConfig};
+use crate::history::Room;
 use crate::program::ProgramConfig;
 
 impl NetworkConfig {
@@ -18,7 +19,7 @@ impl NetworkConfig {
         let settings = ControllerSettings::new(length, salt);
         let history = usize::try_from(self.history.nanos() / length.max(1)).unwrap_or(usize::MAX).clamp(1, 65_536);
         // Those that wait for late packets come on top.
-        let history = history.saturating_add(self.horizon as usize);
+        let history = Room { epochs: history.saturating_add(self.horizon as usize), ..settings.history };
         let (record_timeout, edges_named) =
             (self.record_timeout.map_or(length, Length::nanos), !self.switches.is_empty());
         let (horizon, shifts) = (Some(self.horizon), self.shifts(program));

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{ChangeError, Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
-use crate::program::answers::{Gap, SwitchGap};
-use crate::program::{
-    AnyEarly, AnyEpoch, AnyParameters, AnyRecord, Before, Decision, Difference, ProgramConfig, ProgramError, Reported,
-    Strays,
-};
+use crate::history::{Finality, Gap, Reason, Reasons, SwitchGap};
+use crate::program::{AnyParameters, AnyRecord, Closing, Difference, EpochBefore, ProgramConfig, ProgramError, Strays};
 use crate::telemetry::epoch::Nanos;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and
@@ -34,24 +31,10 @@ pub(super) struct Open {
     late_packets: u64,
 }
 
-/// An epoch of the network that has closed, and what was decided from it.
-pub(super) struct Closed {
-    /// The first epoch that the records cover.
-    pub first_epoch: u64,
-    pub epoch: AnyEpoch,
-    /// Gaps until the answers are final.
-    pub waiting: Vec<SwitchGap>,
-    /// Packets that left later than the horizon.
-    pub late_packets: u64,
-    /// With the epoch from which it holds.
-    pub decision: Option<(u64, Decision<AnyParameters>)>,
-}
-
 impl Controller {
     /// Takes a switch's record. When it was the last one that its epoch waited for, the epoch
-    /// closes, and the update is for all switches. After that the answers are to be made with
-    /// [`Self::answer`]. A record that is not of one whole epoch is a gap of its switch, unless
-    /// counts just add.
+    /// closes, and the update is for all switches. A record that is not of one whole epoch is a gap of
+    /// its switch, unless counts just add.
     ///
     /// # Errors
     /// If the record is of no use. It becomes a gap of its switch.
@@ -62,7 +45,7 @@ impl Controller {
         self.begin(now);
         let Some(profile) = &self.profile else { return Err(unknown()) };
         let running = now / profile.length;
-        if !self.analysis.as_ref().is_some_and(|analysis| analysis.fits(&record)) {
+        if !self.analyser.fits(&record) {
             return Err(ReportError::Shape { name: name.into(), epoch });
         }
         if let Some(strays) = record.strays() {
@@ -81,16 +64,13 @@ impl Controller {
         if member.first_epoch > running + 1 {
             // It said so when its clock was ahead.
             member.first_epoch = epoch + 1;
-            member.early.clear();
+            self.analyser.forget_early(Some(&shared), 0);
         }
         let spans = (first_epoch < epoch).then_some(Gap::Spans { first_epoch });
         let started = (epoch < member.first_epoch).then_some(Gap::Started);
         // Of several epochs' packets those of one bit cannot be told apart.
-        let early = self.analysis.as_ref().and_then(|analysis| analysis.early(&mut record));
-        if let Some(early) = early.filter(|_| whole && spans.is_none()) {
-            member.early.insert(epoch, early);
-            member.early.retain(|&of, _| of + 2 > self.next);
-        }
+        self.analyser.take_early(&shared, epoch, &mut record, whole && spans.is_none());
+        self.pass_quiet_epochs(first_epoch);
         let gap = spans.or(started).or((!whole).then_some(Gap::Part));
         if self.adds() {
             return Ok(self.add(&shared, Report { first_epoch, epoch, whole, late, record }, gap, now));
@@ -113,7 +93,7 @@ impl Controller {
     /// Whether a record answers for the epochs, or the part of one, that it covers. Records of
     /// several switches are put together by epoch, so they must be whole.
     fn adds(&self) -> bool {
-        self.members.len() == 1 && self.analysis.as_ref().is_some_and(|analysis| analysis.adds())
+        self.members.len() == 1 && self.analyser.adds()
     }
 
     /// Takes the only switch's record, whatever it covers, with its gap. Its epochs before the last
@@ -122,18 +102,10 @@ impl Controller {
         let Report { first_epoch, epoch, record, .. } = report;
         let update = self.close_before(first_epoch, now);
         if epoch < self.next {
-            let reported = Reported { switch: switch.clone(), record: Ok(record), before: Before::Unknown };
-            let parameters = self.parameters(epoch)?.clone();
-            let analysis = self.analysis.as_mut()?;
-            let mut late = analysis.epoch(epoch, &parameters, vec![reported], self.settings.edges_named)?;
-            SwitchGap::add(late.gaps_mut(), switch, gap.unwrap_or(Gap::Part));
-            self.store_answers(&Closed {
-                first_epoch,
-                epoch: late,
-                waiting: Vec::new(),
-                late_packets: 0,
-                decision: None,
-            });
+            let mut open = Open { first_epoch: Some(first_epoch), ..Open::default() };
+            open.records.insert(switch.clone(), Ok(record));
+            SwitchGap::add(&mut open.gaps, switch, gap.unwrap_or(Gap::Part));
+            self.put_together(epoch, open, vec![switch.clone()], EpochBefore::Unknown, None);
             return update;
         }
         if first_epoch < epoch {
@@ -149,7 +121,7 @@ impl Controller {
     /// The clock was set back, and records of this epoch and those after it come again.
     pub(super) fn set_back(&mut self, epoch: u64) {
         if self.adds() {
-            self.store.forget_from(epoch);
+            self.history.forget_from(epoch);
         }
     }
 
@@ -193,31 +165,22 @@ impl Controller {
         if strays.elsewhere() > 0 {
             let gap = Gap::Unplaced { packets: strays.elsewhere() };
             (self.next..=last.min(self.next + MAX_AHEAD)).for_each(|epoch| self.spoil(epoch, switch, gap));
-            self.closed.iter_mut().for_each(|closed| SwitchGap::add(closed.epoch.gaps_mut(), switch, gap));
-            self.store.spoil_all(switch, gap);
+            self.history.spoil_all(switch, gap);
         }
     }
 
     /// Packets of this epoch left later than the horizon.
     fn count_late(&mut self, epoch: u64, packets: u64) {
-        let closed = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch);
-        let late = match self.open.get_mut(&epoch) {
-            Some(open) if epoch >= self.next => Some(&mut open.late_packets),
-            _ => closed.map(|closed| &mut closed.late_packets),
-        };
-        match late {
-            Some(late) => *late = late.saturating_add(packets),
-            None => self.store.count_late(epoch, packets),
+        match self.open.get_mut(&epoch) {
+            Some(open) if epoch >= self.next => open.late_packets = open.late_packets.saturating_add(packets),
+            _ => self.history.count_late(epoch, packets),
         }
     }
 
     /// A record of an epoch that has closed is the second one when the answer has the first.
     fn repeats(&mut self, epoch: u64, switch: &Arc<str>) {
-        let closed = self.closed.iter().find(|closed| closed.epoch.number() == epoch);
-        let all = |gaps: &Vec<SwitchGap>| !gaps.iter().any(|gap| gap.switch == *switch && gap.gap.hides_flows());
-        let stored = || self.store.get(epoch).is_some_and(|answers| all(&answers.gaps));
-        let had = closed.map_or_else(stored, |closed| all(closed.epoch.gaps()));
-        if had {
+        let hides = |gap: &SwitchGap| gap.switch == *switch && gap.gap.hides_flows();
+        if self.history.outline(epoch).is_some_and(|entry| !entry.gaps.iter().any(hides)) {
             self.spoil(epoch, switch, Gap::Repeated);
         }
     }
@@ -229,14 +192,8 @@ impl Controller {
             if epoch - self.next <= MAX_AHEAD {
                 SwitchGap::add(&mut self.open.entry(epoch).or_default().gaps, switch, gap);
             }
-        } else if let Some(closed) = self.closed.iter_mut().find(|closed| closed.epoch.number() == epoch) {
-            SwitchGap::add(closed.epoch.gaps_mut(), switch, gap);
         } else {
-            // The changes to the next epoch are not found yet.
-            if let Some(answered) = self.answered.as_mut().filter(|answered| answered.number() == epoch) {
-                SwitchGap::add(answered.gaps_mut(), switch, gap);
-            }
-            self.store.spoil(epoch, switch, gap);
+            self.history.spoil(epoch, switch, gap);
         }
     }
 
@@ -257,7 +214,7 @@ impl Controller {
             let reported = self.open.keys().next().copied();
             let silent = reported.unwrap_or(epoch).min(epoch - 1);
             if silent > self.next.saturating_add(MAX_SILENT) {
-                self.store.pass_over(silent - self.next);
+                self.history.pass_over(silent - self.next);
                 self.go_on_from(silent);
             }
             update = self.close(now).or(update);
@@ -281,14 +238,12 @@ impl Controller {
     /// so that nobody takes it for what is measured now, and the last update holds as soon as
     /// the switches can know of it.
     fn go_back_to(&mut self, running: u64) {
-        self.answer();
-        self.store.pass_over(self.next - running);
+        self.history.pass_over(self.next - running);
         self.next = running;
         self.open.clear();
-        self.store.forget_from(running);
-        self.answered = None;
+        self.history.forget_from(running);
+        self.analyser.forget_early(None, 0);
         for member in self.members.values_mut() {
-            member.early.clear();
             member.offsets.clear();
             member.since = member.since.min(running);
             member.joined_in = member.joined_in.min(running);
@@ -296,6 +251,14 @@ impl Controller {
         }
         if let Some(latest) = self.updates.pop_back() {
             self.updates = [ParameterUpdate { epoch: running + 2, ..latest }].into();
+        }
+    }
+
+    /// Of a replay, epochs without a record had no packets: the next epoch stands for them too.
+    fn pass_quiet_epochs(&mut self, first: u64) {
+        if self.settings.replays && first > self.next && self.open.is_empty() {
+            self.quiet = Some((first, self.next));
+            self.go_on_from(first);
         }
     }
 
@@ -327,49 +290,64 @@ impl Controller {
     }
 
     fn close(&mut self, now: Nanos) -> Option<ParameterUpdate> {
-        // Those that nobody asked for are not to pile up.
-        self.answer();
         let epoch = self.next;
         self.next += 1;
-        let mut open = self.open.remove(&epoch).unwrap_or_default();
+        let open = self.open.remove(&epoch).unwrap_or_default();
         self.confirm(epoch, &open);
-        let parameters = self.parameters(epoch)?.clone();
         let there = self.members.iter().filter(|(_, member)| member.since <= epoch);
-        let reported = there.map(|(name, member)| Reported {
-            switch: name.clone(),
-            record: open.records.remove(name).unwrap_or(Err(Gap::Missing)),
-            before: if self.settings.fabric { Before::Elsewhere } else { before(member, epoch) },
-        });
-        let reported = reported.collect();
-        let mut network = self.analysis.as_mut()?.epoch(epoch, &parameters, reported, self.settings.edges_named)?;
-        for SwitchGap { switch, gap } in open.gaps {
-            SwitchGap::add(network.gaps_mut(), &switch, gap);
-        }
-        let decision = self.decide(&network, now);
-        let update = decision.as_ref().map(|(epoch, Decision { parameters, .. })| ParameterUpdate {
-            epoch: *epoch,
-            parameters: parameters.clone(),
-        });
-        let first_epoch = open.first_epoch.unwrap_or(epoch);
-        self.closed.push_back(Closed {
-            first_epoch,
-            epoch: network,
-            waiting: open.waiting,
-            late_packets: open.late_packets,
-            decision,
-        });
+        let switches = there.map(|(name, _)| name.clone()).collect();
+        let is_first = self.settings.replays && self.history.newest().is_none();
+        let before = match self.quiet {
+            _ if self.settings.fabric => EpochBefore::Elsewhere,
+            Some((after, _)) if after == epoch => EpochBefore::Nothing,
+            _ if epoch == 0 || is_first => EpochBefore::Nothing,
+            _ => EpochBefore::InRecords,
+        };
+        let next = self.settings.shifts.then(|| self.first_update(now)).flatten();
+        let update = self.put_together(epoch, open, switches, before, next);
+        self.finalise(epoch);
         update
     }
 
-    /// The parameters of the next epoch of which every switch can know before it begins.
-    fn decide(&mut self, network: &AnyEpoch, now: Nanos) -> Option<(u64, Decision<AnyParameters>)> {
-        if !self.settings.shifts {
-            return None;
+    /// Puts the records of an epoch of these switches together, into the history. With `next`
+    /// parameters are decided that hold from that epoch on.
+    fn put_together(
+        &mut self,
+        epoch: u64,
+        open: Open,
+        switches: Vec<Arc<str>>,
+        before: EpochBefore,
+        next: Option<u64>,
+    ) -> Option<ParameterUpdate> {
+        let Open { first_epoch, mut records, gaps, waiting, late_packets } = open;
+        let parameters = self.parameters(epoch)?.clone();
+        let latest = self.updates.back()?.parameters.clone();
+        let mut record = |name: Arc<str>| {
+            let record = records.remove(&name).unwrap_or(Err(Gap::Missing));
+            (name, record)
+        };
+        let quiet_from = self.quiet.filter(|(after, _)| *after == epoch).map(|(_, from)| from);
+        let mut doubts = Reasons::default();
+        doubts.add_if(!self.settings.edges_named, Reason::EdgesUnnamed);
+        let is_final = self.horizon() == Some(0);
+        let closing = Closing {
+            epoch,
+            first_epoch: quiet_from.or(first_epoch).unwrap_or(epoch),
+            parameters: &parameters,
+            reported: switches.into_iter().map(&mut record).collect(),
+            before,
+            gaps,
+            doubts,
+            finality: Finality { is_final, waiting, late_packets, ..Finality::default() },
+            decide: next.map(|next| (next, &latest)),
+        };
+        let decided = self.analyser.close(closing).inspect_err(|error| tracing::error!("epoch {epoch}: {error}"));
+        if self.has_one_bit() && self.history.has_gained(epoch) {
+            self.doubt_epochs_of_the_same_bit(epoch);
         }
-        let (next, latest) = (self.first_update(now)?, self.updates.back()?);
-        let decision = self.analysis.as_mut()?.decide(network, &latest.parameters, next)?;
+        let (next, decision) = next.zip(decided.ok()?)?;
         self.update(next, decision.parameters.clone());
-        Some((next, decision))
+        Some(ParameterUpdate { epoch: next, parameters: decision.parameters })
     }
 
     /// The next epoch whose parameters every switch can know before it begins.
@@ -417,12 +395,5 @@ impl Controller {
         let epoch = self.first_update(now).ok_or_else(unknown)?;
         self.update(epoch, parameters);
         Ok(epoch)
-    }
-}
-
-fn before(member: &Member, epoch: u64) -> Before<'_, AnyEarly> {
-    match epoch.checked_sub(1) {
-        None => Before::Nothing,
-        Some(before) => member.early.get(&before).map_or(Before::Unknown, Before::Early),
     }
 }

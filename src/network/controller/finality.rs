@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::Controller;
 use super::epochs::Open;
-use crate::program::answers::{Gap, Reason, SwitchGap};
+use crate::history::{Gap, Reason, SwitchGap};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
@@ -44,8 +44,7 @@ impl Pending {
 impl Controller {
     /// Epochs for which answers wait; `None` when they are never final.
     pub(super) fn horizon(&self) -> Option<u64> {
-        let waits = self.analysis.as_ref().is_some_and(|analysis| analysis.counts_late());
-        if waits { self.settings.horizon } else { Some(0) }
+        if self.analyser.counts_late() { self.settings.horizon } else { Some(0) }
     }
 
     /// Time after the end of its epoch by which a packet has left, or is lost. `None` for a switch
@@ -92,7 +91,7 @@ impl Controller {
             }
             let (epoch, gaps) = (*epoch, self.pending.unconfirmed(*epoch, last, switches));
             let stays = |waiting: &SwitchGap| one_bit || gaps.iter().any(|gap| gap.switch == waiting.switch);
-            self.store.finalise(epoch, &gaps, stays);
+            self.history.finalise(epoch, &gaps, &stays);
             self.pending.epochs.pop_front();
         }
     }
@@ -104,9 +103,7 @@ impl Controller {
     /// More packets left in this epoch than entered. With one bit they may be late ones of earlier
     /// epochs, where they seem lost.
     pub(super) fn doubt_epochs_of_the_same_bit(&self, epoch: u64) {
-        if self.has_one_bit() {
-            let earlier = (1..=DOUBTED).map_while(|pairs| epoch.checked_sub(2 * pairs));
-            earlier.for_each(|epoch| self.store.doubt_losses(epoch, Reason::OneBit));
-        }
+        let earlier = (1..=DOUBTED).map_while(|pairs| epoch.checked_sub(2 * pairs));
+        earlier.for_each(|epoch| self.history.doubt_losses(epoch, Reason::OneBit));
     }
 }

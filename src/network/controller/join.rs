@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::finality::Pending;
+use super::local::WHOLE_RUN;
 use super::{Controller, Member, ParameterUpdate};
-use crate::program::{AnyParameters, Clash, Difference, ProgramConfig};
+use crate::program::{AnyParameters, Clash, Difference, Foreign, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
@@ -140,7 +141,7 @@ impl Controller {
         let wrong = |why: String| JoinError::Parameters { name: name.clone(), why };
         profile.program.fits(parameters).map_err(|error| wrong(error.to_string()))?;
         match &self.profile {
-            None => self.agree(profile.clone(), parameters.clone()),
+            None => self.agree(profile.clone(), parameters.clone()).map_err(|error| wrong(error.to_string()))?,
             Some(network) => {
                 if let Some(Difference { key, value, other: expected }) = profile.difference(network) {
                     return Err(JoinError::Differs { name: name.clone(), key, value, expected });
@@ -162,7 +163,8 @@ impl Controller {
                 member.offsets.clear();
                 if *first_epoch > member.first_epoch {
                     member.first_epoch = *first_epoch;
-                    member.early.retain(|&of, _| of + 1 < *first_epoch);
+                    let name = self.name(name);
+                    self.analyser.forget_early(name.as_ref(), first_epoch.saturating_sub(1));
                 }
             }
             None if full => return Err(JoinError::Full { name: name.clone(), max }),
@@ -181,13 +183,18 @@ impl Controller {
         Ok(self.updates(running))
     }
 
-    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) {
-        self.analysis = Some(profile.program.analysis(self.settings.salt));
+    /// The network has this profile from now on.
+    ///
+    /// # Errors
+    /// If it runs another program than the controller is for.
+    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) -> Result<(), Foreign> {
+        self.analyser.configure(&profile.program)?;
         self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
-        self.store.set_length(profile.length);
+        self.history.set_length(if profile.length == WHOLE_RUN { 0 } else { profile.length });
         self.profile = Some(profile);
-        self.store.set_lost_after(self.lost_after());
+        self.history.set_lost_after(self.lost_after());
         self.revision += 1;
+        Ok(())
     }
 
     /// The switch cannot be reached: epochs no longer wait for it, but it is a gap until it joins
@@ -211,7 +218,7 @@ impl Controller {
         };
         self.revision += 1;
         if self.members.is_empty() {
-            (self.profile, self.analysis) = (None, None);
+            self.profile = None;
             self.updates.clear();
             self.open.clear();
             self.pending = Pending::default();

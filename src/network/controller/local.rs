@@ -3,64 +3,75 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Controller, ControllerSettings, JoinRequest, KEPT_FLOWS, NetworkProfile, Report, SWITCH_FLOWS};
+use super::{Controller, ControllerSettings, HISTORY_BYTES, JoinRequest, NetworkProfile, Report};
+use crate::answers::Asked;
+use crate::history::Room;
 use crate::lock::Hold;
 use crate::program::{AnySchedule, ProgramConfig};
 use crate::switch::TelemetryHeader;
-use crate::telemetry::AnswerStore;
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 use crate::telemetry::{Closed, Sink};
 
-/// Heavy flows and changes that are kept of an epoch.
-const FLOWS: usize = 1024;
+/// Length of the only epoch of a run: no run is longer.
+pub(super) const WHOLE_RUN: Nanos = 1 << 62;
+/// Memory of the history of each program of a run that has an end, in bytes.
+const RUN_BYTES: usize = 1 << 30;
 
 /// What a change of the configuration may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalSettings {
     pub length: Nanos,
     pub transit: Nanos,
-    /// Epochs of which the answers are kept.
-    pub history: usize,
+    /// Room of each program's history.
+    pub history: Room,
     /// Packets may leave by fabric ports, to be lost or not: one switch alone cannot tell.
     pub fabric: bool,
+    /// [`ControllerSettings::replays`].
+    pub replays: bool,
 }
 
-/// The answer stores of a switch's programs.
-#[derive(Clone, Debug, Default)]
-pub struct LocalAnswers(Arc<Mutex<Stores>>);
+/// The histories of a switch's programs.
+#[derive(Clone, Default)]
+pub struct LocalAnswers(Arc<Mutex<Histories>>);
 
-#[derive(Debug, Default)]
-struct Stores {
-    /// In the order of the configuration.
-    stores: Vec<(ProgramConfig, AnswerStore)>,
+#[derive(Default)]
+struct Histories {
+    /// Of programs that have a controller here, in the order of the configuration.
+    histories: Vec<(ProgramConfig, Arc<dyn Asked>)>,
     /// Epochs that were forgotten with earlier programs.
     forgotten: u64,
 }
 
 impl LocalAnswers {
-    fn lock(&self) -> MutexGuard<'_, Stores> {
+    fn lock(&self) -> MutexGuard<'_, Histories> {
         self.0.hold()
     }
 
-    /// The name and the answers of the first program that is asked.
-    pub fn find(&self, asked: impl Fn(&ProgramConfig) -> bool) -> Option<(&'static str, AnswerStore)> {
-        let stores = self.lock();
-        let found = stores.stores.iter().find(|(program, _)| asked(program));
-        found.map(|(program, store)| (program.name(), store.clone()))
+    /// The name and the history of the first program that is asked.
+    pub fn find(&self, asked: impl Fn(&ProgramConfig) -> bool) -> Option<(&'static str, Arc<dyn Asked>)> {
+        let histories = self.lock();
+        let found = histories.histories.iter().find(|(program, _)| asked(program));
+        found.map(|(program, history)| (program.name(), history.clone()))
+    }
+
+    /// The histories in the order of the programs.
+    pub fn all(&self) -> Vec<Arc<dyn Asked>> {
+        self.lock().histories.iter().map(|(_, history)| history.clone()).collect()
     }
 
     /// Number of epochs forgotten because programs were replaced or the clock was set back.
     pub fn forgotten(&self) -> u64 {
-        let stores = self.lock();
-        stores.forgotten + stores.stores.iter().map(|(_, store)| store.forgotten()).max().unwrap_or_default()
+        let histories = self.lock();
+        histories.forgotten
+            + histories.histories.iter().map(|(_, history)| history.forgotten()).max().unwrap_or_default()
     }
 
-    /// Answers of these programs come from now on.
-    fn renew(&self, stores: Vec<(ProgramConfig, AnswerStore)>) {
-        self.lock().stores.iter().for_each(|(_, store)| store.forget_from(0));
+    /// Answers come from these histories from now on.
+    fn renew(&self, renewed: Vec<(ProgramConfig, Arc<dyn Asked>)>) {
+        self.lock().histories.iter().for_each(|(_, history)| history.forget_from(0));
         let forgotten = self.forgotten();
-        *self.lock() = Stores { stores, forgotten };
+        *self.lock() = Histories { histories: renewed, forgotten };
     }
 }
 
@@ -86,9 +97,9 @@ pub struct LocalControllers {
 /// The controller of one program, and the way back to the switch.
 struct LocalController {
     schedule: AnySchedule,
-    /// There from the first record on.
-    controller: Option<Controller>,
-    store: AnswerStore,
+    controller: Controller,
+    /// The first record has come.
+    begun: bool,
 }
 
 impl LocalControllers {
@@ -107,15 +118,33 @@ impl LocalControllers {
         local
     }
 
+    /// Name of the only switch of a run.
+    pub const RUN: &'static str = "weir";
+
+    /// Controllers of the programs of a run that has an end, such as a replay: with epochs of this
+    /// length, or with one epoch. Their histories have room for long runs.
+    pub fn of_run(schedules: &[AnySchedule], length: Option<Nanos>, transit: Nanos) -> (Self, LocalAnswers) {
+        let settings = LocalSettings {
+            length: length.unwrap_or(WHOLE_RUN),
+            transit,
+            history: Room { epochs: usize::MAX, bytes: RUN_BYTES },
+            fabric: false,
+            replays: true,
+        };
+        let answers = LocalAnswers::default();
+        let local = Self::new(Self::RUN, Arc::new(Mutex::new(settings)), schedules, false, answers.clone(), 0);
+        (local, answers)
+    }
+
     /// Takes a record, or with `whole` false a part of one. The workers' clock tells epochs apart;
     /// it may be a little ahead of the system's.
     pub(super) fn take(&mut self, epoch: Closed<'_>, whole: bool, system: Nanos) {
         let settings = *self.settings.hold();
         let Some(local) = self.controllers.get_mut(epoch.program).and_then(Option::as_mut) else { return };
-        if local.controller.is_none() {
-            local.controller = local.begin(&self.name, epoch.last, settings, self.salt);
+        if !std::mem::replace(&mut local.begun, true) {
+            local.begin(&self.name, epoch.last, settings);
         }
-        let Some(controller) = &mut local.controller else { return };
+        let LocalController { schedule, controller, .. } = local;
         controller.set(settings);
         let length = controller.profile().map_or(1, |profile| profile.length);
         let now = system.max(epoch.last.saturating_add(1).saturating_mul(length));
@@ -126,43 +155,53 @@ impl LocalControllers {
         // ones may wait.
         let passed = controller.close_before(epoch.last, now);
         if let Some(update) = passed.or(reported.ok().flatten())
-            && let Err(error) = local.schedule.update(update.epoch, &update.parameters)
+            && let Err(error) = schedule.update(update.epoch, &update.parameters)
         {
             tracing::error!("{error}");
         }
-        controller.answer();
     }
 }
 
 impl LocalController {
-    /// The controller begins with the first record: the switch started during its epoch.
-    fn begin(&self, name: &str, epoch: u64, settings: LocalSettings, salt: u64) -> Option<Controller> {
-        let LocalSettings { length, transit, .. } = settings;
+    fn new(schedule: &AnySchedule, settings: LocalSettings, salt: u64) -> Self {
+        let program = schedule.program();
+        let LocalSettings { length, history, fabric, replays, .. } = settings;
+        let settings = ControllerSettings {
+            shifts: program.adapts() && !replays,
+            one_clock: true,
+            horizon: Some(0),
+            history,
+            fabric,
+            replays,
+            ..ControllerSettings::new(length, salt)
+        };
+        Self { schedule: schedule.clone(), controller: Controller::new(&program, settings), begun: false }
+    }
+
+    /// The network of one switch begins with the first record. A live switch started during its epoch,
+    /// a replay before it.
+    fn begin(&mut self, name: &str, epoch: u64, LocalSettings { length, transit, replays, .. }: LocalSettings) {
         let program = self.schedule.program();
-        let shifts = program.adapts();
         let profile =
             NetworkProfile { program, length, transit: transit.min(length / 2), header: TelemetryHeader::default() };
         let parameters = self.schedule.at(epoch);
-        let request = JoinRequest { name: name.into(), profile, parameters, first_epoch: epoch.saturating_add(1) };
-        let settings = ControllerSettings {
-            flows: FLOWS,
-            shifts,
-            one_clock: true,
-            horizon: Some(0),
-            ..ControllerSettings::new(length, salt)
-        };
-        let mut controller = Controller { store: self.store.clone(), ..Controller::new(settings) };
-        let admitted = controller.admit(&request, epoch.saturating_mul(length));
-        admitted.inspect_err(|error| tracing::error!("{error}")).ok()?;
-        Some(controller)
+        let first_epoch = epoch.saturating_add(u64::from(!replays));
+        let request = JoinRequest { name: name.into(), profile, parameters, first_epoch };
+        let admitted = self.controller.admit(&request, epoch.saturating_mul(length));
+        admitted.inspect_err(|error| tracing::error!("{error}")).ok();
     }
 }
 
 impl Controller {
     fn set(&mut self, LocalSettings { history, fabric, .. }: LocalSettings) {
         self.settings.fabric = fabric;
-        self.store.resize(history, KEPT_FLOWS.max(history.saturating_mul(FLOWS + SWITCH_FLOWS)));
+        self.history.resize(history);
     }
+}
+
+/// The room of a live switch's histories, for this number of epochs.
+pub fn local_room(epochs: usize) -> Room {
+    Room { epochs, bytes: HISTORY_BYTES }
 }
 
 impl Sink for LocalControllers {
@@ -170,22 +209,26 @@ impl Sink for LocalControllers {
         self.take(epoch, true, wall_clock());
     }
 
+    /// The last epoch of a run that has an end is whole: it ends where the packets do.
     fn partial(&mut self, epoch: Closed<'_>) {
-        self.take(epoch, false, wall_clock());
+        let whole = self.settings.hold().replays;
+        self.take(epoch, whole, wall_clock());
     }
 
     fn set_back(&mut self, program: usize, epoch: u64) {
         let local = self.controllers.get_mut(program).and_then(Option::as_mut);
-        local.and_then(|local| local.controller.as_mut()).into_iter().for_each(|of| of.set_back(epoch));
+        local.into_iter().for_each(|local| local.controller.set_back(epoch));
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {
+        let settings = *self.settings.hold();
         let local = |schedule: &AnySchedule| {
-            let local = LocalController { schedule: schedule.clone(), controller: None, store: AnswerStore::default() };
-            (!self.is_linked || !schedule.program().is_networked()).then_some(local)
+            let is_local = !self.is_linked || !schedule.program().is_networked();
+            is_local.then(|| LocalController::new(schedule, settings, self.salt))
         };
         self.controllers = schedules.iter().map(local).collect();
-        let stores = self.controllers.iter().flatten().map(|local| (local.schedule.program(), local.store.clone()));
-        self.answers.renew(stores.collect());
+        let histories = self.controllers.iter().flatten();
+        let histories = histories.map(|local| (local.schedule.program(), local.controller.history().clone()));
+        self.answers.renew(histories.collect());
     }
 }

@@ -20,25 +20,19 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use self::epochs::{Closed, Open};
+use self::epochs::Open;
 use self::finality::Pending;
 pub use self::join::{ChangeError, EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
-pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked};
+pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked, local_room};
 pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
+use crate::answers::Asked;
 use crate::config::DEFAULT_HORIZON;
-pub use crate::program::answers::EpochAnswers;
-use crate::program::answers::{Finality, Limits};
-use crate::program::{AnyAnalysis, AnyEarly, AnyEpoch, AnyParameters, AnyRecord, ProgramConfig};
-use crate::telemetry::AnswerStore;
+use crate::history::Room;
+use crate::program::{AnyAnalyser, AnyParameters, AnyRecord, ProgramConfig};
 use crate::telemetry::epoch::Nanos;
 
-/// Heavy flows that are kept of each switch, beside those of the network.
-const SWITCH_FLOWS: usize = 64;
-/// Victims, and flows that only gained packets, that are kept of an epoch: more than can be decoded
-/// with default encoders.
-const LOSSES: usize = 8192;
-/// Flows and sizes that are kept of all epochs together, of 80 bytes at most.
-const KEPT_FLOWS: usize = 1_200_000;
+/// Memory of a program's history, in bytes.
+pub const HISTORY_BYTES: usize = 96 << 20;
 
 /// From epoch `epoch` on, measure with `parameters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +54,15 @@ pub struct ControllerSettings {
     /// about losses are final when the records of these epochs are there. `None`: packets are waited
     /// for until the controller ends, as in a simulation, and no answer is final before.
     pub horizon: Option<u64>,
-    /// Epochs of which the answers are kept.
-    pub history: usize,
-    /// Heavy flows and changes that are kept of an epoch.
-    pub flows: usize,
+    /// Room of the history.
+    pub history: Room,
     /// Whether parameters change, or stay as they are.
     pub shifts: bool,
     /// The switches' clock is the controller's own.
     pub one_clock: bool,
+    /// Packets of a capture: the first epoch is measured from its beginning, and epochs without a
+    /// record had no packets.
+    pub replays: bool,
     /// Packets leave the network by ports that it does not measure, so that losses cannot be told.
     pub fabric: bool,
     /// Whether all switches with hosts are expected, so that packets leave by no others.
@@ -86,10 +81,10 @@ impl ControllerSettings {
             record_timeout,
             lead_time,
             horizon: Some(DEFAULT_HORIZON),
-            history: 1024,
-            flows: 256,
+            history: Room { epochs: 1024, bytes: HISTORY_BYTES },
             shifts: true,
             one_clock: false,
+            replays: false,
             fabric: false,
             edges_named: true,
             switches: MAX_SWITCHES,
@@ -138,9 +133,6 @@ struct Member {
     first_epoch: u64,
     /// The program as this switch has it, once it has joined.
     program: Option<ProgramConfig>,
-    /// Packets that left before the transit time of their epoch's beginning was over, by the epoch
-    /// of the record that tells of them.
-    early: BTreeMap<u64, AnyEarly>,
     /// What its clock was ahead of this one when its last records were sent, less the time that
     /// they were under way.
     offsets: VecDeque<i64>,
@@ -148,15 +140,7 @@ struct Member {
 
 impl Member {
     fn new(joined: bool, since: u64, first_epoch: u64) -> Self {
-        Self {
-            joined,
-            since,
-            joined_in: since,
-            first_epoch,
-            program: None,
-            early: BTreeMap::new(),
-            offsets: VecDeque::new(),
-        }
+        Self { joined, since, joined_in: since, first_epoch, program: None, offsets: VecDeque::new() }
     }
 
     /// What its clock is ahead of this one, in nanoseconds. Records are late for other reasons,
@@ -171,7 +155,8 @@ pub struct Controller {
     settings: ControllerSettings,
     profile: Option<NetworkProfile>,
     members: BTreeMap<Arc<str>, Member>,
-    analysis: Option<AnyAnalysis>,
+    analyser: Box<dyn AnyAnalyser>,
+    history: Arc<dyn Asked>,
     /// By epoch; the first is in force since before all epochs that are open.
     updates: VecDeque<ParameterUpdate>,
     /// Whether epochs are counted, the one that closes next, and what has been reported on it and
@@ -179,30 +164,29 @@ pub struct Controller {
     begun: bool,
     next: u64,
     open: BTreeMap<u64, Open>,
-    /// Closed and not answered yet, and the last one that was.
-    closed: VecDeque<Closed>,
-    answered: Option<AnyEpoch>,
+    /// Of a replay, the epoch that comes next and the first epoch without packets before it.
+    quiet: Option<(u64, u64)>,
     /// What answers wait for until they are final.
     pending: Pending,
-    store: AnswerStore,
     revision: u64,
 }
 
 impl Controller {
-    pub fn new(settings: ControllerSettings) -> Self {
+    /// The controller of a network that runs this program.
+    pub fn new(program: &ProgramConfig, settings: ControllerSettings) -> Self {
+        let analyser = program.analyser(settings.salt, settings.history);
         Self {
             settings,
             profile: None,
             members: BTreeMap::new(),
-            analysis: None,
+            history: analyser.history(),
+            analyser,
             updates: VecDeque::new(),
             begun: false,
             next: 0,
             open: BTreeMap::new(),
-            closed: VecDeque::new(),
-            answered: None,
+            quiet: None,
             pending: Pending::default(),
-            store: AnswerStore::new(settings.history, KEPT_FLOWS),
             revision: 0,
         }
     }
@@ -211,18 +195,18 @@ impl Controller {
     ///
     /// # Errors
     /// Says why the state is not one that this version can go on from.
-    pub fn restore(settings: ControllerSettings, saved: &Saved) -> Result<Self, SavedError> {
+    pub fn restore(program: &ProgramConfig, settings: ControllerSettings, saved: &Saved) -> Result<Self, SavedError> {
         if saved.version != saved::SAVED_VERSION {
             return Err(SavedError::Version { version: saved.version });
         }
-        let mut controller = Self::new(settings);
+        let mut controller = Self::new(program, settings);
         let Some(profile) = &saved.profile else { return Ok(controller) };
         let wrong = |key, why: String| SavedError::Wrong { key, why };
         profile.validate().map_err(|why| wrong("profile", why))?;
         let latest = saved.updates.last().ok_or_else(|| wrong("updates", "there is none".into()))?;
         let latest = profile.program.parameters(&latest.parameters);
         let latest = latest.map_err(|error| wrong("updates", error.to_string()))?;
-        controller.agree(profile.clone(), latest);
+        controller.agree(profile.clone(), latest).map_err(|error| wrong("profile", error.to_string()))?;
         for name in &saved.switches {
             join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
             controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
@@ -271,47 +255,9 @@ impl Controller {
         self.profile.as_ref().map_or(0, |profile| now / profile.length)
     }
 
-    /// Makes the answers of the epochs that have closed since. It takes longer than the update,
-    /// which should be on its way before.
-    pub fn answer(&mut self) {
-        while let Some(closed) = self.closed.pop_front() {
-            self.store_answers(&closed);
-            self.finalise(closed.epoch.number());
-            self.answered = Some(closed.epoch);
-        }
-    }
-
-    fn store_answers(&self, Closed { first_epoch, epoch, waiting, late_packets, decision }: &Closed) {
-        let Some(analysis) = &self.analysis else { return };
-        let limits = Limits { flows: self.settings.flows, switch_flows: SWITCH_FLOWS, losses: LOSSES };
-        let answers = analysis.answers(epoch, self.answered.as_ref(), decision.as_ref(), limits);
-        let Some(answers) = answers else { return };
-        let gained = answers.losses.as_ref().is_some_and(|losses| losses.gained_packets > 0);
-        let finality = Finality {
-            is_final: self.horizon() == Some(0),
-            waiting: waiting.clone(),
-            late_packets: *late_packets,
-            ..Finality::default()
-        };
-        self.store.push(EpochAnswers { first_epoch: *first_epoch, finality, ..answers });
-        if gained {
-            self.doubt_epochs_of_the_same_bit(epoch.number());
-        }
-    }
-
-    /// Where the answers are read.
-    pub fn store(&self) -> &AnswerStore {
-        &self.store
-    }
-
-    /// The answers that are kept, newest last.
-    pub fn answers(&self) -> impl DoubleEndedIterator<Item = Arc<EpochAnswers>> + use<> {
-        self.store.all().into_iter()
-    }
-
-    /// The epoch that closed last, with all its records.
-    pub fn newest(&self) -> Option<&AnyEpoch> {
-        self.closed.back().map(|closed| &closed.epoch).or(self.answered.as_ref())
+    /// What the epochs have shown, to be asked.
+    pub fn history(&self) -> &Arc<dyn Asked> {
+        &self.history
     }
 
     /// The names of the switches, and whether each can be reached.

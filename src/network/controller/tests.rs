@@ -8,17 +8,18 @@ mod refusals;
 mod strays;
 mod time;
 
+use std::ops::Deref;
+
 use super::*;
+use crate::answers::{Claimed, Document, FlowSizes, HeavyChanges, Losses, Numbers, Query, Task};
+use crate::history::{Entry, Gap, Reason, Reasons, SwitchGap, Window};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{BatchOrder as RunOrder, Disposition, Phv};
-use crate::program::answers::{Gap, Loss, Reason, SwitchGap};
 use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::network::NetworkEpoch;
-use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, FlowId, Runtime, Schedule, Sketches};
+use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Runtime, Schedule, Sketches};
 use crate::program::hashpipe::HashPipe;
 use crate::program::pint::{self, Pint};
 use crate::program::{AnyParameters, AnySchedule, Bank, Dataplane, ProgramConfig};
-use crate::telemetry::Selected;
 use crate::wire::{Headers, Net, Shim};
 
 const LENGTH: Nanos = 50_000_000;
@@ -116,9 +117,66 @@ impl Edge {
     }
 }
 
-/// Why the parameters change after an epoch.
-fn why(answers: &EpochAnswers) -> &str {
-    answers.adaptation.as_ref().map_or("", |adaptation| &adaptation.why)
+/// An epoch of the history, and the answers about it.
+struct Shown {
+    entry: Entry<()>,
+    history: Arc<dyn Asked>,
+}
+
+impl Deref for Shown {
+    type Target = Entry<()>;
+
+    fn deref(&self) -> &Entry<()> {
+        &self.entry
+    }
+}
+
+impl Shown {
+    fn answer<A: Document>(&self) -> Claimed<A> {
+        let query = Query::new(A::TASK, Window::Epoch(self.epoch));
+        self.history.ask(&query).unwrap().into_document().unwrap()
+    }
+
+    /// `None` when they are unknown.
+    fn losses(&self) -> Option<Losses> {
+        let losses = self.answer::<Losses>();
+        (losses.unknown_epochs == 0).then(|| Losses { last_loss: None, late_packets: 0, ..Losses::clone(&losses) })
+    }
+
+    /// Why losses are not complete, whether they are final or not.
+    fn losses_lack(&self) -> Reasons {
+        self.answer::<Losses>().claim.incomplete.clone().without(Reason::Provisional)
+    }
+
+    fn has_all_losses(&self) -> bool {
+        self.losses_lack().is_empty()
+    }
+
+    /// Why flows are missing among the heavy ones, whatever their size.
+    fn flows_lack(&self) -> Reasons {
+        let lack = self.answer::<FlowSizes>().claim.incomplete.clone();
+        lack.without(Reason::Provisional).without(Reason::BelowThreshold)
+    }
+
+    /// Why the parameters change after the epoch.
+    fn why(&self) -> String {
+        self.adaptation.as_ref().map_or_else(String::new, |adaptation| adaptation.why.clone())
+    }
+}
+
+/// The epochs of a controller's history, the oldest first.
+fn shown(controller: &Controller) -> Vec<Shown> {
+    let history = controller.history();
+    history.outlines().into_iter().map(|entry| Shown { entry, history: history.clone() }).collect()
+}
+
+/// The answer to a task about a window.
+fn asked<A: Document>(controller: &Controller, query: Query) -> Claimed<A> {
+    controller.history().ask(&query).unwrap().into_document().unwrap()
+}
+
+fn last(task: Task, seconds: f64) -> Query {
+    Query::new(task, Window::Last { seconds })
 }
 
 struct Network {
@@ -135,7 +193,7 @@ impl Network {
     }
 
     fn with(settings: ControllerSettings, runtime: Runtime, transit: Nanos, names: &[&str], epoch: u64) -> Self {
-        let controller = Controller::new(settings);
+        let controller = Controller::new(&profile().program, settings);
         let mut network = Self { controller, edges: Vec::new(), runtime, transit, epoch };
         names.iter().for_each(|name| network.join(name));
         network
@@ -203,13 +261,12 @@ impl Network {
         for edge in &self.edges {
             update.iter().for_each(|update| edge.update(update));
         }
-        self.controller.answer();
         self.epoch += 1;
         results
     }
 
-    fn newest(&self) -> Arc<EpochAnswers> {
-        self.controller.answers().next_back().unwrap()
+    fn newest(&self) -> Shown {
+        shown(&self.controller).pop().unwrap()
     }
 
     fn gaps(&self) -> Vec<(String, Gap)> {
@@ -219,9 +276,9 @@ impl Network {
     /// The flows that lost one packet each, and no others.
     fn assert_exact(&self, flows: u32) {
         let newest = self.newest();
-        assert!(newest.has_all_losses() && newest.gaps.is_empty(), "{newest:?}");
-        let losses = newest.losses.as_ref().unwrap();
-        let mut lost: Vec<_> = losses.flows.iter().map(|loss| (loss.flow.flow().unwrap().src, loss.lost)).collect();
+        assert!(newest.has_all_losses() && newest.gaps.is_empty(), "{:?} {:?}", newest.entry, newest.losses_lack());
+        let losses = newest.losses().unwrap();
+        let mut lost: Vec<_> = losses.losses.iter().map(|loss| (loss.name.flow().unwrap().src, loss.packets)).collect();
         lost.sort_unstable();
         let mut expected: Vec<_> =
             (0..flows).step_by(10).map(|flow| (Some(std::net::Ipv4Addr::from(address(flow)).into()), 1)).collect();
@@ -238,20 +295,20 @@ fn losses_of_a_network_are_exact() {
     let mut network = Network::new(&["a", "b", "c"], 6);
     network.epoch(200, &[]);
     assert_eq!(network.gaps(), ["a", "b", "c"].map(|name| (name.to_owned(), Gap::Started)));
-    assert_eq!((network.newest().epoch, &network.newest().losses), (6, &None));
+    assert_eq!((network.newest().epoch, network.newest().losses()), (6, None));
     for _ in 0..4 {
         network.epoch(200, &[]);
         network.assert_exact(200);
-        let answers = &network.newest().network;
-        assert!((answers.flows.unwrap() - 200.0).abs() < 15.0, "{:?}", answers.flows);
+        let flows = network.newest().answer::<FlowSizes>().flows;
+        assert!((flows.unwrap() - 200.0).abs() < 15.0, "{flows:?}");
         assert_eq!(network.newest().switches.len(), 3);
     }
     let newest = network.newest();
     let measured = &newest.adaptation.as_ref().unwrap().measured;
     assert_eq!(measured.state, State::Healthy.name());
-    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", why(&newest));
-    assert_eq!((newest.network.found, newest.network.lack.is_empty()), (200, true));
-    assert_eq!(newest.changes.as_ref().unwrap().flows, []);
+    assert_eq!(measured.parameters["hh_threshold_packets"], 1, "all flows fit: {}", newest.why());
+    assert_eq!((newest.answer::<FlowSizes>().heavy_candidates, newest.flows_lack().is_empty()), (200, true));
+    assert_eq!(newest.answer::<HeavyChanges>().changes, []);
 }
 
 /// The very first epoch has none before it.
@@ -269,7 +326,9 @@ fn one_switch_alone() {
         network.epoch(120, &[]);
     }
     network.assert_exact(120);
-    assert_eq!(network.newest().network, network.newest().switches[0].answers);
+    let numbers = network.newest().answer::<Numbers>();
+    let epoch = &numbers.epochs[0];
+    assert_eq!((epoch.flows, epoch.entropy_bits), (epoch.switches[0].flows, epoch.switches[0].entropy_bits));
 }
 
 /// A switch that says nothing hides the losses of its epoch and of the next, and no other answers.
@@ -281,13 +340,13 @@ fn a_silent_switch_is_a_gap_by_name() {
     network.assert_exact(90);
     network.epoch(90, &["b"]);
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
-    assert_eq!(network.newest().losses, None);
+    assert_eq!(network.newest().losses(), None);
     assert_eq!(network.newest().switches.len(), 2, "the flows of a and c");
-    assert!(!network.newest().network.lack.is_empty());
-    assert!(why(&network.newest()).contains("unknown"), "{}", why(&network.newest()));
+    assert!(!network.newest().flows_lack().is_empty());
+    assert!(network.newest().why().contains("unknown"), "{}", network.newest().why());
     network.epoch(90, &[]);
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Before)]);
-    assert_eq!((&network.newest().losses, network.newest().switches.len()), (&None, 3));
+    assert_eq!((network.newest().losses(), network.newest().switches.len()), (None, 3));
     network.epoch(90, &[]);
     network.assert_exact(90);
 }
@@ -308,7 +367,6 @@ fn a_late_record() {
     network.edges.iter().for_each(|edge| edge.update(&update));
     let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
     assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
-    network.controller.answer();
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
     network.epoch += 1;
     network.epoch(90, &[]);
@@ -376,7 +434,7 @@ fn parameters_are_changed_on_demand() {
     assert_eq!(refused(&mut network, other.clone()), "the network does not run hashpipe");
     let mut shifting = Network::new(&["a"], 6);
     assert!(refused(&mut shifting, program(&wanted)).contains("shift = false"));
-    assert_eq!(Controller::new(fixed).change(&other, now), Err(ChangeError::Unknown("hashpipe".into())));
+    assert_eq!(Controller::new(&other, fixed).change(&other, now), Err(ChangeError::Unknown("hashpipe".into())));
 }
 
 /// A configuration that comes by the API is checked as one of a file is.
@@ -384,7 +442,7 @@ fn parameters_are_changed_on_demand() {
 fn wrong_parameters_are_not_sent() {
     let program = |config: pint::Config| ProgramConfig::new::<Pint>(config);
     let right = program(pint::Config::default());
-    let mut controller = Controller::new(ControllerSettings { shifts: false, ..settings() });
+    let mut controller = Controller::new(&right, ControllerSettings { shifts: false, ..settings() });
     let profile = NetworkProfile { program: right.clone(), ..profile() };
     let request = JoinRequest { name: "a".into(), profile, parameters: right.start(), first_epoch: 7 };
     controller.join(&request, 6 * LENGTH).unwrap();
@@ -409,15 +467,15 @@ fn updates_are_for_the_epoch_after_the_running_one() {
         assert_eq!(updated, update.parameters.describe().map(|described| (update.epoch, described)));
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
-    let adaptation = |answers: &Arc<EpochAnswers>| answers.adaptation.clone().unwrap();
+    let adaptation = |answers: &Shown| answers.adaptation.clone().unwrap();
     let measured: Vec<_> =
-        network.controller.answers().map(|answers| (answers.epoch, adaptation(&answers).measured)).collect();
-    for answers in network.controller.answers() {
+        shown(&network.controller).iter().map(|answers| (answers.epoch, adaptation(answers).measured)).collect();
+    for answers in shown(&network.controller) {
         let (from, updated) = adaptation(&answers).update.unwrap();
         let followed = measured.iter().find(|(epoch, _)| *epoch == from);
         assert!(followed.is_none_or(|(_, measured)| *measured == updated));
     }
-    assert!(network.newest().network.lack.is_empty(), "{:?}", why(&network.newest()));
+    assert!(network.newest().flows_lack().is_empty(), "{:?}", network.newest().why());
 }
 
 /// Sketches of other parameters, of several epochs, of cores that disagree and of other hash
@@ -445,10 +503,9 @@ fn records_that_do_not_fit() {
         for (edge, report) in network.edges.iter().zip(reports) {
             network.controller.report(&edge.name, report, 9 * LENGTH + TRANSIT).unwrap();
         }
-        network.controller.answer();
         assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
         assert!(!network.newest().has_all_losses());
-        assert_eq!(network.newest().losses.is_some(), !gap.hides_flows());
+        assert_eq!(network.newest().losses().is_some(), !gap.hides_flows());
     }
 }
 
@@ -456,24 +513,16 @@ fn records_that_do_not_fit() {
 /// other's loss.
 #[test]
 fn only_flows_that_lost_packets_are_victims() {
-    let mut network = Network::new(&["a"], 6);
+    let mut network = Network::with(finality::waits(0), config().runtime(), TRANSIT, &["a"], 6);
+    (0..2).for_each(|_| drop(network.epoch(90, &[])));
+    let doubled = network.edges[0].enter(5000, 8);
+    (0..3).for_each(|_| network.edges[0].leave(doubled));
     network.epoch(90, &[]);
-    network.epoch(90, &[]);
-    let mut epoch = EpochAnswers::clone(&network.newest());
-    let losses = epoch.losses.as_mut().unwrap();
-    let victims = losses.flows.len() as u64;
-    let gainer = Loss { lost: 0, gained: 3, exact: true, ..losses.flows.remove(0) };
-    losses.flows.push(gainer);
-    (losses.lost_packets, losses.gained_packets) = (victims - 1, 3);
-    (losses.victims, losses.gainers) = (losses.victims - 1, 1);
-    epoch.losses_lack.add(Reason::Gained);
-    let selected =
-        Selected { first: epoch.epoch, epochs: vec![Arc::new(epoch)], length: LENGTH, ..Selected::default() };
-    let told = crate::api::view::Losses::new(&selected, 10, 1);
-    assert_eq!((told.victims, told.lost_packets), (victims - 1, victims - 1));
-    assert_eq!((told.gained_flows, told.gained_packets), (1, 3));
-    assert_eq!((told.losses.len() as u64, told.gains.len()), (victims - 1, 1));
-    assert_eq!((told.gains[0].packets, told.claim.complete), (3, false));
+    let told = network.newest().answer::<Losses>();
+    assert_eq!((told.victims, told.lost_packets), (9, 9));
+    assert_eq!((told.gained_flows, told.gained_packets), (1, 2));
+    assert_eq!((told.losses.len(), told.gains.len()), (9, 1));
+    assert_eq!((told.gains[0].packets, told.claim.complete), (2, false));
     assert!(told.claim.incomplete.contains(Reason::Gained));
 }
 
@@ -481,12 +530,14 @@ fn only_flows_that_lost_packets_are_victims() {
 fn sizes_of_flows() {
     let mut network = Network::new(&["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(100, &[])));
-    let newest = network.controller.newest().unwrap().get::<NetworkEpoch>().unwrap();
-    for flow in 0..100u32 {
-        let id = FlowId::of_v4(crate::wire::Tuple4(u128::from(address(flow)) << 72 | 7 << 40 | 17));
-        assert_eq!(newest.flow_size(id), Some(u64::from(1 + flow % 40)), "{flow}");
+    let sizes = network.newest().answer::<FlowSizes>();
+    let number = |src: u32| (0..100).find(|flow| address(*flow) == src).unwrap();
+    for flow in &sizes.heavy {
+        let Some(std::net::IpAddr::V4(src)) = flow.name.flow().unwrap().src else { panic!("{flow:?}") };
+        assert_eq!(flow.count(), u64::from(1 + number(src.to_bits()) % 40), "{flow:?}");
     }
-    assert_eq!(newest.heavy_hitters(39).len(), 2);
-    let distribution = newest.distribution().unwrap();
-    assert!((distribution.tail(40) - 2.0).abs() < 1e-9 && (distribution.flows() - 100.0).abs() < 1e-9);
+    assert_eq!((sizes.heavy.len(), sizes.heavy.iter().filter(|flow| flow.count() > 39).count()), (100, 2));
+    let tail =
+        |size| sizes.distribution.iter().filter(|class| class.packets >= size).map(|class| class.flows).sum::<f64>();
+    assert!((tail(40) - 2.0).abs() < 1e-9 && (tail(0) - 100.0).abs() < 1e-9);
 }

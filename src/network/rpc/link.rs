@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::proto::from_switch::What;
 use super::proto::{FromSwitch, Ready, Record};
+use crate::answers::EpochAttention;
 use crate::json::Epoch;
 use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, linked};
@@ -203,8 +204,8 @@ impl LinkedProgram {
     fn view(&self, length: Option<Nanos>) -> documents::LinkedProgram {
         let epoch = length.and_then(|length| wall_clock().checked_div(length));
         let epoch = epoch.map(|epoch| Epoch::new(epoch, length.unwrap_or_default()));
-        let attention = epoch
-            .and_then(|epoch| Some(documents::EpochAttention::new(epoch, self.schedule.at(epoch.number).describe()?)));
+        let attention =
+            epoch.and_then(|epoch| Some(EpochAttention::new(epoch, self.schedule.at(epoch.number).describe()?)));
         documents::LinkedProgram { program: self.name().into(), refused: self.refused.clone(), attention }
     }
 

@@ -41,8 +41,9 @@ impl ControllerLoop {
         expected: Vec<String>,
     ) -> Result<Self, StateError> {
         file.write(&state)?;
-        let restored = programs.iter().zip(&state.controllers).map(|((_, settings), saved)| {
-            let controller = Controller::restore(*settings, saved).map_err(|error| file.wrong(error.to_string()))?;
+        let restored = programs.iter().zip(&state.controllers).map(|((profile, settings), saved)| {
+            let controller = Controller::restore(&profile.program, *settings, saved)
+                .map_err(|error| file.wrong(error.to_string()))?;
             Ok(Arc::new(Mutex::new(controller)))
         });
         let controllers = restored.collect::<Result<Vec<_>, _>>()?;
@@ -83,8 +84,6 @@ impl ControllerLoop {
             controller.updates(now / self.length).into_iter().map(move |update| (program, update))
         });
         self.server.publish(updates.collect());
-        // Takes longer than all that others wait for.
-        self.locked().for_each(|mut controller| controller.answer());
         self.keep();
         self.rested = Instant::now();
     }

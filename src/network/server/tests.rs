@@ -15,6 +15,7 @@ use crate::api::serve::TlsListener;
 use crate::api::serve::tests::{Identity, ca, files, roles};
 use crate::api::view;
 use crate::config::{Address, NetworkConfig};
+use crate::history::Entry;
 use crate::network::controller::{Controller, ControllerSettings, MAX_SWITCHES, Saved, SavedUpdate};
 use crate::network::rpc::proto::controller_client::ControllerClient;
 use crate::network::rpc::proto::from_switch::What as From;
@@ -24,7 +25,6 @@ use crate::network::rpc::{self, Controlled, Dial, Hello, Link, Offer};
 use crate::network::socket::{self, Access, SocketFile};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
-use crate::program::answers::{EpochAnswers, Reason};
 use crate::program::hashpipe::Counts;
 use crate::program::{AnySchedule, ProgramConfig, Record};
 use crate::telemetry::Closed;
@@ -234,10 +234,7 @@ fn a_switch_joins_reports_and_obeys() {
     let fake = Fake::start(&lab, "edge1");
     let answered = || {
         let controller = lab.controller();
-        controller
-            .answers()
-            .filter(|answers| answers.losses_lack.iter().all(|reason| reason == Reason::EdgesUnnamed))
-            .count()
+        controller.history().outlines().iter().filter(|entry| entry.gaps.is_empty()).count()
     };
     fake.run_until("three epochs without a gap", || answered() >= 3);
     assert!(*fake.hashes.lock().unwrap() == HashFamily::reproducible(SEED), "it hashes as the network does");
@@ -258,10 +255,9 @@ fn a_switch_joins_reports_and_obeys() {
 impl Lab {
     /// Epochs of the program at this place whose answers have this switch's record and no gap.
     fn answered(&self, program: usize, switch: &str) -> usize {
-        let answers = self.controllers[program].lock().unwrap().answers();
-        let whole =
-            |answers: &EpochAnswers| answers.gaps.is_empty() && answers.switches.iter().any(|of| &*of.switch == switch);
-        answers.filter(|answers| whole(answers)).count()
+        let answers = self.controllers[program].lock().unwrap().history().outlines();
+        let whole = |entry: &&Entry<()>| entry.gaps.is_empty() && entry.switches.iter().any(|of| &**of == switch);
+        answers.iter().filter(whole).count()
     }
 }
 

@@ -175,7 +175,8 @@ impl HashLayout {
 
     /// The first polynomial: of an index hash the one that hashes of one key share.
     pub fn shared_polynomial(&self, family: &HashFamily) -> Polynomial {
-        self.polynomials(family).first().copied().unwrap_or_else(|| self.polynomial(family))
+        let first = self.derivations().into_iter().next();
+        first.map_or_else(|| self.polynomial(family), |(label, index)| self.family(family).derive(label, index))
     }
 
     /// The hash of a key by its definition, bit by bit: what every hash unit gives.

@@ -1,12 +1,13 @@
 //! What a controller makes of the records of a network.
 
-use super::answers;
+use super::adaptation::adaptation;
 use super::attention::Attention;
 use super::collector::encoding::Form;
 use super::names::Known;
 use super::network::{Early, Network, NetworkEpoch, Reported};
-use super::{Config, Runtime, Sketches};
-use crate::program::answers::{Adaptation, EpochAnswers, Limits, Task};
+use super::{Config, Runtime, Showed, Sketches};
+use crate::answers::Task;
+use crate::history::Adaptation;
 use crate::program::{Analysis, Decision};
 
 /// Puts records together, and shifts attention.
@@ -29,6 +30,7 @@ impl Analysis for NetworkAnalysis {
     type Parameters = Runtime;
     type Early = Early;
     type Network = Network;
+    type Kept = Showed;
 
     const TASKS: &'static [Task] =
         &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
@@ -45,9 +47,8 @@ impl Analysis for NetworkAnalysis {
         Early::of(sketches)
     }
 
-    fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>, edges_named: bool) -> NetworkEpoch {
-        let mut epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
-        epoch.network.edges_named = edges_named;
+    fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>) -> NetworkEpoch {
+        let epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
         self.known.age();
         epoch.network.edges.iter().for_each(|edge| edge.analysis.sketches().add_names(&mut self.known));
         epoch
@@ -61,11 +62,11 @@ impl Analysis for NetworkAnalysis {
         }
     }
 
-    fn answers(&self, network: &NetworkEpoch, before: Option<&NetworkEpoch>, limits: Limits) -> EpochAnswers {
-        answers::of_network(network, before, &self.known, limits)
+    fn adaptation(&self, network: &NetworkEpoch) -> Option<Adaptation> {
+        Some(adaptation(network))
     }
 
-    fn adaptation(&self, network: &NetworkEpoch) -> Option<Adaptation> {
-        Some(answers::adaptation(network))
+    fn keep(&mut self, epoch: NetworkEpoch) -> Showed {
+        Showed::new(epoch, &self.known)
     }
 }

@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-pub use crate::program::answers::Distribution;
+pub use crate::answers::Distribution;
 pub use candidates::{Candidates, Expected};
 pub use fermat::{Bucket, Decoded, Fermat, Mismatch, Verify};
-pub use series::Below;
 pub use tasks::{Analysis, Change, Delta, Loss, Losses, Sized, Victims};
 
 use super::bank::{ChameleMonBank, RowRegisters};
@@ -96,8 +95,6 @@ pub struct Sketches {
     pub(super) names: Reports<Name>,
     /// Sketches of different parameters were to be merged: nothing can be decoded.
     pub mixed: bool,
-    /// Of several epochs in a run: what came before flows were candidates. It has no byte form.
-    pub(super) below: Option<Below>,
     hashes: Arc<Hashes>,
 }
 
@@ -133,7 +130,7 @@ impl Sketches {
     ) -> Self {
         let downstream_parts = [DownstreamParts { hl: hl0, ll: ll0 }, DownstreamParts { hl: hl1, ll: ll1 }];
         let (strays, unmarked, unfollowed) = (Strays::default(), 0, 0);
-        let (bit, mixed, below, names) = (false, false, None, Reports::none(0));
+        let (bit, mixed, names) = (false, false, Reports::none(0));
         Self {
             runtime,
             shape,
@@ -148,9 +145,18 @@ impl Sketches {
             unfollowed,
             names,
             mixed,
-            below,
             hashes,
         }
+    }
+
+    /// A classifier without encoders.
+    pub(super) fn of_classifier(runtime: Runtime, shape: Shape, tower: Vec<Level>, hashes: Arc<Hashes>) -> Self {
+        let parts = std::array::from_fn(|_| Fermat::new(hashes.clone(), Part::new()));
+        Self::new(runtime, shape, tower, parts, hashes)
+    }
+
+    pub(super) fn hashes(&self) -> &Arc<Hashes> {
+        &self.hashes
     }
 
     /// HH, HL and LL of what entered, HL and LL of what left by either epoch bit.
@@ -185,9 +191,14 @@ impl Sketches {
 
     fn try_merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.parts_mut().into_iter().zip(other.parts()).try_for_each(|(mine, theirs)| mine.add(theirs))?;
-        self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
+        self.add_classifier(other);
         self.unfollowed = self.unfollowed.saturating_add(other.unfollowed);
         Ok(())
+    }
+
+    /// Adds the packets of another classifier with arrays of the same lengths.
+    pub(super) fn add_classifier(&mut self, other: &Self) {
+        self.tower.iter_mut().zip(&other.tower).for_each(|(mine, theirs)| mine.merge(theirs));
     }
 
     /// Whether packets are known to be missing of what left, or all is because cores disagree.

@@ -10,7 +10,7 @@
 
 use super::collector::Losses;
 use super::{Partition, Runtime};
-use crate::program::answers::{Reason, Reasons};
+use crate::history::{Reason, Reasons};
 
 /// Why the losses of an epoch are not complete. `None` stands for losses that are unknown.
 pub fn losses_lack(losses: Option<&Losses>, runtime: &Runtime, has_gaps: bool) -> Reasons {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 
+use crate::answers::FlowName;
 use crate::pisa::hash::{BurstKey, Crc, HashFamily, HashLayout};
 use crate::pisa::{Picks, highest_bits};
-use crate::program::answers::FlowName;
 use crate::wire::{Flow, FlowKey, Headers, Net, Places, Tuple4, Tuple6, places};
 
 /// Bits of the fingerprint that fills the fourth fragment.

@@ -60,8 +60,6 @@
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is
 //!   computed in closed form, and the small ones and the number of flows are estimated from all
 //!   arrays together ([`collector::estimate`]).
-//! - Merged records of several epochs know T_h − 1 packets too few for each further epoch of a
-//!   candidate.
 //! - Two flows in one set of buckets are told apart when one of them is known from elsewhere, as
 //!   lost heavy-hitter candidates are (`collector/twins.rs`). Two unknown ones are not. Unknown are
 //!   208 bits of IDs and how the count c is shared; the four sums give 128 bits (fingerprints are
@@ -69,7 +67,7 @@
 //!   IDs fit, and nothing short of trying them finds these.
 
 mod analysis;
-mod answers;
+mod adaptation;
 pub mod attention;
 mod bank;
 mod batch;
@@ -80,6 +78,7 @@ pub mod dataplane;
 pub mod field;
 mod hashes;
 mod id;
+mod kept;
 mod names;
 pub mod network;
 mod runtime;
@@ -87,17 +86,17 @@ mod tables;
 
 pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use analysis::NetworkAnalysis;
-pub use answers::{flows_of_network, flows_of_switch, losses};
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
-pub use collector::{Analysis, Below, Sketches};
+pub use collector::{Analysis, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
 pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
+pub use kept::Showed;
 pub use names::Known;
 pub use runtime::{Partition, Runtime, Shape};
 pub use tables::ChameleMonDataplane;
 
-use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record, RunAnswers, Truth};
+use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -183,10 +182,6 @@ impl Program for ChameleMon {
     fn analysis(config: &Config, salt: u64) -> NetworkAnalysis {
         NetworkAnalysis::new(config, salt)
     }
-
-    fn run(_: &Config, sketches: &Sketches, truth: Option<&Truth>, max: usize) -> RunAnswers {
-        answers::of_run(&Analysis::new(sketches.clone()), truth, max)
-    }
 }
 
 impl Record for Sketches {
@@ -194,14 +189,6 @@ impl Record for Sketches {
 
     fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         self.merge(other)
-    }
-
-    fn add_epoch(&mut self, later: &Self) -> Result<(), MergeError> {
-        let below = self.below.take().unwrap_or_else(|| Below::of(self));
-        self.names.widen(names::MAX_OF_RUN);
-        self.merge(later)?;
-        self.below = Some(below.and(later));
-        Ok(())
     }
 
     fn encode(&self) -> Vec<u8> {

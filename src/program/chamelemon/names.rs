@@ -9,16 +9,13 @@
 use rustc_hash::FxHashMap;
 
 use super::id::{FlowId, Naming};
-use crate::program::answers::FlowName;
+use crate::answers::FlowName;
 use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Report, ReportBuffer, Reports};
 use crate::wire::{Flow, FlowKey, Tuple6};
 
 /// Bytes of a name.
 const BYTES: usize = Tuple6::BITS as usize / 8;
-
-/// Maximum number of names in the record of a run, which adds up epochs.
-pub const MAX_OF_RUN: usize = 1 << 20;
 
 /// The report that a flow has entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,11 +109,6 @@ impl Known {
     /// Adds the names of a record.
     pub fn add(&mut self, naming: &Naming, names: &Reports<Name>) {
         self.recent.extend(names.kept().iter().map(|&Name(tuple)| (naming.digest(tuple), tuple.flow())));
-    }
-
-    /// Adds flows that are known from elsewhere.
-    pub fn extend(&mut self, flows: impl Iterator<Item = (FlowId, Flow)>) {
-        self.recent.extend(flows);
     }
 
     /// The name of the flow in answers: its fields, or its digest where no record has its name.

@@ -16,8 +16,8 @@ use rustc_hash::FxHashMap;
 use super::collector::{Change, Delta, Distribution, DownstreamParts, INFINITE, Losses, Mismatch, Sized};
 use super::completeness::losses_lack;
 use super::{Analysis, FlowId, Runtime, Sketches};
+use crate::history::{Gap, Reason, Reasons, SwitchGap};
 use crate::program::Epoch;
-use crate::program::answers::{Gap, Reason, Reasons, SwitchGap};
 
 /// What is known of one switch when an epoch closes.
 pub type Reported<'a> = crate::program::Reported<'a, Box<Sketches>, Early>;
@@ -59,8 +59,6 @@ pub struct Network {
     pub edges: Vec<Edge>,
     /// `None` when they are unknown because of a gap.
     pub losses: Option<Losses>,
-    /// Whether it is known which switches have hosts, so that packets leave by no others.
-    pub edges_named: bool,
 }
 
 impl NetworkEpoch {
@@ -90,7 +88,8 @@ impl NetworkEpoch {
             }
         }
         let losses = delta.filter(|_| known).map(Delta::decode);
-        Self { number: epoch, gaps, network: Network { runtime, edges, losses, edges_named: true } }
+        let switches = edges.iter().map(|edge: &Edge| edge.switch.clone()).collect();
+        Self { number: epoch, gaps, switches, network: Network { runtime, edges, losses } }
     }
 
     /// Whether every switch's flows are in it.
@@ -100,9 +99,7 @@ impl NetworkEpoch {
 
     /// Why its losses are not complete.
     pub fn losses_lack(&self) -> Reasons {
-        let mut reasons = losses_lack(self.losses.as_ref(), &self.runtime, !self.gaps.is_empty());
-        reasons.add_if(!self.edges_named, Reason::EdgesUnnamed);
-        reasons
+        losses_lack(self.losses.as_ref(), &self.runtime, !self.gaps.is_empty())
     }
 
     /// Why its heavy flows are not complete, whatever their size.

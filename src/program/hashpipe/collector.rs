@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::dataplane::Cell;
+use crate::answers::{Counted, FlowCount, FlowName, FoundFlows, Unit};
+use crate::history::Reason;
 use crate::pisa::{Registers, Word};
-use crate::program::answers::{FlowAnswers, FlowCount, FlowName, Reason};
-use crate::program::{Counted, Unit};
 use crate::wire::{Flow, FlowKey};
 
 /// Counts by flow, in packets or bytes as the program was told. A peer's record names the flows, so
@@ -22,11 +22,9 @@ pub fn read_out<K: FlowKey + Word>(tables: &[Registers<Cell<K>>], counts: &mut C
 }
 
 impl Counts {
-    /// The heaviest flows as an answer. Which others are missing is not known: a flow may have been
-    /// evicted.
-    pub fn heaviest(&self, unit: Unit, max: usize) -> FlowAnswers {
-        let found = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count });
-        let lack = [Reason::Evicted].into_iter().collect();
-        FlowAnswers { lack, ..FlowAnswers::heaviest(unit, found.collect(), max) }
+    /// The flows as an answer. Which others are missing is not known: a flow may have been evicted.
+    pub fn found(&self, unit: Unit) -> FoundFlows {
+        let flows = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count }).collect();
+        FoundFlows { unit, flows, named_from: None, lack: [Reason::Evicted].into_iter().collect() }
     }
 }

@@ -264,10 +264,10 @@ impl Program for HashPipe {
 
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {
         let unit = config.count;
-        let answer = move |counts: &Counts, max| counts.heaviest(unit, max);
+        let found = move |counts: &Counts| counts.found(unit);
         match config.scope {
-            Scope::Switch => HeavyAnalysis::new(answer),
-            Scope::Network => HeavyAnalysis::adding(answer),
+            Scope::Switch => HeavyAnalysis::new(found),
+            Scope::Network => HeavyAnalysis::adding(found),
         }
     }
 

@@ -12,11 +12,12 @@ use super::recorder::lack::Lack;
 use super::recorder::loops::LoopRecorder;
 use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
-use crate::pisa::hash::HashFamily;
-use crate::program::answers::{
-    Adaptation, Certainty, EpochAnswers, FlowAnswers, FlowPath, Gap, Limits, LoopAnswers, PathAnswers, Reason,
-    SwitchAnswers, SwitchGap, Task, ValueAnswers,
+use crate::answers::{
+    Answers, Certainty, FlowPath, Latency, LoopAnswers, Loops, PathAnswers, Paths, Query, Task, Told, Utilisation,
+    ValueAnswers, Values,
 };
+use crate::history::{Adaptation, Epochs, Gap, Kept, Reason, Reasons, SwitchGap};
+use crate::pisa::hash::HashFamily;
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
 /// What a network's epochs have shown so far.
@@ -84,14 +85,37 @@ impl PintAnalysis {
     }
 }
 
-/// What an epoch showed.
-#[derive(Clone)]
-pub struct Network {
+/// What an epoch showed, which the history keeps as it is: answers about the flows of its packets,
+/// and of earlier ones whose packets these add to.
+#[derive(Debug)]
+pub struct Showed {
+    /// `None` where no query asks for paths, and likewise below.
     paths: Option<PathAnswers>,
     loops: Option<LoopAnswers>,
+    /// Of each query for another value.
     values: Vec<ValueAnswers>,
-    /// The switches that reported.
-    switches: Vec<Arc<str>>,
+}
+
+impl Kept for Showed {
+    fn bytes(&self) -> usize {
+        let path = |path: &FlowPath| size_of_val(path) + size_of_val(&path.switches[..]);
+        let paths = self.paths.iter().flat_map(|paths| &paths.flows).map(path).sum::<usize>();
+        let loops = self.loops.as_ref().map_or(0, |loops| size_of_val(&loops.flows[..]));
+        paths + loops + self.values.iter().map(ValueAnswers::bytes).sum::<usize>()
+    }
+}
+
+impl Answers for Showed {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+        Some(match query.task {
+            Task::Paths => Paths::over(epochs, query, |showed| showed.paths.as_ref()),
+            Task::Loops => Loops::over(epochs, query, |showed| showed.loops.as_ref()),
+            Task::Latency => Latency::over(epochs, query, |showed| &showed.values),
+            Task::Utilisation => Utilisation::over(epochs, query, |showed| &showed.values),
+            Task::Values => Values::over(epochs, query, |showed| &showed.values),
+            _ => return None,
+        })
+    }
 }
 
 /// The packets of a record whose plan is one of those.
@@ -104,7 +128,8 @@ impl Analysis for PintAnalysis {
     type Record = Digests;
     type Parameters = PlanParameters;
     type Early = ();
-    type Network = Network;
+    type Network = Showed;
+    type Kept = Showed;
 
     const TASKS: &'static [Task] = &[Task::Paths, Task::Latency, Task::Loops, Task::Utilisation, Task::Values];
     const ADDS: bool = true;
@@ -127,8 +152,7 @@ impl Analysis for PintAnalysis {
         epoch: u64,
         parameters: &PlanParameters,
         reported: Vec<Reported<'_, Box<Digests>, ()>>,
-        _: bool,
-    ) -> Epoch<Network> {
+    ) -> Epoch<Showed> {
         let (mut gaps, mut records) = (Vec::new(), Vec::new());
         let (id, mut next, mut agreed, mut silent) = (parameters.id(), PlanUse::Unknown, true, false);
         for Reported { switch, record, .. } in reported {
@@ -197,14 +221,14 @@ impl Analysis for PintAnalysis {
         };
         let own = Lack::of(&gaps);
         lacks.extend(&own);
-        let switches = records.iter().map(|(switch, _)| switch.clone()).collect();
+        let switches: Vec<_> = records.iter().map(|(switch, _)| switch.clone()).collect();
         self.plan(parameters, records.first().map(|(_, record)| record.family()));
         // What a silent switch does with packets of the next epoch is known when that one has the same
         // plan.
         let held = silent && agreed && later.is_none();
         let decoded = early.iter().chain(records.iter().filter(|_| agreed && !held));
         let decoded: Vec<_> = decoded.map(|(switch, record)| (switch.clone(), &**record)).collect();
-        let mut lack = crate::program::answers::Reasons::default();
+        let mut lack = Reasons::default();
         lack.add_if(gaps.iter().any(|gap| gap.gap.hides_flows()), Reason::Gap);
         let reports = |gap: &SwitchGap| matches!(gap.gap, Gap::Overflow { .. } | Gap::Unread { .. });
         let Self { coding, recorder, loops, values, .. } = self;
@@ -220,38 +244,24 @@ impl Analysis for PintAnalysis {
         let values = values::answers(values, turn, coding.as_ref(), &decoded, recorder, &lacks);
         lack.add_if(flows.iter().any(|flow| flow.certainty == Certainty::Undecided), Reason::Undecoded);
         lack.add_if(flows.iter().any(FlowPath::is_alike), Reason::Alike);
-        let paths = PathAnswers { found: flows.len(), flows, evicted: recorder.evicted(), lack };
+        let paths = PathAnswers { flows, evicted: recorder.evicted(), lack };
         let paths = parameters.query(Value::Path).map(|_| paths);
         if let Some(plan) = later.or(held.then_some(id)) {
             self.waiting = Some(Waiting { epoch, plan, records, lack: own });
         }
-        Epoch { number: epoch, gaps, network: Network { paths, loops, values, switches } }
+        Epoch { number: epoch, gaps, switches, network: Showed { paths, loops, values } }
     }
 
     /// Queries change when people change them.
-    fn decide(&mut self, _: &Epoch<Network>, latest: &PlanParameters, _: u64) -> Decision<PlanParameters> {
+    fn decide(&mut self, _: &Epoch<Showed>, latest: &PlanParameters, _: u64) -> Decision<PlanParameters> {
         Decision { parameters: latest.clone(), why: String::new() }
     }
 
-    fn answers(&self, network: &Epoch<Network>, _: Option<&Epoch<Network>>, limits: Limits) -> EpochAnswers {
-        let Network { mut paths, mut loops, mut values, .. } = network.network.clone();
-        paths.iter_mut().for_each(|paths| paths.keep(limits.flows));
-        loops.iter_mut().for_each(|loops| loops.keep(limits.flows));
-        values.iter_mut().for_each(|values| values.keep(limits.flows));
-        let switch = |switch: &Arc<str>| SwitchAnswers { switch: switch.clone(), answers: FlowAnswers::default() };
-        EpochAnswers {
-            epoch: network.number,
-            first_epoch: network.number,
-            gaps: network.gaps.clone(),
-            paths,
-            loops,
-            values,
-            switches: network.switches.iter().map(switch).collect(),
-            ..EpochAnswers::default()
-        }
+    fn adaptation(&self, _: &Epoch<Showed>) -> Option<Adaptation> {
+        None
     }
 
-    fn adaptation(&self, _: &Epoch<Network>) -> Option<Adaptation> {
-        None
+    fn keep(&mut self, epoch: Epoch<Showed>) -> Showed {
+        epoch.network
     }
 }

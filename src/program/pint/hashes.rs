@@ -5,7 +5,7 @@ use super::query::Value;
 use crate::pisa::hash::HashLayout;
 use crate::wire::{KeyField, identity};
 
-/// What is hashed. The identity is a hash itself ([`identity`]).
+/// What is hashed. The identity is a hash itself ([`identity()`]).
 const KEY: &[KeyField] = &[KeyField::new("identity", 32), KeyField::new("argument", 32)];
 
 fn global(label: impl Into<std::borrow::Cow<'static, str>>, index: u32) -> HashLayout {

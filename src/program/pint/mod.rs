@@ -85,11 +85,7 @@ use replica::Replica;
 use values::Aggregation;
 use values::dataplane::Codes;
 
-use super::answers::{EpochAnswers, Limits};
-use super::{
-    Analysis, Before, Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Reported, RunAnswers, Schedule,
-    Truth, UtilisationReader,
-};
+use super::{Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Schedule, UtilisationReader};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -205,16 +201,5 @@ impl Program for Pint {
             let code = coding.scheme.value(&query)?.part(identity, digest)?;
             Some(codes.number(query.value, code))
         }))
-    }
-
-    /// The record says whose it is.
-    fn run(config: &Config, record: &Digests, _: Option<&Truth>, max: usize) -> RunAnswers {
-        let mut analysis = Self::analysis(config, 0);
-        let reported =
-            Reported { switch: record.sink().clone(), record: Ok(record.clone().into()), before: Before::Nothing };
-        let epoch = analysis.epoch(0, &config.parameters(), vec![reported], true);
-        let answers = analysis.answers(&epoch, None, Limits { flows: max, switch_flows: 0, losses: 0 });
-        let EpochAnswers { paths, loops, values, .. } = answers;
-        RunAnswers { paths, loops, values, ..RunAnswers::default() }
     }
 }

@@ -6,8 +6,8 @@ use super::encoding::DIGEST_BITS;
 use super::plan::{Demand, MAX_QUERIES, Plan, PlanError, QuerySet, Share};
 use super::query::{Queries, Query, Value};
 use super::{Config, Pint};
+use crate::history::Described;
 use crate::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
-use crate::program::answers::Described;
 use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Parameters, Program, ProgramError};
 

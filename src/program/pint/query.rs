@@ -20,7 +20,7 @@ use super::utilisation::link::{Links, RATES};
 use super::values::dataplane::Codes;
 use super::values::{Aggregation, SHARE_EXPONENT_BITS};
 use super::window::PARTS;
-use crate::program::answers::ValueUnit;
+use crate::answers::ValueUnit;
 use crate::text::{named, scaled, short};
 use crate::wire::{FiveTuple, Flow};
 pub use queries::Queries;

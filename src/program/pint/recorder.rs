@@ -19,7 +19,7 @@ use super::inference::{Mark, Standing};
 use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
-use crate::program::answers::{Certainty, FlowName, FlowPath, SureOf};
+use crate::answers::{Certainty, FlowName, FlowPath, SureOf};
 use kept::Kept;
 use switches::{Decided, Switches};
 pub use ways::Key;

@@ -10,7 +10,7 @@ use datasketches::kll::KllSketch;
 use super::query::Query;
 use super::ranks::{self, Miss};
 use super::values::Aggregation;
-use crate::program::answers::Mean;
+use crate::answers::Mean;
 
 /// The samples of one hop, as codes.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use crate::program::answers::{Certainty, FlowPath, PathAnswers};
+use crate::answers::{Certainty, FlowPath};
 use crate::sim::build::switch_of;
 use crate::sim::packet::Way;
 use crate::sim::traffic::Generation;
@@ -27,13 +27,14 @@ pub struct PathCounts {
 }
 
 impl PathCounts {
-    pub(super) fn new<'a>(paths: &PathAnswers, truth: impl Iterator<Item = &'a Generation>) -> Self {
+    /// The paths that were found beside those that the packets of these epochs took.
+    pub fn new<'a>(paths: &[FlowPath], truth: impl Iterator<Item = &'a Generation>) -> Self {
         let ways = TrueWays::new(paths, truth);
-        let flows = |is: &dyn Fn(&FlowPath) -> bool| paths.flows.iter().filter(|path| is(path)).count() as u64;
+        let flows = |is: &dyn Fn(&FlowPath) -> bool| paths.iter().filter(|path| is(path)).count() as u64;
         let is_decided = |path: &FlowPath| path.certainty >= Certainty::Decided;
         let is_sure = |path: &FlowPath| path.certainty == Certainty::Sure;
         Self {
-            flows: paths.found as u64,
+            flows: paths.len() as u64,
             decided_flows: flows(&is_decided),
             sure_flows: flows(&is_sure),
             right_flows: flows(&|path| is_decided(path) && ways.has(path) == Some(true)),
@@ -48,8 +49,8 @@ impl PathCounts {
 struct TrueWays(FxHashMap<Flow, FxHashSet<Way>>);
 
 impl TrueWays {
-    fn new<'a>(paths: &PathAnswers, truth: impl Iterator<Item = &'a Generation>) -> Self {
-        let named: Vec<_> = paths.flows.iter().filter_map(|path| path.flow.flow()).collect();
+    fn new<'a>(paths: &[FlowPath], truth: impl Iterator<Item = &'a Generation>) -> Self {
+        let named: Vec<_> = paths.iter().filter_map(|path| path.flow.flow()).collect();
         // Fields that no answer has do not define a flow.
         let (src, dst) = (named.iter().any(|flow| flow.src.is_some()), named.iter().any(|flow| flow.dst.is_some()));
         let ports = named.iter().any(|flow| flow.proto.is_some());

@@ -7,16 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder};
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
+use weir::history::Gap;
 use weir::pisa::{DropReason, PortId};
-use weir::program::answers::Gap;
 use weir::program::chamelemon::collector::Delta;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{Burst, TxBursts};
-use weir::telemetry::Run;
 use weir::wire::{Flow, Frame, HeapFrame};
 
 use crate::frames::{address, host_mac, mend, own, port, udp};
+use crate::records::Records;
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PROGRAM: &str = "[[program]]\nname = \"chamelemon\"\nhh_threshold = 3\n";
@@ -27,7 +27,7 @@ type End = (usize, PortId);
 /// Switches and the links between their fabric ports.
 struct Net {
     switches: Vec<Assembly>,
-    runs: Vec<Run>,
+    runs: Vec<Records>,
     links: BTreeMap<End, End>,
     /// The next packet that a link takes is lost.
     loses: bool,
@@ -40,7 +40,7 @@ impl Net {
         let assembly = |toml: &String| {
             let config = Config::parse(toml).unwrap();
             let mut assembly = assemble(&config, None, 1).unwrap();
-            let run = Run::of(&mut assembly.collector, &config.programs, 0);
+            let run = Records::of(&mut assembly.collector);
             (assembly, run)
         };
         let links = links.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
@@ -87,7 +87,7 @@ impl Net {
         for (Assembly { switches, collector, .. }, run) in self.switches.iter_mut().zip(&self.runs) {
             switches[0].finish();
             collector.finish();
-            records.extend(run.record(0).and_then(|record| record.into::<Sketches>()).map(|sketches| *sketches));
+            records.extend(run.sum::<Sketches>());
         }
         records
     }

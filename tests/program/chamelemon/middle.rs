@@ -12,11 +12,11 @@ use weir::pisa::{DropReason, PortId};
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{FlowId, Sketches};
 use weir::switch::{Burst, TxBursts};
-use weir::telemetry::Run;
 use weir::trace::SplitMix64;
 use weir::wire::{FlowKey, Frame, Headers, HeapFrame, Net, Tuple4, parse};
 
 use crate::frames::{host_mac, mend, own, port, udp};
+use crate::records::Records;
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const EDGES: usize = 3;
@@ -66,7 +66,7 @@ impl Way {
 
 struct Network {
     switches: Vec<Assembly>,
-    runs: Vec<Run>,
+    runs: Vec<Records>,
     links: BTreeMap<End, End>,
     routes: bool,
     measures: bool,
@@ -107,7 +107,7 @@ impl Network {
         let assembly = |toml: &String| {
             let config = Config::parse(toml).unwrap();
             let mut assembly = assemble(&config, None, workers).unwrap();
-            let run = Run::of(&mut assembly.collector, &config.programs, 0);
+            let run = Records::of(&mut assembly.collector);
             (assembly, run)
         };
         let links = (0..EDGES).map(|n| ((n, hosts as PortId), (EDGES, n as PortId)));
@@ -220,7 +220,7 @@ impl Network {
         for (Assembly { switches, collector, .. }, run) in self.switches.iter_mut().zip(&self.runs) {
             switches.iter_mut().for_each(|switch| switch.finish());
             collector.finish();
-            records.extend(run.record(0).and_then(|record| record.into::<Sketches>()));
+            records.extend(run.sum::<Sketches>().map(Box::new));
         }
         let runtime = records[0].runtime;
         let reported = |(number, sketches)| Reported {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use weir::answers::{Latency, Task};
 use weir::pisa::hash::HashFamily;
-use weir::program::answers::Task;
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::query::{Queries, Query, Value};
 use weir::program::pint::values::dataplane::ValueCode;
@@ -171,10 +171,10 @@ fn a_switch_that_stands_still_shows() {
     let mut simulation = Simulation::new(&setup).unwrap();
     simulation.epoch(&setup.workload, None);
     simulation.finish();
-    let answers = simulation.last(0).unwrap().of_task(Task::Latency).next().unwrap();
-    let hops = answers.flows.iter().flat_map(|flow| &flow.told);
-    let times: Vec<_> = hops.filter_map(|hop| Some(hop.quantiles?.p99)).collect();
-    assert!(times.len() > 20 && times.iter().all(|time| *time == 256.0), "{times:?}");
+    let answers = simulation.answers(0, 0).unwrap().answer::<Latency>(usize::MAX).unwrap();
+    let hops = answers.latencies.iter().flat_map(|flow| &flow.hops);
+    let times: Vec<_> = hops.filter_map(|hop| hop.p99_ns).collect();
+    assert!(times.len() > 20 && times.iter().all(|time| *time == 256), "{times:?}");
 }
 
 /// Conflicting demands are refused, with the nearest that fit.

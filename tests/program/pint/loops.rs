@@ -2,8 +2,8 @@
 //! others as seldom as the formula says.
 
 use proptest::prelude::*;
+use weir::answers::Task;
 use weir::pisa::hash::{Global, HashFamily};
-use weir::program::answers::Task;
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::loops::dataplane::{Carried, LoopCode};
 use weir::program::pint::loops::false_alarms;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir::answers::{Certainty, Claimed, FlowPath, Latency, Paths, Task};
+use weir::history::{Gap, Reason};
 use weir::program::ProgramConfig;
-use weir::program::answers::Task;
-use weir::program::answers::{Certainty, FlowPath, FlowValues, Gap, Reason};
 use weir::program::pint::{Config, Pint};
-use weir::sim::{Fabric, Fault, ProgramReport, Setup, Shape, Simulation};
+use weir::sim::report::PathCounts;
+use weir::sim::{Fabric, Fault, Setup, Shape, Simulation};
 use weir::wire::{Flow, FlowKey};
 
 /// Networks of these topologies, with epochs of 50 ms.
@@ -101,6 +102,11 @@ fn hold(setup: &Setup, truth: &Truth, flows: &[FlowPath]) -> Held {
     held
 }
 
+/// The answer about an epoch.
+fn paths(simulation: &Simulation, epoch: u64) -> Claimed<Paths> {
+    simulation.answers(0, epoch).unwrap().answer(usize::MAX).unwrap()
+}
+
 /// Runs some epochs, of which each has new flows, and adds up what was held.
 fn run(setup: &Setup, epochs: u64) -> Held {
     let mut simulation = Simulation::new(setup).unwrap();
@@ -112,9 +118,9 @@ fn run(setup: &Setup, epochs: u64) -> Held {
             learn(&mut truth, &simulation, epoch);
         }
         assert_eq!(simulation.network().shims_at_hosts(), 0);
-        if report.is_some() {
-            let paths = simulation.last(0).unwrap().paths.as_ref().unwrap();
-            let Held { flows, decided, sure } = hold(setup, &truth, &paths.flows);
+        if let Some(report) = report {
+            let paths = paths(&simulation, report.epoch);
+            let Held { flows, decided, sure } = hold(setup, &truth, &paths.paths);
             (all.flows, all.decided, all.sure) = (all.flows + flows, all.decided + decided, all.sure + sure);
         }
     }
@@ -134,16 +140,13 @@ fn a_report_counts_right_and_wrong_paths() {
         let counts = report.programs["pint"].paths.unwrap();
         assert!(counts.decided_flows > 20 && counts.sure_flows > 10, "{counts:?}");
         assert_eq!([counts.right_flows, counts.wrong_flows], [counts.decided_flows, 0], "{counts:?}");
-        let (network, mut answers) = (simulation.network(), simulation.last(0).unwrap().clone());
-        let paths = &mut answers.paths.as_mut().unwrap().flows;
+        let mut paths = paths(&simulation, 0).paths.clone();
         let mut sure = paths.iter_mut().filter(|path| path.certainty == Certainty::Sure);
         let (changed, shorter) = (sure.find(|path| path.switches.len() == 5).unwrap(), sure.next().unwrap());
         changed.switches.swap(1, 3);
         shorter.switches.pop();
         shorter.certainty = Certainty::Decided;
-        let program = &setup.programs[0];
-        let report = ProgramReport::new(program, &answers, network.generation(0), &[], |_| true);
-        let counts = report.paths.unwrap();
+        let counts = PathCounts::new(&paths, [simulation.network().generation(0)].into_iter());
         let wrong = [counts.wrong_flows, counts.sure_wrong_flows];
         assert_eq!((counts.right_flows + 2, wrong), (counts.decided_flows, [2, 1]), "{counts:?}");
     }
@@ -196,10 +199,10 @@ fn faults_make_no_path_wrong() {
     for epoch in 0..4 {
         simulation.epoch(&setup.workload, None);
         learn(&mut truth, &simulation, epoch);
-        let Some(paths) = simulation.last(0).and_then(|answers| answers.paths.clone()) else { continue };
-        let Held { flows, decided, sure } = hold(&setup, &truth, &paths.flows);
+        let Some(paths) = simulation.newest(0).and_then(|newest| newest.answer::<Paths>(usize::MAX)) else { continue };
+        let Held { flows, decided, sure } = hold(&setup, &truth, &paths.paths);
         (all.flows, all.decided, all.sure) = (all.flows + flows, all.decided + decided, all.sure + sure);
-        contradicted += paths.flows.iter().filter(|path| path.contradictions > 0).count();
+        contradicted += paths.paths.iter().filter(|path| path.contradictions > 0).count();
     }
     let lost = simulation.finish().iter().any(|report| !report.losses.is_empty());
     assert!(lost, "no link lost a packet");
@@ -224,8 +227,8 @@ fn a_wrong_topology_makes_no_path_wrong() {
     let mut truth = Truth::new();
     learn(&mut truth, &simulation, 0);
     simulation.finish();
-    let paths = simulation.last(0).unwrap().paths.clone().unwrap();
-    let sure: Vec<_> = paths.flows.into_iter().filter(|path| path.certainty == Certainty::Sure).collect();
+    let found = paths(&simulation, 0).paths.clone();
+    let sure: Vec<_> = found.into_iter().filter(|path| path.certainty == Certainty::Sure).collect();
     assert!(sure.len() > 10, "{}", sure.len());
     hold(&setup, &truth, &sure);
 }
@@ -239,9 +242,9 @@ fn missing_reports_are_told() {
     let mut simulation = Simulation::new(&setup).unwrap();
     simulation.epoch(&setup.workload, None);
     simulation.finish();
-    let answers = simulation.last(0).unwrap();
-    assert!(answers.paths.as_ref().unwrap().lack.contains(Reason::Overflow));
-    assert!(answers.gaps.iter().any(|gap| gap.to_string().contains("reports about single packets found no room")));
+    let claim = paths(&simulation, 0).claim;
+    assert!(claim.incomplete.contains(Reason::Overflow));
+    assert!(claim.gaps.iter().any(|gap| gap.gap.contains("reports about single packets found no room")));
 }
 
 /// Of flows with more packets than are kept a share is: a gap says of how many packets nothing is
@@ -255,14 +258,15 @@ fn shares_of_large_flows_are_told() {
         let mut simulation = Simulation::new(&setup).unwrap();
         simulation.epoch(&setup.workload, None);
         simulation.finish();
-        let answers = simulation.last(0).unwrap();
-        let paths = answers.paths.as_ref().unwrap();
-        let latency = answers.of_task(Task::Latency).next().unwrap();
-        assert_eq!(latency.lack.iter().collect::<Vec<_>>(), if is_share { vec![Reason::LargeFlows] } else { vec![] });
-        assert!(
-            !paths.lack.contains(Reason::LargeFlows) && paths.flows.iter().all(|path| path.packets <= packets.into())
-        );
-        let gaps: u64 = answers
+        let paths = paths(&simulation, 0);
+        let latency = simulation.answers(0, 0).unwrap().answer::<Latency>(usize::MAX).unwrap();
+        let lack = latency.claim.incomplete.clone().without(Reason::Provisional);
+        assert_eq!(lack.iter().collect::<Vec<_>>(), if is_share { vec![Reason::LargeFlows] } else { vec![] });
+        let lack = &paths.claim.incomplete;
+        assert!(!lack.contains(Reason::LargeFlows) && paths.paths.iter().all(|path| path.packets <= packets.into()));
+        let outline = simulation.newest(0).unwrap();
+        let outline = outline.history.outline(outline.epoch).unwrap();
+        let gaps: u64 = outline
             .gaps
             .iter()
             .map(|gap| match gap.gap {
@@ -270,9 +274,9 @@ fn shares_of_large_flows_are_told() {
                 gap => panic!("{gap}"),
             })
             .sum();
-        let kept: u64 = latency.flows.iter().map(FlowValues::samples).sum();
+        let kept: u64 = latency.latencies.iter().flat_map(|flow| &flow.hops).map(|hop| hop.samples).sum();
         assert_eq!((kept + gaps, gaps > 0), (2000, is_share));
-        assert!(answers.gaps.iter().all(|gap| gap.to_string().ends_with(" packets of large flows were not kept")));
+        assert!(paths.claim.gaps.iter().all(|gap| gap.gap.ends_with(" packets of large flows were not kept")));
     }
 }
 
@@ -291,7 +295,7 @@ fn ways_of_one_flow_are_told_apart() {
         let pair = |flow: Flow| Flow { sport: None, dport: None, proto: None, ..flow };
         let truth = truth.into_iter().map(|(flow, hosts)| (pair(flow), hosts)).collect();
         simulation.finish();
-        let flows = simulation.last(0).unwrap().paths.clone().unwrap().flows;
+        let flows = paths(&simulation, 0).paths.clone();
         hold(
             &setup,
             &truth,

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir::api::view::{Latency, Values};
+use weir::answers::{Asked, Certainty, Claimed, Document, Latency, Paths, Query, Values};
+use weir::history::{Entry, Gap, History, Reason, Room, SwitchGap, Window};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{Certainty, EpochAnswers, FlowValues, Gap, Limits, Reason, SwitchGap, Task};
 use weir::program::pint::dataplane::Measured;
 use weir::program::pint::encoding::switch_id;
-use weir::program::pint::record::{Arrival, PlanUse, PlanUses, Room};
+use weir::program::pint::record::{self, Arrival, PlanUse, PlanUses};
 use weir::program::pint::{Config, Digests, Pint, PlanParameters};
 use weir::program::{Analysis, Before, Dataplane, Parameters, Program, ReportBuffer, Reported, Schedule};
-use weir::telemetry::Selected;
 use weir::wire::{FiveTuple, Headers, Net, Shim};
 
 const FAMILY: u64 = 5;
@@ -196,7 +195,7 @@ proptest! {
                 },
                 before: Before::Nothing,
             });
-            let network = analysis.epoch(epoch, &parameters(plan_at(epoch)), reported.collect(), true);
+            let network = analysis.epoch(epoch, &parameters(plan_at(epoch)), reported.collect());
             let unread = |gap: &SwitchGap| match gap.gap {
                 Gap::Unread { reports } => reports,
                 _ => 0,
@@ -206,23 +205,33 @@ proptest! {
                 prop_assert!(network.gaps.iter().any(|gap| gap.gap == Gap::Parameters));
                 prop_assert!(unread >= in_records, "{} of {}", unread, in_records);
             }
-            let limits = Limits { flows: 10, switch_flows: 0, losses: 0 };
-            let answers = analysis.answers(&network, None, limits);
-            for path in answers.paths.iter().flat_map(|paths| &paths.flows) {
+            let history = history();
+            history.push(Entry::new(epoch, analysis.keep(network)));
+            for path in &asked::<Paths>(&history).paths {
                 let found: Vec<_> = path.switches.iter().map(Option::as_deref).collect();
                 let right = found.iter().zip(&names).all(|(found, name)| found.is_none_or(|found| found == &**name));
                 prop_assert!(path.certainty != Certainty::Sure || right, "{:?}", found);
             }
-            let latencies = answers.of_task(Task::Latency).flat_map(|latency| &latency.flows);
-            for (hop, latency) in latencies.flat_map(|flow| (1..).zip(&flow.told)) {
-                let expected = f64::from(if hop == 2 { 1u32 << 24 } else { 1 << 12 });
-                for time in latency.quantiles.into_iter().flat_map(|of| [of.p50, of.p99]) {
-                    let off = time / expected;
-                    prop_assert!((0.8..1.25).contains(&off), "hop {}: {:?}", hop, latency);
+            for latency in asked::<Latency>(&history).latencies.iter().flat_map(|flow| &flow.hops) {
+                let expected = f64::from(if latency.hop == 2 { 1u32 << 24 } else { 1 << 12 });
+                for time in [latency.p50_ns, latency.p99_ns].into_iter().flatten() {
+                    let off = time as f64 / expected;
+                    prop_assert!((0.8..1.25).contains(&off), "{:?}", latency);
                 }
             }
         }
     }
+}
+
+type Kept = History<<<Pint as Program>::Analysis as Analysis>::Kept>;
+
+fn history() -> Kept {
+    History::new(Room { epochs: 9, bytes: usize::MAX })
+}
+
+/// The answer about all epochs.
+fn asked<A: Document>(history: &Kept) -> Claimed<A> {
+    history.ask(&Query::new(A::TASK, Window::All).limited(10, 0)).unwrap().into_document().unwrap()
 }
 
 /// Packets of an epoch wait for the next one's records where a switch is silent. What their epoch
@@ -238,7 +247,7 @@ fn what_waits_lacks_what_its_epoch_did() {
             let (flow, plan) = (FiveTuple([4 << 40, 0, 1, 0, 2]), parameters.id());
             buffer.push(Arrival { time_ns: identity.into(), plan, flow, hops: 1, identity, digest: 0 });
         }
-        let digests = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
+        let digests = Digests::of(&family, record::Room::of(&config), &buffer.read(), 0);
         Box::new(digests.planned(PlanUses { epoch: all, next: all }))
     };
     let mut analysis = Pint::analysis(&config, 0);
@@ -249,11 +258,12 @@ fn what_waits_lacks_what_its_epoch_did() {
             let (switch, before) = (name.into(), Before::Nothing);
             Reported { switch, record, before }
         });
-        let network = analysis.epoch(epoch.into(), &parameters, reported.into(), true);
-        let answers = analysis.answers(&network, None, Limits { flows: 10, switch_flows: 0, losses: 0 });
-        let latency = answers.of_task(Task::Latency).next().unwrap();
-        let samples: u64 = latency.flows.iter().map(FlowValues::samples).sum();
-        (samples, latency.lack.contains(Reason::Overflow))
+        let network = analysis.epoch(epoch.into(), &parameters, reported.into());
+        let history = history();
+        history.push(Entry::new(epoch.into(), analysis.keep(network)));
+        let latency = asked::<Latency>(&history);
+        let samples: u64 = latency.latencies.iter().flat_map(|flow| &flow.hops).map(|hop| hop.samples).sum();
+        (samples, latency.claim.incomplete.contains(Reason::Overflow))
     };
     assert_eq!((epoch(1, 0, false), epoch(2, 2, true)), ((0, false), (0, true)));
     assert_eq!((epoch(3, 0, false), epoch(4, 1, false)), ((1, true), (2, true)));
@@ -264,7 +274,7 @@ const TOOK_NS: u32 = 1 << 16;
 
 /// The answers of one switch's epochs, each with other queries and with 64 packets of one flow, which
 /// all waited and took as long.
-fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
+fn epochs(queries: &[String]) -> Kept {
     let config = |queries: &String| Config { queries: queries.parse().unwrap(), ..Config::default() };
     let plans: Vec<_> = queries.iter().map(config).collect();
     let schedule = Schedule::<Pint>::new(plans[0].clone(), plans[0].parameters());
@@ -272,7 +282,7 @@ fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
     switch.allocate();
     switch.enter(0, true);
     let mut analysis = Pint::analysis(&plans[0], 0);
-    let mut epochs = Vec::new();
+    let epochs = history();
     for (epoch, plan) in (0..).zip(&plans) {
         let mut phvs: Vec<_> = (0..64)
             .map(|identity| {
@@ -290,9 +300,8 @@ fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
         switch.enter(epoch + 1, true);
         let record = Ok(Box::new(record(switch.as_mut())));
         let reported = vec![Reported { switch: "a".into(), record, before: Before::Nothing }];
-        let network = analysis.epoch(epoch, &plan.parameters(), reported, true);
-        let limits = Limits { flows: 10, switch_flows: 0, losses: 0 };
-        epochs.push(Arc::new(analysis.answers(&network, None, limits)));
+        let network = analysis.epoch(epoch, &plan.parameters(), reported);
+        epochs.push(Entry::new(epoch, analysis.keep(network)));
     }
     epochs
 }
@@ -303,7 +312,7 @@ fn epochs(queries: &[String]) -> Vec<Arc<EpochAnswers>> {
 fn answers_stay_with_their_query() {
     let (exact, rough) = ("queue:bits=8:to=60", "queue:bits=4:to=60");
     let epochs = epochs(&[format!("{exact}+{rough}"), format!("{rough}+{exact}"), rough.to_owned()]);
-    let values = Values::new(&Selected { epochs, ..Selected::default() }, 9, 0).values.clone();
+    let values = asked::<Values>(&epochs).values.clone();
     let tables: Vec<_> = values
         .iter()
         .map(|of| {
@@ -323,8 +332,7 @@ fn latencies_stay_with_their_query() {
     let [first, second] = [format!("{exact}+{rough}"), format!("{rough}+{exact}")];
     for (newest, other, queries) in [(rough, exact, [&first, &second]), (exact, rough, [&second, &first])] {
         let epochs = epochs(&queries.map(String::clone));
-        let selected = Selected { epochs, ..Selected::default() };
-        let (latency, values) = (Latency::new(&selected, 9, 0), Values::new(&selected, 9, 0).values.clone());
+        let (latency, values) = (asked::<Latency>(&epochs), asked::<Values>(&epochs).values.clone());
         assert_eq!(latency.query.as_deref(), Some(newest));
         let [value] = &values[..] else { panic!("{values:?}") };
         assert_eq!(value.query, other);

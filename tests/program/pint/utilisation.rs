@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use weir::answers::Utilisation;
+use weir::history::Reason;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{AccessTrace, BatchOrder, Disposition, LookupTrace, Phv, Probe};
-use weir::program::answers::{FlowValues, Quantiles, Task};
 use weir::program::pint::query::Value;
 use weir::program::pint::utilisation::Scale;
 use weir::program::pint::utilisation::code::{LARGEST, SMALLEST};
@@ -186,17 +187,18 @@ fn a_simulated_network_knows_its_loads() {
             loads[direction] += f64::from(flow.sent * (generation.packet_bytes + 6)) / capacity;
         }
         let report = simulation.finish().pop().unwrap();
-        let answers = simulation.last(0).unwrap().of_task(Task::Utilisation).next().unwrap();
-        assert!(answers.lack.is_empty() && answers.found == flows && answers.evicted == 0, "{answers:?}");
+        let answers = simulation.answers(0, 0).unwrap().answer::<Utilisation>(usize::MAX).unwrap();
+        let lack = answers.claim.incomplete.clone().without(Reason::Provisional);
+        assert!(lack.is_empty() && answers.flows == flows && answers.evicted_flows == 0, "{answers:?}");
         let counts = report.programs["pint"].utilisation.clone().unwrap();
-        assert_eq!(counts.packets, answers.flows.iter().map(FlowValues::samples).sum::<u64>());
-        for flow in &answers.flows {
-            let Quantiles { p50: median, max, .. } = flow.told[0].quantiles.unwrap();
-            let off = median / loads[truths[&flow.flow.flow().unwrap()]];
+        assert_eq!(counts.packets, answers.utilisations.iter().map(|flow| flow.packets).sum::<u64>());
+        for flow in &answers.utilisations {
+            let (median, max) = (flow.median_utilisation, flow.max_utilisation);
+            let off = median / loads[truths[&flow.name.flow().unwrap()]];
             assert!((0.9..1.1).contains(&off) && max >= median, "{off}: {flow:?}");
             assert!(counts.max_utilisation >= Some(max));
         }
-        medians.push(answers.flows[0].told[0].quantiles.unwrap().p50);
+        medians.push(answers.utilisations[0].median_utilisation);
     }
     let times = medians[1] / medians[0];
     assert!((3.6..4.4).contains(&times), "{medians:?}");
@@ -220,8 +222,8 @@ fn what_waits_counts() {
         // An Ethernet frame has 20 bytes beside its own and its FCS, and packets the shim.
         let bytes = u64::from(generation.packet_bytes) + 6 + 24;
         simulation.finish();
-        let answers = simulation.last(0).unwrap().of_task(Task::Utilisation).next().unwrap();
-        let max = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap().max).fold(0.0, f64::max);
+        let answers = simulation.answers(0, 0).unwrap().answer::<Utilisation>(usize::MAX).unwrap();
+        let max = answers.utilisations.iter().map(|flow| flow.max_utilisation).fold(0.0, f64::max);
         (max, sent.into_iter().max().unwrap() * bytes * 8 * 5 * 9 / 10)
     };
     let (_, rate) = run(None, 1_000_000_000);

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use weir::answers::{FlowName, Value, ValueFlow, Values};
 use weir::forward::{Forward, Xconnect};
+use weir::history::{Reason, Reasons};
 use weir::pisa::hash::{Global, HashFamily};
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::answers::{FlowName, FlowValues, ValueAnswers};
 use weir::program::pint::compress::Approximation;
-use weir::program::pint::query::{Query, Value};
+use weir::program::pint::query::{Query, Value as QueryValue};
 use weir::program::pint::values::Aggregation;
 use weir::program::pint::values::dataplane::ValueCode;
 use weir::program::pint::{Config, Pint};
@@ -79,11 +80,13 @@ impl Naive {
         let global = |label: &str| Global::derive(family, label, instance);
         let Query { bits, range, compression, .. } = query;
         let grid = match (query.value, compression) {
-            (Value::Queue | Value::Latency, Approximation::Additive) => equal_steps(bits, range.from, range.to),
-            (Value::Queue, Approximation::Multiplicative) => grid(bits, range.from, range.to),
-            (Value::Congestion, Approximation::Additive) => equal_steps(bits, 1 << (16 - bits), 1),
+            (QueryValue::Queue | QueryValue::Latency, Approximation::Additive) => {
+                equal_steps(bits, range.from, range.to)
+            }
+            (QueryValue::Queue, Approximation::Multiplicative) => grid(bits, range.from, range.to),
+            (QueryValue::Congestion, Approximation::Additive) => equal_steps(bits, 1 << (16 - bits), 1),
             // Seven doublings up to the whole, each with as many codes as are below the first.
-            (Value::Congestion, Approximation::Multiplicative) => grid(bits, 1 << (12 - bits), 1 << 15),
+            (QueryValue::Congestion, Approximation::Multiplicative) => grid(bits, 1 << (12 - bits), 1 << 15),
             _ => grid(bits, 1, 1),
         };
         Self { query, acts: global(&format!("pint/{}", query.value.name())), rounds: global("pint/rounding"), grid }
@@ -120,17 +123,17 @@ impl Naive {
 }
 
 /// A packet at a switch that has this value.
-fn phv(value: Value, number: u32, hop: u8, last: bool, identity: u32, digest: u16) -> Phv {
+fn phv(value: QueryValue, number: u32, hop: u8, last: bool, identity: u32, digest: u16) -> Phv {
     let headers = Headers { net: Net::Ipv4, proto: 17, shim: hop > 1, ..Headers::default() };
     let disposition = if last { Disposition::ToHost } else { Disposition::ToFabric };
     let shim = Shim::default().with_hop(hop);
     let phv = Phv { headers, disposition, enters: hop == 1, shim, identity, digest, ..Phv::default() };
     match value {
-        Value::Latency => Phv { latency_ns: number, ..phv },
-        Value::Queue => Phv { queue_depth: number as u16, ..phv },
-        Value::Congestion => Phv { queue_used: number as u16, ..phv },
-        Value::IngressPort => Phv { ingress: number as u16, ..phv },
-        Value::EgressPort => Phv { egress: number as u16, ..phv },
+        QueryValue::Latency => Phv { latency_ns: number, ..phv },
+        QueryValue::Queue => Phv { queue_depth: number as u16, ..phv },
+        QueryValue::Congestion => Phv { queue_used: number as u16, ..phv },
+        QueryValue::IngressPort => Phv { ingress: number as u16, ..phv },
+        QueryValue::EgressPort => Phv { egress: number as u16, ..phv },
         _ => unreachable!("of {value:?}"),
     }
 }
@@ -196,7 +199,7 @@ proptest! {
         replica.allocate();
         let values: Vec<_> = hops.iter().map(|(shift, value)| {
             let number = u32::from(*value) >> shift;
-            if matches!(query.value, Value::IngressPort | Value::EgressPort) { number % 256 } else { number }
+            if matches!(query.value, QueryValue::IngressPort | QueryValue::EgressPort) { number % 256 } else { number }
         }).collect();
         for identity in identities {
             // What comes in with a packet from a host is no digest.
@@ -258,14 +261,14 @@ proptest! {
             let mut digest = 0xffff;
             for (hop, number) in (1..).zip(&values) {
                 let last = usize::from(hop) == values.len();
-                let phv = phv(Value::Queue, *number, hop, last, identity, digest);
+                let phv = phv(QueryValue::Queue, *number, hop, last, identity, digest);
                 let number = *number as u16;
                 let mut phv = Phv { queue_used: number, ingress: number, egress: number, ..phv };
                 replica.egress(std::slice::from_mut(&mut phv), order(identity));
                 digest = phv.digest;
             }
             let set = plan.set(q.join(identity, q.argument(&0u32.to_be_bytes())));
-            for (naive, query) in naive.iter().zip(queries).filter(|(_, query)| query.value != Value::Path) {
+            for (naive, query) in naive.iter().zip(queries).filter(|(_, query)| query.value != QueryValue::Path) {
                 let place = own.iter().position(|other| asked(other) == asked(query)).unwrap();
                 let bits = |query: &Query| query.bits * query.instances + query.checksum;
                 let bits = |place: usize| if set.contains(place) { bits(own[place]) } else { 0 };
@@ -299,9 +302,9 @@ proptest! {
         let code = ValueCode::new(&query, &HashFamily::reproducible(seed)).unwrap();
         // Numbers that codes reach, and in which unit.
         let (from, to, unit): (f64, f64, f64) = match query.value {
-            Value::Queue => (1.0, 2000.0, 1.0),
-            Value::Congestion => (1.0, code.codes().largest(query.value).unwrap() * 65_536.0, 65_536.0),
-            Value::Latency => (query.range.from.into(), query.range.to.into(), 1.0),
+            QueryValue::Queue => (1.0, 2000.0, 1.0),
+            QueryValue::Congestion => (1.0, code.codes().largest(query.value).unwrap() * 65_536.0, 65_536.0),
+            QueryValue::Latency => (query.range.from.into(), query.range.to.into(), 1.0),
             _ => (32_768.0, 67_108_864.0, 16_777_216.0),
         };
         let values: Vec<u64> = logs.iter().map(|log| (from * (to / from).powf(*log)).ceil() as u64).collect();
@@ -394,11 +397,18 @@ fn needs_follow_the_plan() {
 }
 
 /// The answer of the last simulated epoch for the only value.
-fn only(simulation: &Simulation) -> ValueAnswers {
-    let answers = simulation.last(0).unwrap().values.clone();
+fn only(simulation: &Simulation) -> Value {
+    let answers = values(simulation);
     let [only] = &answers[..] else { panic!("{answers:?}") };
-    assert!(only.lack.is_empty() && only.evicted == 0 && only.found == only.flows.len(), "{only:?}");
+    assert!(only.evicted_flows == 0 && only.omitted_flows == 0, "{only:?}");
     only.clone()
+}
+
+/// The answers of the only simulated epoch, which lack nothing.
+fn values(simulation: &Simulation) -> Vec<Value> {
+    let values = simulation.answers(0, 0).unwrap().answer::<Values>(usize::MAX).unwrap();
+    assert_eq!(values.claim.incomplete.clone().without(Reason::Provisional), Reasons::default());
+    values.values.clone()
 }
 
 /// The switch at the other end of the link behind a port.
@@ -425,7 +435,7 @@ fn ports_are_those_of_the_links() {
         let answers = only(&simulation);
         assert_eq!((answers.error, answers.error_factor, answers.of_hops), (0.0, 1.0, true));
         let mut hops = 0;
-        for FlowValues { told, .. } in &answers.flows {
+        for ValueFlow { told, .. } in &answers.told {
             let names: Vec<_> = told.iter().map(|hop| hop.switch.as_deref().map(number)).collect();
             for (place, hop) in told.iter().enumerate().filter(|(_, hop)| hop.samples > 0) {
                 let [only] = &hop.frequent[..] else { panic!("{hop:?}") };
@@ -440,14 +450,14 @@ fn ports_are_those_of_the_links() {
         }
         assert!(hops > 40, "{hops}");
         let counts = &report.programs["pint"].values[0];
-        assert_eq!((counts.flows, counts.unit, counts.largest_p99), (20, "port", None));
-        assert_eq!(counts.samples, answers.flows.iter().map(FlowValues::samples).sum::<u64>());
+        assert_eq!((counts.flows, counts.unit.as_str(), counts.largest_p99), (20, "port", None));
+        assert_eq!(counts.samples, answers.told.iter().map(ValueFlow::samples).sum::<u64>());
     }
 }
 
 /// A network whose first switches have queues after an epoch of these queries: the answers, the
 /// report, and the packets of one direction.
-fn with_queues(queries: &str) -> (Vec<ValueAnswers>, EpochReport, f64) {
+fn with_queues(queries: &str) -> (Vec<Value>, EpochReport, f64) {
     let config = Config { packets: 1 << 14, ..config(queries) };
     let mut setup = setup("line:4", "isp/uniform,flows=12,packets=12000,seed=6", config);
     // One direction has a ninth more than the links take, so that the room of 28 ms is not full.
@@ -465,14 +475,14 @@ fn with_queues(queries: &str) -> (Vec<ValueAnswers>, EpochReport, f64) {
     simulation.epoch(&setup.workload, None);
     let report = simulation.finish().pop().unwrap();
     assert_eq!(report.lost_packets, 0, "{report:?}");
-    (simulation.last(0).unwrap().values.clone(), report, most as f64)
+    (values(&simulation), report, most as f64)
 }
 
 /// The mean over all packets of whole ways.
-fn mean(answers: &ValueAnswers) -> f64 {
-    let told: Vec<_> = answers.flows.iter().map(|flow| &flow.told[0]).collect();
+fn mean(answers: &Value) -> f64 {
+    let told: Vec<_> = answers.told.iter().map(|flow| &flow.told[0]).collect();
     let samples: u64 = told.iter().map(|told| told.samples).sum();
-    told.iter().map(|told| told.mean.unwrap().mean * told.samples as f64).sum::<f64>() / samples as f64
+    told.iter().map(|told| told.mean.unwrap() * told.samples as f64).sum::<f64>() / samples as f64
 }
 
 /// Several queries on one value have answers of their own: by hop and by whole way, of flows and of
@@ -484,40 +494,32 @@ fn queries_on_one_value_have_their_own_answers() {
                    +queue:bits=8:to=4000:aggregation=sum:frequency=1/3+queue:bits=8:to=4000:aggregation=min:frequency=1/3";
     let (answers, report, most) = with_queues(queries);
     let [hops, max, of_host, sum, min] = &answers[..] else { panic!("{answers:?}") };
-    assert!(answers.iter().all(|of| of.value == "queue" && of.evicted == 0 && of.lack.is_empty()), "{answers:?}");
-    let names = [hops, max, of_host, sum, min].map(|of| (of.aggregation, of.flow_definition));
+    assert!(answers.iter().all(|of| of.value == "queue" && of.evicted_flows == 0), "{answers:?}");
+    let names = [hops, max, of_host, sum, min].map(|of| (of.aggregation.as_str(), of.flow_definition.as_deref()));
     let quantiles = "quantiles";
     assert_eq!(names, [(quantiles, None), ("max", None), (quantiles, Some("dst")), ("sum", None), ("min", None)]);
     // What the first switch had, and the others nearly nothing.
     let means = [max, sum, min].map(mean);
     assert!(means[0] > 0.02 * most && (means[1] - means[0]).abs() < 0.1 * means[0] && means[2] <= 1.0, "{means:?}");
-    let later = |of: &ValueAnswers| {
-        of.flows
-            .iter()
-            .flat_map(|flow| &flow.told[1..])
-            .filter_map(|told| told.quantiles)
-            .map(|of| of.max)
-            .fold(0.0, f64::max)
-    };
-    let first = |of: &ValueAnswers| {
-        of.flows.iter().filter_map(|flow| flow.told[0].quantiles).map(|of| of.max).fold(0.0, f64::max)
-    };
+    let later =
+        |of: &Value| of.told.iter().flat_map(|flow| &flow.told[1..]).filter_map(|told| told.max).fold(0.0, f64::max);
+    let first = |of: &Value| of.told.iter().filter_map(|flow| flow.told[0].max).fold(0.0, f64::max);
     for of in [hops, of_host] {
         assert!((0.08..0.12).contains(&(first(of) / most)) && later(of) <= 2.0, "{} {}", first(of), later(of));
     }
     // Both are made of the same packets.
-    let sums = |of: &ValueAnswers| {
+    let sums = |of: &Value| {
         let mut sums = BTreeMap::<_, u64>::new();
-        for flow in &of.flows {
-            let FlowName::Flow(Flow { dst, .. }) = flow.flow else { panic!("{flow:?}") };
+        for flow in &of.told {
+            let FlowName::Flow(Flow { dst, .. }) = flow.name else { panic!("{flow:?}") };
             *sums.entry((dst, flow.sink.clone(), flow.told.len())).or_default() += flow.samples();
         }
         sums
     };
     assert_eq!(sums(hops), sums(of_host));
-    assert!(of_host.flows.len() < hops.flows.len(), "{} of {}", of_host.flows.len(), hops.flows.len());
+    assert!(of_host.told.len() < hops.told.len(), "{} of {}", of_host.told.len(), hops.told.len());
     let counts = &report.programs["pint"].values;
-    let found: Vec<_> = counts.iter().map(|of| (of.aggregation, of.flow_definition)).collect();
+    let found: Vec<_> = counts.iter().map(|of| (of.aggregation.as_str(), of.flow_definition.as_deref())).collect();
     assert_eq!(found, names);
 }
 
@@ -531,12 +533,12 @@ fn a_queue_shows_where_it_builds_up() {
         (answers.remove(0), report, most)
     };
     let (answers, report, most) = run("path:bits=8+queue:bits=8:to=4000");
-    let first = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap());
-    let largest = first.map(|of| of.max).fold(0.0, f64::max);
+    let first = answers.told.iter().map(|flow| flow.told[0].max.unwrap());
+    let largest = first.fold(0.0, f64::max);
     // A tenth of the packets waits in the end.
     assert!((0.08..0.12).contains(&(largest / most)), "{largest} of {most}");
-    let later = answers.flows.iter().flat_map(|flow| &flow.told[1..]).filter_map(|hop| hop.quantiles);
-    assert!(later.clone().count() > 20 && later.clone().all(|of| of.max <= 2.0), "{:?}", later.collect::<Vec<_>>());
+    let later = answers.told.iter().flat_map(|flow| &flow.told[1..]).filter_map(|hop| hop.max);
+    assert!(later.clone().count() > 20 && later.clone().all(|max| max <= 2.0), "{:?}", later.collect::<Vec<_>>());
     let counts = &report.programs["pint"].values[0];
     assert!(counts.largest_p99 >= Some(0.05 * most) && matches!(counts.largest_switch.as_deref(), Some("s0" | "s3")));
     // On the whole way: what the first switch had, and the others nearly nothing.
@@ -547,7 +549,7 @@ fn a_queue_shows_where_it_builds_up() {
     assert!(means[0] > 0.02 * most && (means[1] - means[0]).abs() < 4.0 && means[2] <= 1.0, "{means:?}");
     // A packet waits for up to 22 ms, and there is room for 28 ms.
     let (answers, _, _) = run("congestion:bits=8:aggregation=max");
-    let largest = answers.flows.iter().map(|flow| flow.told[0].quantiles.unwrap().max).fold(0.0, f64::max);
+    let largest = answers.told.iter().map(|flow| flow.told[0].max.unwrap()).fold(0.0, f64::max);
     assert!((0.65..0.95).contains(&largest), "{largest}");
     // Links without a rate have no queue.
     let queries = config("path:bits=8+queue:bits=8");
@@ -555,8 +557,8 @@ fn a_queue_shows_where_it_builds_up() {
     let mut simulation = Simulation::new(&setup).unwrap();
     simulation.epoch(&setup.workload, None);
     simulation.finish();
-    let hops = only(&simulation).flows.into_iter().flat_map(|flow| flow.told);
-    assert!(hops.filter_map(|hop| hop.quantiles).all(|of| of.max == 0.0));
+    let hops = only(&simulation).told.into_iter().flat_map(|flow| flow.told);
+    assert!(hops.filter_map(|hop| hop.max).all(|max| max == 0.0));
 }
 
 /// The time since each switch received a packet is that of the links that are left.
@@ -571,9 +573,9 @@ fn times_are_those_of_the_links() {
     simulation.finish();
     let answers = only(&simulation);
     let (mut hops, length) = (0, 1_000_000.0);
-    for FlowValues { told, .. } in &answers.flows {
+    for ValueFlow { told, .. } in &answers.told {
         for (left, hop) in told.iter().rev().enumerate().filter(|(_, hop)| hop.samples > 30) {
-            let found = hop.quantiles.unwrap().p50;
+            let found = hop.p50.unwrap();
             assert!((found - left as f64 * length).abs() <= length / 2.0 + answers.error, "{left} links: {hop:?}");
             hops += 1;
         }

@@ -1,9 +1,9 @@
 //! One answer held against the truth of its epochs.
 
 use rustc_hash::FxHashMap;
-use weir::api::view::{Claimed, HeavyFlows, Losses};
-use weir::program::{Heavy, Unit};
-use weir::telemetry::score::{CountedFrom, Score, score};
+use weir::answers::{Claimed, HeavyFlows, Losses};
+use weir::answers::{CountedFrom, Score, score};
+use weir::program::Unit;
 use weir::wire::Flow;
 
 use super::LossScore;
@@ -23,23 +23,30 @@ fn is_strange(flow: &Flow) -> bool {
 pub fn score_heavy(answer: &HeavyFlows, truth: &FxHashMap<Flow, Counts>, top: usize) -> Score {
     let of = |counts: &Counts| if answer.unit == Unit::Packets { counts.packets } else { counts.bytes };
     let truth = truth.iter().map(|(flow, counts)| (*flow, of(counts))).collect();
-    let told = answer.heavy.iter().map(|flow| Heavy { flow: flow.name.flow, count: flow.count() });
+    let told = answer.counts();
     let told: Vec<_> = told.filter(|heavy| !is_strange(&heavy.flow)).collect();
     score(&told, &truth, top, CountedFrom::Sent)
 }
 
 pub fn score_losses(epoch: u64, answer: &Claimed<Losses>, truth: &FxHashMap<Flow, Counts>) -> LossScore {
     let lost = |flow: &Flow| truth.get(flow).map_or(0, |counts| counts.lost);
-    let told = || answer.losses.iter().filter(|loss| !is_strange(&loss.name.flow));
-    let strange: u64 = answer.losses.iter().filter(|loss| is_strange(&loss.name.flow)).map(|loss| loss.packets).sum();
+    let told = || answer.losses.iter().filter(|loss| !is_strange(&loss.name.flow().unwrap_or_default()));
+    let strange: u64 = answer
+        .losses
+        .iter()
+        .filter(|loss| is_strange(&loss.name.flow().unwrap_or_default()))
+        .map(|loss| loss.packets)
+        .sum();
     LossScore {
         epoch,
         true_lost_packets: truth.values().map(|counts| counts.lost).sum(),
         lost_packets: answer.lost_packets.saturating_sub(strange),
         true_victims: truth.values().filter(|counts| counts.lost > 0).count() as u64,
-        named_victims: told().filter(|loss| lost(&loss.name.flow) > 0).count() as u64,
-        exact_victims: told().filter(|loss| loss.packets > 0 && lost(&loss.name.flow) == loss.packets).count() as u64,
-        wrong_flows: told().filter(|loss| lost(&loss.name.flow) == 0).count() as u64,
+        named_victims: told().filter(|loss| lost(&loss.name.flow().unwrap_or_default()) > 0).count() as u64,
+        exact_victims: told()
+            .filter(|loss| loss.packets > 0 && lost(&loss.name.flow().unwrap_or_default()) == loss.packets)
+            .count() as u64,
+        wrong_flows: told().filter(|loss| lost(&loss.name.flow().unwrap_or_default()) == 0).count() as u64,
         complete: answer.claim.complete,
     }
 }

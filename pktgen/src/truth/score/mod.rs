@@ -6,8 +6,8 @@ mod summary;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use weir::answers::{Claimed, HeavyFlows, Losses};
 use weir::api::client::{Client, ClientError};
-use weir::api::view::{Claimed, HeavyFlows, Losses};
 use weir::wire::Flow;
 
 use super::EpochTruth;

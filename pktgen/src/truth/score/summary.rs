@@ -1,7 +1,7 @@
 //! Scores of answers, one by one and over a run.
 
 use serde::Serialize;
-use weir::telemetry::score::Score;
+use weir::answers::Score;
 
 /// One answer about heavy flows beside the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,7 +1,6 @@
 //! Clocks that differ, jump, and go back.
 
 use super::*;
-use crate::api::view;
 
 impl Network {
     /// An epoch in which a switch's clock is off.
@@ -23,7 +22,7 @@ fn clocks_that_are_off_are_named() {
         (0..4).for_each(|_| network.epoch_off("b", ahead));
         assert_eq!(network.gaps(), [("b".to_owned(), Gap::Clock { ahead })]);
         assert_eq!(network.gaps()[0].1.to_string(), text);
-        assert!(!network.newest().has_all_losses() && network.newest().losses.is_some());
+        assert!(!network.newest().has_all_losses() && network.newest().losses().is_some());
         (0..4).for_each(|_| network.epoch_off("b", -1_000_000));
         network.assert_exact(90);
         network.epoch_off("b", -130_000_000);
@@ -71,10 +70,11 @@ fn a_clock_that_is_set_back() {
     network.edges.iter_mut().for_each(|edge| edge.program.enter(64, true));
     (0..6).for_each(|_| drop(network.epoch(90, &[])));
     network.assert_exact(90);
-    let epochs: Vec<_> = network.controller.answers().map(|answers| answers.epoch).collect();
+    let epochs: Vec<_> = shown(&network.controller).iter().map(|answers| answers.epoch).collect();
     assert_eq!(epochs, (60..70).collect::<Vec<_>>(), "each number once, in their order");
-    assert_eq!(network.controller.store().passed_over(), 69 - 65, "those that are told no more");
-    let incomplete = network.controller.answers().filter(|answers| !answers.has_all_losses());
+    assert_eq!(network.controller.history().passed_over(), 69 - 65, "those that are told no more");
+    let all = shown(&network.controller);
+    let incomplete = all.iter().filter(|answers| !answers.has_all_losses());
     let incomplete: Vec<_> = incomplete.map(|answers| answers.epoch).collect();
     assert!(incomplete.iter().all(|epoch| *epoch == 60 || (64..68).contains(epoch)), "{incomplete:?}");
     let updates = network.controller.updates(70);
@@ -89,7 +89,7 @@ fn a_switch_that_joined_with_its_clock_ahead() {
     network.controller.join(&edge.request(1_000_000), 6 * LENGTH + 1).unwrap();
     network.edges.push(edge);
     network.epoch(90, &[]);
-    assert_eq!(network.newest().losses, None);
+    assert_eq!(network.newest().losses(), None);
     (0..2).for_each(|_| drop(network.epoch(90, &[])));
     network.assert_exact(90);
 }
@@ -107,16 +107,14 @@ fn an_epoch_that_is_measured_twice() {
         network.controller.report("b", b, now).unwrap();
         if !others_wait {
             network.controller.report("a", a, now).unwrap();
-            network.controller.answer();
             network.assert_exact(90);
             assert!(matches!(network.controller.report("b", again, now), Err(ReportError::Late { .. })));
         } else {
             assert!(matches!(network.controller.report("b", again, now), Err(ReportError::Twice { .. })));
             network.controller.report("a", a, now).unwrap();
-            network.controller.answer();
         }
         assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Repeated)]));
-        assert!(!network.newest().has_all_losses() && !network.newest().network.lack.is_empty());
+        assert!(!network.newest().has_all_losses() && !network.newest().flows_lack().is_empty());
     }
 }
 
@@ -125,13 +123,16 @@ fn an_epoch_that_is_measured_twice() {
 fn old_answers_are_called_old() {
     let mut network = Network::with(super::finality::waits(0), config().runtime(), TRANSIT, &["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(90, &[])));
-    let store = network.controller.store();
-    let losses = |now, seconds| view::Losses::new(&store.last(0.1, true).as_of(now, seconds), 10, 1).claim;
+    let losses = |now, seconds| {
+        let window = Window::Last { seconds };
+        let query = Query { now: Some(now), ..Query::new(Task::Losses, window) };
+        asked::<Losses>(&network.controller, query).claim
+    };
     let end = 10 * LENGTH;
-    let fresh = losses(end + LENGTH / 2, 3.0);
+    let fresh = losses(end + LENGTH / 2, 0.1);
     assert_eq!((fresh.age_seconds, fresh.outdated, fresh.complete), (Some(0.025), false, true));
     let old = losses(end + 83 * LENGTH, 3.0);
     assert_eq!((old.age_seconds, old.outdated, old.complete), (Some(4.15), true, false));
+    assert!(old.incomplete.contains(Reason::Outdated));
     assert!(!losses(end + 83 * LENGTH, 10.0).outdated, "it is of the last ten seconds");
-    assert!(Selected::default().as_of(end, 1.0).age.is_none());
 }

@@ -1,8 +1,7 @@
 //! When answers are final, and what amends them.
 
 use super::*;
-use crate::api::view::Losses;
-use crate::program::answers::Finality;
+use crate::history::Finality;
 use crate::switch::TelemetryHeader;
 
 /// Settings with this horizon.
@@ -14,8 +13,8 @@ fn network(horizon: u64) -> Network {
     Network::with(waits(horizon), config().runtime(), TRANSIT, &["a", "b"], 6)
 }
 
-fn answers(network: &Network, epoch: u64) -> Arc<EpochAnswers> {
-    network.controller.answers().find(|answers| answers.epoch == epoch).unwrap()
+fn answers(network: &Network, epoch: u64) -> Shown {
+    shown(&network.controller).into_iter().find(|answers| answers.epoch == epoch).unwrap()
 }
 
 fn finality(network: &Network, epoch: u64) -> Finality {
@@ -26,6 +25,12 @@ fn gaps(network: &Network, epoch: u64) -> Vec<(String, Gap)> {
     answers(network, epoch).gaps.iter().map(|gap| (gap.switch.to_string(), gap.gap)).collect()
 }
 
+/// The losses that were published or changed first after this number.
+fn next(network: &Network, sequence: u64) -> Claimed<Losses> {
+    let query = Query::new(Task::Losses, Window::Since { sequence });
+    asked(&network.controller, Query { provisional: false, ..query })
+}
+
 /// An epoch is final when the epochs of the horizon have closed, not before.
 #[test]
 fn answers_are_final_a_horizon_later() {
@@ -33,10 +38,10 @@ fn answers_are_final_a_horizon_later() {
         let mut network = network(horizon);
         for closed in 6..20 {
             network.epoch(90, &[]);
-            for answers in network.controller.answers() {
+            for answers in shown(&network.controller) {
                 let is_final = answers.epoch + horizon <= closed;
                 assert_eq!(answers.finality.is_final, is_final, "{} of {closed}, {horizon}", answers.epoch);
-                assert!(!is_final || answers.epoch < 7 || answers.has_all_losses(), "{answers:?}");
+                assert!(!is_final || answers.epoch < 7 || answers.has_all_losses(), "{:?}", answers.entry);
             }
         }
     }
@@ -48,15 +53,16 @@ fn answers_are_final_a_horizon_later() {
 fn what_is_provisional_is_not_complete() {
     let mut network = network(2);
     (0..6).for_each(|_| drop(network.epoch(90, &[])));
-    let store = network.controller.store();
-    let covered = |selected| Losses::new(&selected, 10, 1).claim;
-    let newest = covered(store.last(0.0, true));
+    let covered = |window, provisional| {
+        asked::<Losses>(&network.controller, Query { provisional, ..Query::new(Task::Losses, window) }).claim
+    };
+    let newest = covered(Window::Last { seconds: 0.0 }, true);
     assert_eq!((newest.last_epoch, newest.complete, newest.is_final), (Some(11), false, false));
     assert_eq!(newest.incomplete.iter().collect::<Vec<_>>(), [Reason::Provisional]);
-    let last = covered(store.last(0.0, false));
+    let last = covered(Window::Last { seconds: 0.0 }, false);
     assert_eq!((last.last_epoch, last.complete, last.is_final), (Some(9), true, true));
-    assert_eq!(covered(store.next(9, false)).last_epoch, None);
-    assert_eq!(covered(store.next(9, true)).last_epoch, Some(10));
+    assert_eq!(covered(Window::Next { after: 9 }, false).last_epoch, None);
+    assert_eq!(covered(Window::Next { after: 9 }, true).last_epoch, Some(10));
     assert_eq!(last.lost_after_ns, Some(TRANSIT + 2 * LENGTH));
 }
 
@@ -69,12 +75,13 @@ fn late_packets_amend_final_answers() {
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let stray = network.edges[0].enter(5000, 8);
         network.epoch(90, &[]);
-        let lost = answers(&network, 8).losses.clone();
+        let nets = |network: &Network| answers(network, 8).losses().map(|losses| losses.nets());
+        let lost = nets(&network);
         (1..late).for_each(|_| drop(network.epoch(90, &[])));
-        let before = network.controller.store().last(0.0, true).sequence;
+        let before = asked::<Losses>(&network.controller, last(Task::Losses, 0.0)).claim.sequence;
         network.edges[1].leave(stray);
         (0..3).for_each(|_| drop(network.epoch(90, &[])));
-        assert_eq!(answers(&network, 8).losses, lost, "numbers stay");
+        assert_eq!(nets(&network), lost, "numbers stay");
         let Finality { is_final, amendments, late_packets, .. } = finality(&network, 8);
         assert!(is_final);
         if late <= 2 {
@@ -82,16 +89,16 @@ fn late_packets_amend_final_answers() {
             assert_eq!(gaps(&network, 8), [("b".to_owned(), Gap::Strays { packets: 1 })]);
         } else {
             assert_eq!((amendments, late_packets, gaps(&network, 8)), (1, 1, vec![]), "{late}");
-            assert_eq!(network.controller.store().late_packets(), 1);
+            assert_eq!(network.controller.history().late_packets(), 1);
         }
         let mut sequence = before;
         let mut followed = Vec::new();
         loop {
-            let next = network.controller.store().since(sequence, false);
-            let Some(answers) = next.epochs.last() else { break };
-            assert!(next.sequence > sequence);
-            sequence = next.sequence;
-            followed.push(answers.epoch);
+            let next = next(&network, sequence);
+            let Some(epoch) = next.claim.last_epoch else { break };
+            assert!(next.claim.sequence > sequence);
+            sequence = next.claim.sequence;
+            followed.push(epoch);
         }
         assert!(followed.contains(&8), "an amendment is published: {followed:?}");
     }
@@ -111,18 +118,22 @@ fn followers_see_every_change() {
             network.edges[1].leave(stray);
         }
         loop {
-            let next = network.controller.store().since(sequence, false);
-            let Some(answers) = next.epochs.last().cloned() else { break };
-            sequence = next.sequence;
-            if let Some(earlier) = known.insert(answers.epoch, answers.clone()) {
-                let earlier: Arc<EpochAnswers> = earlier;
-                assert!(answers.finality.amendments > earlier.finality.amendments, "changed without an amendment");
-                assert_eq!(answers.losses, earlier.losses);
+            let next = next(&network, sequence);
+            let Some(epoch) = next.claim.last_epoch else { break };
+            sequence = next.claim.sequence;
+            if let Some(earlier) = known.insert(epoch, next.clone()) {
+                let earlier: Claimed<Losses> = earlier;
+                assert!(next.claim.amendments > earlier.claim.amendments, "changed without an amendment");
+                assert_eq!(next.losses, earlier.losses);
             }
         }
     }
-    for answers in network.controller.answers().filter(|answers| answers.finality.is_final) {
-        assert_eq!(known.get(&answers.epoch), Some(&answers));
+    for answers in shown(&network.controller).iter().filter(|answers| answers.finality.is_final) {
+        let followed = &known[&answers.epoch];
+        assert_eq!(
+            (&followed.claim.gaps, &followed.losses),
+            (&answers.answer::<Losses>().claim.gaps, &answers.answer::<Losses>().losses)
+        );
     }
     assert!(known.len() > 30);
 }
@@ -138,7 +149,7 @@ fn an_unconfirmed_answer_is_not_complete() {
     assert_eq!([7, 8, 9].map(|epoch| gaps(&network, epoch)), [vec![], unconfirmed.clone(), unconfirmed]);
     for epoch in 8..=9 {
         let answers = answers(&network, epoch);
-        assert!(answers.losses.is_some() && !answers.has_all_losses() && answers.finality.is_final);
+        assert!(answers.losses().is_some() && !answers.has_all_losses() && answers.finality.is_final);
     }
     assert_eq!(gaps(&network, 12), []);
 }
@@ -170,11 +181,10 @@ fn a_mark_lasts_until_later_records_say_more() {
         let now = 9 * LENGTH + 2 * TRANSIT;
         network.controller.report("a", a, now).unwrap();
         network.controller.report("b", Report { late: 20_000_000, ..b }, now).unwrap();
-        network.controller.answer();
         network.epoch += 1;
         let mark = SwitchGap { switch: "b".into(), gap: Gap::StoodStill { nanos: 20_000_000 } };
         assert_eq!(finality(&network, 8).waiting, std::slice::from_ref(&mark));
-        let shown = Losses::new(&network.controller.store().last(0.0, true), 9, 1).claim;
+        let shown = asked::<Losses>(&network.controller, last(Task::Losses, 0.0)).claim;
         assert_eq!((shown.complete, shown.gaps.len()), (false, 1));
         assert_eq!(shown.gaps[0].gap, mark.gap.to_string());
         if stray {
@@ -217,7 +227,7 @@ fn gains_of_one_bit_doubt_earlier_losses() {
     network.edges[1].leave(Phv { shim: late.shim.with_epoch(10), ..late });
     network.epoch(90, &[]);
     assert!(finality(&network, 8).is_final);
-    assert_eq!(answers(&network, 8).losses_lack, [Reason::OneBit].into_iter().collect());
+    assert_eq!(answers(&network, 8).losses_lack(), [Reason::OneBit].into_iter().collect());
     assert!(answers(&network, 9).has_all_losses());
-    assert_eq!(answers(&network, 10).losses_lack, [Reason::Gained].into_iter().collect());
+    assert_eq!(answers(&network, 10).losses_lack(), [Reason::Gained].into_iter().collect());
 }

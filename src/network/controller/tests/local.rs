@@ -3,8 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::api::view::HeavyFlows;
-use crate::program::answers::Task;
+use crate::answers::HeavyFlows;
 use crate::program::hashpipe::{Counts, HashPipe};
 use crate::telemetry::{Closed, Sink};
 use crate::wire::Flow;
@@ -19,7 +18,8 @@ struct Switch {
 
 impl Switch {
     fn of(schedules: &[AnySchedule], is_linked: bool, transit: Nanos, history: usize) -> Self {
-        let settings = LocalSettings { length: LENGTH, transit, history, fabric: false };
+        let settings =
+            LocalSettings { length: LENGTH, transit, history: local_room(history), fabric: false, replays: false };
         let (settings, answers) = (Arc::new(Mutex::new(settings)), LocalAnswers::default());
         let local = LocalControllers::new("alone", settings.clone(), schedules, is_linked, answers.clone(), 3);
         Self { local, settings, answers, now: 0 }
@@ -51,31 +51,36 @@ impl Switch {
         self.take(epoch, epoch, true, counts);
     }
 
-    fn store(&self) -> AnswerStore {
+    fn history(&self) -> Arc<dyn Asked> {
         self.answers.find(|_| true).unwrap().1
+    }
+
+    fn heavy(&self, window: Window) -> Claimed<HeavyFlows> {
+        let query = Query { provisional: false, ..Query::new(Task::Heavy, window) };
+        self.history().ask(&query).unwrap().into_document().unwrap()
     }
 
     /// The epochs that were answered, with what is missing of each.
     fn answered(&self) -> Vec<(u64, Vec<Gap>)> {
-        let gaps = |answers: &EpochAnswers| answers.gaps.iter().map(|gap| gap.gap).collect();
-        self.store().all().iter().map(|answers| (answers.epoch, gaps(answers))).collect()
+        let gaps = |entry: &Entry<()>| entry.gaps.iter().map(|gap| gap.gap).collect();
+        self.history().outlines().iter().map(|entry| (entry.epoch, gaps(entry))).collect()
     }
 
-    fn window(&self, epochs: u64) -> Window {
-        window(&self.store().last((epochs.min(1000) * LENGTH) as f64 / 1e9, false))
+    fn window(&self, epochs: u64) -> Counted {
+        counted(&self.heavy(Window::Last { seconds: (epochs.min(1000) * LENGTH) as f64 / 1e9 }))
     }
 }
 
 /// Counts by flow, epochs and omitted flows.
-type Window = (Vec<(u32, u64)>, Option<(u64, u64)>, u64);
+type Counted = (Vec<(u32, u64)>, Option<(u64, u64)>, u64);
 
-fn window(selected: &Selected) -> Window {
-    let heavy = HeavyFlows::new("hashpipe", selected, usize::MAX, 1);
-    let number = |flow: &Flow| match flow.src {
+fn counted(heavy: &Claimed<HeavyFlows>) -> Counted {
+    let number = |flow: Flow| match flow.src {
         Some(std::net::IpAddr::V4(ip)) => ip.into(),
         _ => unreachable!(),
     };
-    let mut counts: Vec<_> = heavy.heavy.iter().map(|heavy| (number(&heavy.name.flow), heavy.count())).collect();
+    let mut counts: Vec<_> =
+        heavy.heavy.iter().map(|heavy| (number(heavy.name.flow().unwrap()), heavy.count())).collect();
     counts.sort_unstable();
     (counts, heavy.claim.first_epoch.zip(heavy.claim.last_epoch), heavy.omitted_flows)
 }
@@ -121,8 +126,8 @@ fn records_that_waited() {
         (105, vec![]),
     ];
     assert_eq!(switch.answered(), expected);
-    let newest = &switch.store().last(0.0, false).epochs[0];
-    assert!(newest.has_all_losses() && newest.losses.as_ref().unwrap().lost_packets == 1);
+    let newest: Claimed<Losses> = switch.history().ask(&last(Task::Losses, 0.0)).unwrap().into_document().unwrap();
+    assert!(newest.claim.complete && newest.lost_packets == 1);
 }
 
 #[test]
@@ -136,7 +141,7 @@ fn the_longest_transit_time() {
     }
     let answered = switch.answered();
     assert!(answered[1..].iter().all(|(_, gaps)| gaps.is_empty()), "{answered:?}");
-    let epochs = switch.store().last(f64::MAX, false).epochs;
+    let epochs = switch.history().outlines();
     let first = AnyParameters::new(config().runtime()).describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
@@ -175,7 +180,7 @@ fn epochs_are_followed_one_by_one() {
         switch.take(first, last, true, &[(1, 1)]);
     }
     switch.take(5, 5, false, &[(1, 1)]);
-    let next = |after| window(&switch.store().next(after, false));
+    let next = |after| counted(&switch.heavy(Window::Next { after }));
     assert_eq!(next(0), (vec![(1, 1)], Some((3, 3)), 0));
     assert_eq!(next(3), (vec![(1, 2)], Some((4, 5)), 0));
     assert_eq!(next(5), (vec![(1, 1)], Some((6, 6)), 0));
@@ -193,7 +198,7 @@ fn windows_add_up_and_the_oldest_goes() {
     assert_eq!(switch.window(0), switch.window(1));
     assert_eq!(switch.window(2), (vec![(1, 20), (104, 1), (105, 1)], Some((4, 5)), 0));
     assert_eq!(switch.window(u64::MAX), (vec![(1, 30), (103, 1), (104, 1), (105, 1)], Some((3, 5)), 0));
-    switch.settings.lock().unwrap().history = 2;
+    switch.settings.lock().unwrap().history = local_room(2);
     switch.push(6, &[]);
     assert_eq!(switch.window(9).1, Some((5, 6)), "fewer are kept from now on");
 }
@@ -203,9 +208,9 @@ fn a_restart_forgets_and_counts() {
     let mut switch = Switch::adding(2);
     (1..=5).for_each(|epoch| switch.push(epoch, &[(1, 10)]));
     assert_eq!((switch.window(9).1, switch.answers.forgotten()), (Some((4, 5)), 0));
-    let read = switch.store();
+    let read = switch.history();
     switch.local.renewed(&hashpipe());
-    assert_eq!((switch.window(9).1, switch.answers.forgotten(), read.all().len()), (None, 2, 0));
+    assert_eq!((switch.window(9).1, switch.answers.forgotten(), read.outlines().len()), (None, 2, 0));
     switch.push(1, &[(1, 10)]);
     assert_eq!(switch.window(9), (vec![(1, 10)], Some((1, 1)), 0));
     switch.local.renewed(&hashpipe());
@@ -224,21 +229,21 @@ fn numbers_that_come_again_are_forgotten() {
     assert_eq!((switch.window(9), switch.answers.forgotten()), ((vec![(1, 20), (2, 7)], Some((1, 9)), 0), 3));
 }
 
+/// An answer over a window is made of all flows of its records.
 #[test]
-fn what_cannot_be_named_is_counted() {
-    const KEPT: u32 = 1024;
+fn no_flow_is_left_out() {
+    const FLOWS: u32 = 5000;
     let mut switch = Switch::adding(2);
-    let many: Vec<_> = (0..KEPT + 7).map(|n| (n, u64::from(n) + 1)).collect();
-    for epoch in 1..3 {
-        switch.push(epoch, &many);
-    }
+    let many: Vec<_> = (0..FLOWS).map(|n| (n, u64::from(n) + 1)).collect();
+    (1..3).for_each(|epoch| switch.push(epoch, &many));
     let (counts, _, omitted) = switch.window(2);
-    assert_eq!((counts.len(), counts[0], omitted), (KEPT as usize, (7, 16), 14));
-    for answers in switch.store().all() {
-        assert!(
-            answers.network.heavy.capacity() == KEPT as usize && answers.switches[0].answers.heavy.capacity() <= 64
-        );
-    }
+    assert_eq!((counts.len(), counts[0], omitted), (FLOWS as usize, (0, 2), 0));
+    let query = last(Task::Heavy, 0.1).limited(10, 1);
+    let top: Claimed<HeavyFlows> = switch.history().ask(&query).unwrap().into_document().unwrap();
+    assert_eq!(
+        (top.heavy.len(), top.heavy[0].count(), top.omitted_flows),
+        (10, 2 * u64::from(FLOWS), u64::from(FLOWS) - 10)
+    );
 }
 
 /// Long histories keep their flows: what bounds them is their epochs.
@@ -247,7 +252,7 @@ fn flows_of_all_epochs_are_kept() {
     let mut switch = Switch::adding(1300);
     let many: Vec<_> = (0..1024).map(|n| (n, 1)).collect();
     (1..=1301).for_each(|epoch| switch.push(epoch, &many));
-    assert_eq!(switch.store().all().len(), 1300);
+    assert_eq!(switch.history().outlines().len(), 1300);
 }
 
 #[test]
@@ -256,7 +261,7 @@ fn a_late_record_finds_its_place() {
     for epoch in [5, 7, 6] {
         switch.push(epoch, &[(epoch as u32, 1)]);
     }
-    assert_eq!(switch.store().last(0.0, false).epochs[0].epoch, 7);
+    assert_eq!(switch.heavy(Window::Last { seconds: 0.0 }).claim.last_epoch, Some(7));
     assert_eq!(switch.window(2), (vec![(6, 1), (7, 1)], Some((6, 7)), 0));
     switch.take(1, 1, false, &[(1, 1)]);
     assert_eq!(switch.window(9).1, Some((5, 7)), "older than all that is kept");
@@ -283,9 +288,10 @@ fn counts_add_whatever_records_cover() {
         (8, vec![]),
     ];
     assert_eq!(switch.answered(), expected);
-    assert_eq!(switch.store().last(1.0, false).missing(), 0, "3 is in 5");
-    let lacks = |answers: &Arc<EpochAnswers>| answers.network.lack.contains(Reason::Gap);
-    let lacking: Vec<_> = switch.store().all().iter().filter(|answers| lacks(answers)).map(|of| of.epoch).collect();
+    assert_eq!(switch.heavy(Window::Last { seconds: 1.0 }).claim.missing_epochs, 0, "3 is in 5");
+    let lacks = |epoch: &u64| switch.heavy(Window::Epoch(*epoch)).claim.incomplete.contains(Reason::Gap);
+    let epochs = switch.history().outlines().into_iter().map(|entry| entry.epoch);
+    let lacking: Vec<_> = epochs.filter(lacks).collect();
     assert_eq!(lacking, [1, 4, 5, 6, 7]);
 }
 
@@ -303,7 +309,7 @@ fn every_program_has_answers_of_its_own() {
         switch.answers
     };
     let epochs = |answers: &LocalAnswers, name| {
-        answers.find(|program| program.name() == name).map(|(_, store)| store.all().len())
+        answers.find(|program| program.name() == name).map(|(_, history)| history.outlines().len())
     };
     let own = of(false);
     assert_eq!([epochs(&own, "chamelemon"), epochs(&own, "hashpipe"), epochs(&own, "other")], [Some(0), Some(1), None]);

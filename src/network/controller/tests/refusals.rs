@@ -72,7 +72,7 @@ fn switches_that_look_alike_may_not_join() {
     let refused = |why: String| {
         assert!(ALIKE.iter().all(|name| why.contains(name)) && why.contains("pint") && why.contains("rename"), "{why}");
     };
-    let mut controller = Controller::new(settings());
+    let mut controller = Controller::new(&plain.program, settings());
     for name in [ALIKE[0], "s2", ALIKE[0]] {
         join(&mut controller, &plain, name).unwrap();
     }
@@ -84,11 +84,16 @@ fn switches_that_look_alike_may_not_join() {
     join(&mut controller, &plain, ALIKE[1]).unwrap();
     // Names that are stored.
     let switches = ALIKE.map(String::from).to_vec();
-    refused(Controller::restore(settings(), &Saved { switches, ..controller.save() }).err().unwrap().to_string());
+    refused(
+        Controller::restore(&plain.program, settings(), &Saved { switches, ..controller.save() })
+            .err()
+            .unwrap()
+            .to_string(),
+    );
     // Neighbours.
     let neighbours = |name: &str| [("s2".to_owned(), vec![name.to_owned()])].into();
     let linked = of(pint::Config { neighbours: neighbours(ALIKE[0]), ..pint::Config::default() });
-    refused(join(&mut Controller::new(settings()), &linked, ALIKE[1]).unwrap_err());
+    refused(join(&mut Controller::new(&linked.program, settings()), &linked, ALIKE[1]).unwrap_err());
     // A program that writes no names onto packets takes both.
     let mut network = Network::new(&[ALIKE[0]], 6);
     network.join(ALIKE[1]);
@@ -97,7 +102,7 @@ fn switches_that_look_alike_may_not_join() {
 #[test]
 fn a_network_has_room_for_so_many_switches() {
     let settings = ControllerSettings { switches: 2, ..ControllerSettings::new(LENGTH, 1) };
-    let mut controller = Controller::new(settings);
+    let mut controller = Controller::new(&profile().program, settings);
     let mut join = |name: &str| controller.join(&Edge::new(name, 0, config().runtime()).request(0), 0).map(drop);
     assert_eq!((join("a"), join("b"), join("a")), (Ok(()), Ok(()), Ok(())));
     assert_eq!(join("c").unwrap_err().to_string(), "switch c: the network has 2 switches already");
@@ -114,8 +119,8 @@ fn a_restart_goes_on() {
     let saved = network.controller.save();
     let text = serde_json::to_string(&saved).unwrap();
     assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
-    let settings = ControllerSettings { salt: 4, ..settings() };
-    let mut again = Controller::restore(settings, &saved).unwrap();
+    let (program, settings) = (profile().program, ControllerSettings { salt: 4, ..settings() });
+    let mut again = Controller::restore(&program, settings, &saved).unwrap();
     assert_eq!(again.switches().collect::<Vec<_>>(), [("a", false), ("b", false)]);
     let updates = again.join(&network.edges[0].request(13), 12 * LENGTH + 5).unwrap();
     assert_eq!(updates.last().unwrap().parameters.encode(), saved.updates.last().unwrap().parameters);
@@ -124,9 +129,9 @@ fn a_restart_goes_on() {
     network.epoch(3000, &["b"]);
     assert!(network.gaps().contains(&("b".to_owned(), Gap::Missing)), "{:?}", network.gaps());
     let version = Saved { version: 9, ..saved.clone() };
-    assert_eq!(Controller::restore(settings, &version).err(), Some(SavedError::Version { version: 9 }));
+    assert_eq!(Controller::restore(&program, settings, &version).err(), Some(SavedError::Version { version: 9 }));
     let mut wrong = saved;
     wrong.updates[0].parameters = vec![1, 2];
-    assert!(Controller::restore(settings, &wrong).is_err());
-    assert!(Controller::restore(settings, &Controller::new(settings).save()).is_ok());
+    assert!(Controller::restore(&program, settings, &wrong).is_err());
+    assert!(Controller::restore(&program, settings, &Controller::new(&program, settings).save()).is_ok());
 }

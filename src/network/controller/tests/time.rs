@@ -1,7 +1,6 @@
 //! Which epochs close, when, and what is said of those that do not.
 
 use super::*;
-use crate::api::view;
 
 /// A switch may be slower than the others by many epochs, when the controller is patient.
 #[test]
@@ -20,11 +19,10 @@ fn record_timeout_over_many_epochs_loses_nothing() {
     for b in late {
         network.controller.report("b", b, 36 * LENGTH + TRANSIT).unwrap();
     }
-    network.controller.answer();
-    let answers: Vec<_> = network.controller.answers().collect();
+    let answers = shown(&network.controller);
     let exact = answers.iter().filter(|answers| answers.has_all_losses()).map(|answers| answers.epoch);
-    assert!(exact.eq(7..36), "{answers:?}");
-    assert_eq!((network.controller.store().passed_over(), network.controller.open.len()), (0, 0));
+    assert_eq!(exact.collect::<Vec<_>>(), (7..36).collect::<Vec<_>>());
+    assert_eq!((network.controller.history().passed_over(), network.controller.open.len()), (0, 0));
 }
 
 /// A controller that stood still answers what it has records of, and counts what it does not go
@@ -36,15 +34,14 @@ fn standing_still() {
     let [a, _b] = network.records(50).try_into().unwrap();
     assert_eq!(network.controller.report("a", a, 8 * LENGTH), Ok(None));
     assert!(network.controller.tick(1_000_000 * LENGTH).is_some());
-    network.controller.answer();
-    let answers: Vec<_> = network.controller.answers().map(|answers| (answers.epoch, answers.switches.len())).collect();
+    let answers: Vec<_> =
+        shown(&network.controller).iter().map(|answers| (answers.epoch, answers.switches.len())).collect();
     assert_eq!(answers, [(6, 0), (7, 1), (999_998, 0)]);
-    assert_eq!(network.controller.store().passed_over(), 999_998 - 8);
+    assert_eq!(network.controller.history().passed_over(), 999_998 - 8);
     assert_eq!(network.gaps(), ["a", "b"].map(|name| (name.to_owned(), Gap::Missing)));
-    let store = network.controller.store();
-    let losses = view::Losses::new(&store.last(f64::MAX, true), 10, 1);
+    let losses: Claimed<Losses> = asked(&network.controller, Query::new(Task::Losses, Window::All));
     assert_eq!((losses.claim.first_epoch, losses.claim.missing_epochs), (Some(6), 999_990));
-    assert_eq!((store.passed_over(), losses.claim.complete), (999_990, false));
+    assert_eq!((network.controller.history().passed_over(), losses.claim.complete), (999_990, false));
 }
 
 /// What had been reported when all connections broke is answered, and what is no longer waited for
@@ -63,7 +60,6 @@ fn all_connections_break() {
     }
     let update = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
     network.edges.iter().for_each(|edge| edge.update(&update));
-    network.controller.answer();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
@@ -86,7 +82,6 @@ fn a_switch_starts_again_while_epochs_are_open() {
     network.controller.leave("a");
     network.controller.join(&network.edges[0].request(10), 9 * LENGTH + TRANSIT + 1).unwrap();
     network.controller.report("b", b, 9 * LENGTH + TRANSIT + 2).unwrap();
-    network.controller.answer();
     assert_eq!(network.newest().epoch, 8);
     network.assert_exact(90);
 }
@@ -96,10 +91,10 @@ fn a_switch_starts_again_while_epochs_are_open() {
 #[test]
 fn epochs_are_counted_anew() {
     let network = Network::new(&["a"], 6);
-    let mut again = Controller::restore(settings(), &network.controller.save()).unwrap();
+    let mut again = Controller::restore(&profile().program, settings(), &network.controller.save()).unwrap();
     assert_eq!(again.tick(1000 * LENGTH + 1), None);
     assert_eq!(again.deadline(), Some(1001 * LENGTH + TRANSIT + LENGTH / 4));
-    assert_eq!((again.store().passed_over(), again.answers().count()), (0, 0));
+    assert_eq!((again.history().passed_over(), again.history().outlines().len()), (0, 0));
     again.evict("a").unwrap();
     let mut edge = Edge::new("a", 500, config().runtime());
     let longer = NetworkProfile { length: 2 * LENGTH, ..profile() };

@@ -19,7 +19,7 @@
 
 use super::estimate::{DENSE, panjer};
 use super::{Analysis, Level};
-use crate::program::answers::{Distribution, rounded};
+use crate::answers::{Distribution, rounded};
 
 /// Shares of an epoch: the middles of its thirds, and its end.
 const TIMES: [f64; 4] = [1.0 / 6.0, 0.5, 5.0 / 6.0, 1.0];

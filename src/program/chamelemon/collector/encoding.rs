@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::{Bucket, Fermat, INFINITE, Level, Sketches};
+use crate::history::Described;
 use crate::pisa::hash::HashFamily;
-use crate::program::answers::Described;
 use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;

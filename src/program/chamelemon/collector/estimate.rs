@@ -19,7 +19,7 @@
 //! counters together, by solving Panjer's recursion for the rates.
 
 use super::{INFINITE, Level};
-use crate::program::answers::Distribution;
+use crate::answers::Distribution;
 
 /// Sizes below it are estimated with all ways to collide.
 pub(super) const DENSE: usize = 255;

@@ -21,8 +21,7 @@ impl Below {
         Self { epochs: 0, levels }.and(sketches)
     }
 
-    /// Adds an epoch. Sketches of other sizes, whose merging makes them [mixed](Sketches::mixed),
-    /// leave the sums as they are.
+    /// Adds an epoch, with counter arrays of the same lengths.
     #[must_use]
     pub fn and(mut self, sketches: &Sketches) -> Self {
         let max = sketches.hh_threshold() - 1;

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use super::estimate;
 use super::series::Below;
 use super::{Decoded, DownstreamParts, Fermat, INFINITE, Mismatch, Sketches, Verify};
-use crate::program::answers::Distribution;
-use crate::program::answers::Reason;
+use crate::answers::Distribution;
+use crate::history::Reason;
 use crate::program::chamelemon::completeness::unmeasured;
 use crate::program::chamelemon::{FlowId, Hashes, Runtime};
 
@@ -33,6 +33,8 @@ pub struct Change {
 pub struct Analysis {
     sketches: Sketches,
     hh: Decoded,
+    /// Of several epochs: what came before flows were candidates.
+    below: Option<Below>,
     distribution: OnceLock<Option<Distribution>>,
 }
 
@@ -40,12 +42,29 @@ impl Analysis {
     pub fn new(sketches: Sketches) -> Self {
         let mut hh = sketches.hh.clone().decode(Verify::Fingerprint);
         hh.complete &= !sketches.mixed;
-        Self { sketches, hh, distribution: OnceLock::new() }
+        Self::of_decoded(sketches, hh)
+    }
+
+    /// The same with the candidates that were decoded before.
+    pub fn of_decoded(sketches: Sketches, hh: Decoded) -> Self {
+        Self { sketches, hh, below: None, distribution: OnceLock::new() }
+    }
+
+    /// Adds a later epoch of the same switch: its classifier and its candidates.
+    pub fn add_epoch(&mut self, later: &Self) {
+        let below = self.below.take().unwrap_or_else(|| Below::of(&self.sketches));
+        self.below = Some(below.and(&later.sketches));
+        self.sketches.add_classifier(&later.sketches);
+        let threshold = &mut self.sketches.runtime.hh_threshold;
+        *threshold = later.sketches.runtime.hh_threshold.max(*threshold);
+        later.hh.flows.iter().for_each(|(id, packets)| *self.hh.flows.entry(*id).or_default() += packets);
+        self.hh.complete &= later.hh.complete;
+        self.distribution = OnceLock::new();
     }
 
     /// Every flow of as many packets was a heavy-hitter candidate.
     pub fn least_named(&self) -> u64 {
-        let epochs = self.sketches.below.as_ref().map_or(1, Below::epochs);
+        let epochs = self.below.as_ref().map_or(1, Below::epochs);
         u64::from(self.sketches.hh_threshold() - 1).saturating_mul(epochs).saturating_add(1)
     }
 
@@ -68,7 +87,7 @@ impl Analysis {
     /// was encoded. Of a series, in each epoch as many as its counters say, up to T_h − 1.
     pub fn decoded_size(&self, id: FlowId) -> Option<u64> {
         let encoded = u64::try_from(*self.hh.flows.get(&id)?).ok()?;
-        let before = match &self.sketches.below {
+        let before = match &self.below {
             None => u64::from(self.sketches.hh_threshold() - 1),
             Some(below) => below.size_at(&self.sketches.counters(id)),
         };
@@ -159,7 +178,7 @@ impl Analysis {
 
     fn estimated(&self) -> Option<Distribution> {
         // Over several epochs a flow can have more than T_h packets and have been no candidate.
-        if !self.has_all_candidates() || self.sketches.below.is_some() {
+        if !self.has_all_candidates() || self.below.is_some() {
             return estimate::distribution(&self.sketches.tower, None);
         }
         let sizes = self.candidates_sized().map(|flow| flow.packets);

@@ -5,7 +5,7 @@
 //! chooses the packets that are kept of a flow with many. A packet is one sample of a hop at most,
 //! whichever of its instances tell of it: two would not be independent. So each hop of a flow has a
 //! uniform sample of its packets of an epoch: the flow's quantiles lie in the intervals of the
-//! [answer](crate::program::answers::Quantiles), and its shares of frequent values are within the
+//! [answer](crate::answers::Quantiles), and its shares of frequent values are within the
 //! error there. Samples of several epochs count alike, also where these have different shares of
 //! their packets.
 //!
@@ -23,7 +23,8 @@ use super::kept::Kept;
 use super::lack::Lack;
 use super::values::Meaning;
 use super::ways::{Key, Way, sampled_ways};
-use crate::program::answers::{FlowName, FlowValues, Reason, Reasons, Told, ValueAnswers};
+use crate::answers::{FlowName, FlowValues, HopNumbers, ValueAnswers};
+use crate::history::{Reason, Reasons};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{FlowDefinition, Query};
 use crate::program::pint::record::{Digests, Seen, Stream};
@@ -46,7 +47,7 @@ impl Known {
     }
 
     /// The hops of a path, as far as it is known.
-    fn answer(&self, path: &[Option<Arc<str>>], meaning: &Meaning) -> Vec<Told> {
+    fn answer(&self, path: &[Option<Arc<str>>], meaning: &Meaning) -> Vec<HopNumbers> {
         let hop = |(place, parts): (usize, &Parts<Samples>)| {
             let several = if parts.only().is_some() { None } else { Samples::sum(parts.iter()) };
             let samples = parts.only().or(several.as_ref());

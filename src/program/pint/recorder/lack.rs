@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::program::answers::{Gap, Reason, Reasons, SwitchGap};
+use crate::history::{Gap, Reason, Reasons, SwitchGap};
 
 /// Why an epoch's answers about values are not complete.
 #[derive(Clone, Debug, Default)]

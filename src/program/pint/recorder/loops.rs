@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::kept::Kept;
-use crate::program::answers::{FlowLoop, FlowName, LoopAnswers, Reason};
+use crate::answers::{FlowLoop, FlowName, LoopAnswers};
+use crate::history::Reason;
 use crate::program::pint::query::{FlowDefinition, Query};
 use crate::program::pint::record::Digests;
 use crate::wire::FiveTuple;
@@ -88,8 +89,7 @@ impl LoopRecorder {
             b.packets.cmp(&a.packets).then_with(|| (a.flow, &a.switch).cmp(&(b.flow, &b.switch)))
         });
         self.flows.trim();
-        let mut answers =
-            LoopAnswers { found: flows.len(), flows, evicted: self.flows.evicted(), ..LoopAnswers::default() };
+        let mut answers = LoopAnswers { flows, evicted: self.flows.evicted(), ..LoopAnswers::default() };
         answers.missing_reports = missing_reports;
         answers.lack.add_if(missing_reports > 0, Reason::Overflow);
         answers
@@ -143,7 +143,7 @@ mod tests {
         let answers = recorder.epoch(5, [(&a, &later)]);
         let FlowLoop { first_ns, last_ns, packets, least_hops, .. } = answers.flows[0];
         assert_eq!((first_ns, last_ns, packets, least_hops), (20, 90, 3, 8));
-        assert!(answers.lack.is_empty() && recorder.epoch(6, [(&a, &record(&config, 9, &[]))]).found == 0);
+        assert!(answers.lack.is_empty() && recorder.epoch(6, [(&a, &record(&config, 9, &[]))]).flows.is_empty());
         // Other hashes change nothing; other flows begin anew.
         let recorder = recorder.change(Query { bits: 4, ..Query::new(Value::Loops) });
         assert_eq!((recorder.flows.len(), recorder.flows.evicted()), (2, 0));
@@ -160,7 +160,7 @@ mod tests {
             let report = |port| Looped { time_ns: port, flow: flow(100 * epoch + port), hops: 9, identity: 1 };
             let reports: Vec<_> = (0..40).map(report).collect();
             let answers = recorder.epoch(epoch, [(&a, &record(&config, LOOP_REPORTS, &reports))]);
-            assert!(answers.flows.len() <= 10 && answers.found == answers.flows.len());
+            assert!(answers.flows.len() <= 10);
             assert_eq!(recorder.flows.len(), 5);
             assert_eq!(recorder.flows.evicted(), 40 * (epoch + 1) - 5);
         }

@@ -13,7 +13,7 @@ use super::kept::Kept;
 use super::lack::Lack;
 use super::values::Meaning;
 use super::ways::{Route, sampled_ways};
-use crate::program::answers::{FlowName, FlowValues, ValueAnswers};
+use crate::answers::{FlowName, FlowValues, ValueAnswers};
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::Query;
 use crate::program::pint::record::{Digests, Seen};
@@ -111,9 +111,9 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
+    use crate::answers::Quantiles;
     use crate::pisa::hash::HashFamily;
     use crate::program::ReportBuffer;
-    use crate::program::answers::Quantiles;
     use crate::program::pint::Config;
     use crate::program::pint::dataplane::Measured;
     use crate::program::pint::encoding::switch_id;

@@ -6,7 +6,8 @@ use super::Recorder;
 use super::hops::HopRecorder;
 use super::lack::Lack;
 use super::packets::PacketRecorder;
-use crate::program::answers::{Between, FlowValues, Frequent, Quantiles, Reasons, Task, Told, ValueAnswers, ValueUnit};
+use crate::answers::{Between, FlowValues, Frequent, HopNumbers, OfFlow, Quantiles, Task, ValueAnswers, ValueUnit};
+use crate::history::Reasons;
 use crate::program::pint::parameters::Coding;
 use crate::program::pint::query::{FlowDefinition, Queries, Query, Value};
 use crate::program::pint::record::Digests;
@@ -31,10 +32,10 @@ impl Meaning {
     }
 
     /// What samples tell.
-    pub fn told(&self, switch: Option<Arc<str>>, samples: Option<&Samples>) -> Told {
+    pub fn told(&self, switch: Option<Arc<str>>, samples: Option<&Samples>) -> HopNumbers {
         let is_frequent = self.query.aggregation == Aggregation::Frequent;
         let Some(samples) = samples else {
-            return Told { switch, share_error: is_frequent.then_some(1.0), ..Told::default() };
+            return HopNumbers { switch, share_error: is_frequent.then_some(1.0), ..HopNumbers::default() };
         };
         let number = |code| self.codes.number(self.query.value, code);
         let at = |rank| samples.quantile(rank).map(number);
@@ -50,7 +51,7 @@ impl Meaning {
         // at 0.
         let adds = matches!(self.codes, Codes::Numbers(_));
         let frequent = || samples.frequent().into_iter().map(|(code, share)| Frequent { number: number(code), share });
-        Told {
+        HopNumbers {
             switch,
             samples: samples.number(),
             quantiles: if is_frequent { None } else { quantiles() },
@@ -74,7 +75,6 @@ impl Meaning {
             query: self.text.clone(),
             unit: self.unit,
             of_hops: aggregation.is_of_hops(),
-            found: flows.len(),
             flows,
             evicted,
             error,

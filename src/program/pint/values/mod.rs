@@ -26,8 +26,8 @@ use super::hashes;
 use super::plan::MAX_QUERIES;
 use super::query::{Query, Value};
 use super::utilisation::Scale;
+use crate::answers::ValueUnit;
 use crate::pisa::hash::{Global, HashFamily};
-use crate::program::answers::ValueUnit;
 use crate::text::named;
 
 named! {

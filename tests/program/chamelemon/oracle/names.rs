@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir::program::answers::{EpochAnswers, FlowName, Limits};
+use weir::answers::{Asked as _, Claimed, FlowName, HeavyFlows, Losses, Query, Task};
+use weir::history::{Entry, History, Room, Window};
 use weir::program::{Analysis as _, Before, Program, Reported};
 use weir::wire::Flow;
 
@@ -40,21 +41,24 @@ fn answers(
     hashes: &HashFamily,
     number: u64,
     records: &[Vec<u8>],
-) -> EpochAnswers {
+) -> (Claimed<Losses>, Claimed<HeavyFlows>) {
     let reader = ChameleMon::reader(config, "s", hashes);
     let reported = records.iter().map(|bytes| Reported {
         switch: "s".into(),
         record: Ok(Box::new(reader(bytes).unwrap())),
         before: Before::Nothing,
     });
-    let epoch = analysis.epoch(number, &config.runtime(), reported.collect(), true);
-    analysis.answers(&epoch, None, Limits { flows: 1000, switch_flows: 1000, losses: 1000 })
+    let epoch = analysis.epoch(number, &config.runtime(), reported.collect());
+    let history = History::new(Room { epochs: 9, bytes: usize::MAX });
+    history.push(Entry { switches: epoch.switches.clone(), ..Entry::new(number, analysis.keep(epoch)) });
+    let ask = |task| history.ask(&Query::new(task, Window::All)).unwrap();
+    (ask(Task::Losses).into_document().unwrap(), ask(Task::Heavy).into_document().unwrap())
 }
 
 /// The lost packets of each flow, as the answers name it.
-fn victims(answers: &EpochAnswers) -> BTreeMap<FlowName, u64> {
-    let losses = answers.losses.as_ref().expect("losses are known");
-    losses.flows.iter().map(|loss| (loss.flow, loss.lost)).collect()
+fn victims((losses, _): &(Claimed<Losses>, Claimed<HeavyFlows>)) -> BTreeMap<FlowName, u64> {
+    assert_eq!(losses.unknown_epochs, 0);
+    losses.losses.iter().map(|loss| (loss.name, loss.packets)).collect()
 }
 
 fn by_name(lost: &BTreeMap<Flow, u64>) -> BTreeMap<FlowName, u64> {
@@ -72,7 +76,7 @@ fn victims_of_both_families_are_named() {
         assert_eq!(victims(&found), by_name(&lost));
         let mut sizes = BTreeMap::<Flow, u64>::new();
         frames.iter().for_each(|(flow, _)| *sizes.entry(*flow).or_default() += 1);
-        let heavy: BTreeMap<_, _> = found.network.heavy.iter().map(|heavy| (heavy.flow, heavy.count.number)).collect();
+        let heavy: BTreeMap<_, _> = found.1.heavy.iter().map(|heavy| (heavy.name, heavy.count())).collect();
         for (flow, packets) in sizes.into_iter().filter(|(_, packets)| *packets >= 20) {
             assert!(heavy[&FlowName::Flow(flow)] >= packets, "{flow}");
         }

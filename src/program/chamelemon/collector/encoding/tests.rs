@@ -149,7 +149,7 @@ fn the_format_is_pinned() {
     sketches.strays.add_elsewhere(9);
     let strays = [2, 7, 1, 0xac, 2, 130, 2, 9];
     // A flow of IPv6, and no packets of others.
-    sketches.names.widen(config.names as usize);
+    sketches.names = crate::program::Reports::none(config.names as usize);
     sketches.names.merge(&names(&[(1 << 120, 2, 3 << 48 | 4 << 32 | 17 << 24)]));
     let name = [&[1, 1][..], &[0; 30], &[2, 0, 3, 0, 4, 17, 0]].concat();
     let head = [&[4, 1, 1, 1, 0, 0xfa, 1, 1, 0x80, 0x80, 4, 0][..], &strays, &[5, 0], &name, &[1, 0, 0, 0]].concat();

@@ -1,6 +1,7 @@
 use super::*;
+use crate::answers::Between;
+use crate::history::{Gap, Reason, SwitchGap};
 use crate::pisa::hash::HashFamily;
-use crate::program::answers::{Between, Gap, Reason, SwitchGap};
 use crate::program::pint::Config;
 use crate::program::pint::dataplane::Measured;
 use crate::program::pint::encoding::switch_id;

@@ -1,0 +1,169 @@
+//! Answers by task. A file of this directory is the home of one task: the type of its answer, which
+//! is its document in JSON, how it is put together from epochs, its text and tables, and its score.
+//!
+//! [`Asked::ask`] is the one way to an answer, for a live switch, a controller, a simulated network and a
+//! replay. It makes the claim, so that no document is without one.
+
+mod attention;
+mod cardinality;
+mod changes;
+mod claim;
+mod counted;
+mod distribution;
+mod exact;
+mod flow;
+mod flows;
+mod heavy;
+mod latency;
+mod loops;
+mod losses;
+mod newest;
+mod paths;
+mod query;
+mod task;
+mod utilisation;
+mod values;
+
+use serde::Serialize;
+
+use crate::history::{AnyHistory, Epochs, History, Kept, Reasons, Window};
+
+pub use attention::{Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name};
+pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};
+pub use changes::{Change, Changed, HeavyChanges};
+pub use claim::{Claim, Claimed, Gap};
+pub use counted::Counted;
+pub use distribution::{Distribution, rounded};
+pub use exact::{Exact, FlowCounts, Heavy, Truth};
+pub use flow::{FlowCount, FlowName, Unit, digests};
+pub use flows::{FlowSizes, SizeClass, Sizes};
+pub use heavy::{CountedFrom, FoundFlows, HeavyFlow, HeavyFlows, Score, heavy_table, score};
+pub use latency::{FlowLatency, HopLatency, Latency, latency_table};
+pub use loops::{FlowLoop, LoopAnswers, Loops, loops_table};
+pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
+pub use newest::OfFlow;
+pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
+pub use query::Query;
+pub use task::Task;
+pub use utilisation::{FlowUtilisation, Utilisation, utilisation_table};
+pub use values::{
+    Between, FlowValues, Frequent, HopNumbers, Mean, Quantiles, Value, ValueAnswers, ValueFlow, ValueHop, ValueUnit,
+    Values, number_text,
+};
+
+/// Defines [`Answer`]: one variant for each task, with the type of its answer.
+macro_rules! answers {
+    ($($task:ident: $answer:ty,)+) => {
+        /// The answer to a task.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(untagged)]
+        pub enum Answer {
+            $($task($answer),)+
+        }
+
+        $(impl Document for $answer {
+            const TASK: Task = Task::$task;
+
+            fn of(answer: Answer) -> Option<Self> {
+                match answer {
+                    Answer::$task(answer) => Some(answer),
+                    _ => None,
+                }
+            }
+        }
+
+        impl From<$answer> for Answer {
+            fn from(answer: $answer) -> Self {
+                Self::$task(answer)
+            }
+        })+
+    };
+}
+
+answers! {
+    Heavy: HeavyFlows,
+    Flows: FlowSizes,
+    Cardinality: Numbers,
+    Losses: Losses,
+    Changes: HeavyChanges,
+    Attention: Attention,
+    Paths: Paths,
+    Latency: Latency,
+    Loops: Loops,
+    Utilisation: Utilisation,
+    Values: Values,
+}
+
+/// The type of the answer to one task.
+pub trait Document: Sized {
+    const TASK: Task;
+
+    /// An answer to this task; `None` of another one.
+    fn of(answer: Answer) -> Option<Self>;
+}
+
+/// An answer, and why it is not complete, as far as the program knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    pub answer: Answer,
+    pub lack: Reasons,
+}
+
+impl Told {
+    pub fn new(answer: impl Into<Answer>, lack: Reasons) -> Self {
+        Self { answer: answer.into(), lack }
+    }
+}
+
+/// How a program answers from what it keeps of epochs.
+pub trait Answers: Kept + Sized {
+    /// The answer about these epochs; `None` to a task that the program does not answer.
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told>;
+}
+
+/// A question to a program that does not answer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the program does not answer the task {}", .0.name())]
+pub struct NotAnswered(pub Task);
+
+/// A history that can be asked, of any program.
+pub trait Asked: AnyHistory {
+    /// The answer with its claim.
+    ///
+    /// # Errors
+    /// If the program does not answer the task.
+    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NotAnswered>;
+}
+
+impl<K: Answers> Asked for History<K> {
+    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NotAnswered> {
+        let mut epochs = self.select(query.window, query.provisional);
+        if let (Window::Last { seconds }, Some(now)) = (query.window, query.now) {
+            epochs = epochs.as_of(now, seconds);
+        }
+        let epochs = match (query.task, query.window) {
+            (Task::Flows, Window::Last { .. }) => epochs.newest_alone(),
+            (Task::Changes, _) => epochs.newest_and_before(),
+            _ => epochs,
+        };
+        let told = match query.task {
+            Task::Attention => Some(Attention::over(&epochs)),
+            _ => K::answer(&epochs, query),
+        };
+        let Told { answer, lack } = told.ok_or(NotAnswered(query.task))?;
+        Ok(Claim::new(&epochs, lack).with(answer))
+    }
+}
+
+impl dyn Asked + '_ {
+    /// The answer to the query's task as its own type.
+    ///
+    /// # Errors
+    /// If the program does not answer the task, or the query is about another one.
+    pub fn answer<A: Document>(&self, query: &Query) -> Result<Claimed<A>, NotAnswered> {
+        self.ask(query)?.into_document().ok_or(NotAnswered(A::TASK))
+    }
+}
+
+#[cfg(test)]
+mod tests;

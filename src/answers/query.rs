@@ -1,0 +1,42 @@
+//! Questions about past epochs.
+
+use super::{FlowName, Task};
+use crate::history::Window;
+use crate::wire::{Flow, Pattern};
+
+/// A question about past epochs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    pub task: Task,
+    pub window: Window,
+    /// Epochs that are not final yet as well.
+    pub provisional: bool,
+    /// The current time in nanoseconds since 1970, where it says how old an answer is.
+    pub now: Option<u64>,
+    /// Flows that are meant; `None` are all.
+    pub flow: Option<Pattern>,
+    /// Switches that the flows' paths cross in this order; all paths where it is empty.
+    pub path: Vec<String>,
+    /// Most flows that are named.
+    pub top: usize,
+    /// Packets (or bytes, where they are counted) of a flow from which on it is named.
+    pub threshold: u64,
+}
+
+impl Query {
+    /// About all flows of a window, also of epochs that are not final.
+    pub fn new(task: Task, window: Window) -> Self {
+        Self { task, window, provisional: true, now: None, flow: None, path: Vec::new(), top: usize::MAX, threshold: 1 }
+    }
+
+    /// The same, with at most `top` flows of at least `threshold`.
+    #[must_use]
+    pub fn limited(self, top: usize, threshold: u64) -> Self {
+        Self { top, threshold, ..self }
+    }
+
+    /// Whether a flow is meant. One that is known by a digest alone is meant only with all.
+    pub fn is_meant(&self, name: &FlowName) -> bool {
+        self.flow.as_ref().is_none_or(|pattern| name.flow().is_some_and(|flow: Flow| pattern.matches(&flow)))
+    }
+}

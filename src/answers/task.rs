@@ -1,0 +1,51 @@
+//! The tasks.
+
+use serde::Serialize;
+
+use crate::text::named;
+
+named! {
+    /// A question that programs answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Task {
+        /// Heavy flows, over any number of epochs.
+        Heavy = "heavy",
+        /// The flows of an epoch and their sizes.
+        Flows = "flows",
+        /// The number of flows, and the entropy of their sizes.
+        Cardinality = "cardinality",
+        Losses = "losses",
+        Changes = "changes",
+        /// What each epoch was measured with, and why that changes.
+        Attention = "attention",
+        /// The switches that flows cross.
+        Paths = "paths",
+        /// The time that packets of flows take in each switch.
+        Latency = "latency",
+        /// Packets that come back to a switch.
+        Loops = "loops",
+        /// How busy the links are that flows cross.
+        Utilisation = "utilisation",
+        /// Numbers that packets of flows report about the switches on their way.
+        Values = "values",
+    }
+}
+
+impl Task {
+    /// What a complete answer is called.
+    pub fn all(self) -> &'static str {
+        match self {
+            Self::Heavy | Self::Flows => "all heavy flows",
+            Self::Cardinality => "all flows",
+            Self::Losses => "all losses",
+            Self::Changes => "all heavy changes",
+            Self::Attention => "all epochs",
+            Self::Paths => "all paths",
+            Self::Latency => "all latencies",
+            Self::Loops => "all loops",
+            Self::Utilisation => "all utilisations",
+            Self::Values => "all values",
+        }
+    }
+}

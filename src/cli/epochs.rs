@@ -1,0 +1,109 @@
+//! The epochs that commands ask about, and the documents of answers as they print them.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::output::{self, Format, Page};
+use super::{Failure, help};
+use crate::answers::Claimed;
+use crate::api::client::Client;
+use crate::config::Length;
+use crate::wire::Pattern;
+
+/// How often a switch is asked whether an epoch has ended.
+const FOLLOW_EVERY: Duration = Duration::from_millis(20);
+
+/// Its group of options.
+const EPOCHS: &str = "Flows and epochs";
+
+/// The epochs asked for, and the number of flows.
+#[derive(Debug, Args)]
+pub struct Epochs {
+    /// Name at most this many flows
+    #[arg(long, default_value_t = 20, value_name = "K", help_heading = EPOCHS)]
+    top: usize,
+    /// Name only flows of at least this many packets (or bytes, where they are counted)
+    #[arg(long, default_value_t = 1, value_name = "PACKETS", help_heading = EPOCHS)]
+    threshold: u64,
+    /// Name only flows like this, as "10.0.0.1:80 → 10.0.0.0/24:* tcp" (-> for the arrow, * for any)
+    #[arg(long, value_name = "FLOW", help_heading = EPOCHS)]
+    flow: Option<Pattern>,
+    /// Name only flows whose paths cross these switches in this order
+    #[arg(long, value_name = "SWITCH", value_delimiter = ',', help_heading = EPOCHS)]
+    path: Vec<String>,
+    /// The epochs of this long; at least the last one
+    #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each", help_heading = EPOCHS)]
+    last: Length,
+    /// Report each epoch once its answer is final, and again when late packets amend it, until
+    /// interrupted; with --json one document a line
+    #[arg(long, help_heading = EPOCHS)]
+    each: bool,
+    /// Answers that are not final yet as well: late packets may still change them
+    #[arg(long, help_heading = EPOCHS)]
+    provisional: bool,
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        help_heading = EPOCHS,
+        help = help::of_programs("Ask this program; by default the first that can answer"),
+        add = help::program_names(),
+    )]
+    program: Option<String>,
+    /// With --each: stop after this many epochs
+    #[arg(long, value_name = "N", requires = "each", help_heading = EPOCHS)]
+    count: Option<u64>,
+}
+
+impl Epochs {
+    /// Prints the document at `path`.
+    pub fn show<A: DeserializeOwned + Serialize>(
+        &self,
+        client: &Client,
+        format: &Format,
+        path: &str,
+        page: fn(&Claimed<A>) -> Page,
+    ) -> Result<(), Failure> {
+        let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
+        let Self { top, threshold, provisional, .. } = self;
+        let encoded = |text: &str| url_encoded(text.as_bytes());
+        let flow = self.flow.as_ref().map_or_else(String::new, |flow| format!("&flow={}", encoded(&flow.to_string())));
+        let crossed = match self.path[..] {
+            [] => String::new(),
+            ref switches => format!("&path={}", encoded(&switches.join(","))),
+        };
+        let query = format!("{path}?top={top}&threshold={threshold}&provisional={provisional}{program}{flow}{crossed}");
+        if !self.each {
+            let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
+            return output::page(format, &document, page);
+        }
+        let newest: Claimed<A> = client.get(&format!("{query}&seconds=0"))?;
+        let mut seen = newest.claim.sequence;
+        let mut left = self.count.unwrap_or(u64::MAX);
+        let mut is_first = true;
+        while left > 0 {
+            let document: Claimed<A> = client.get(&format!("{query}&since={seen}"))?;
+            if document.claim.last_epoch.is_none() {
+                std::thread::sleep(FOLLOW_EVERY);
+                continue;
+            }
+            (seen, left) = (document.claim.sequence, left - 1);
+            if !output::next_page(format, &document, page, is_first)? {
+                break;
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+}
+
+/// A text as a value in the query of a URL.
+fn url_encoded(text: &[u8]) -> String {
+    let byte = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.iter().map(byte).collect()
+}

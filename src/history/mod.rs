@@ -1,0 +1,386 @@
+//! The history of a program: what its analysis made of the records of past epochs, bounded in
+//! bytes. A controller writes it. Clients ask it without waiting for the controller.
+
+mod completeness;
+mod entry;
+mod epochs;
+mod gap;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::lock::Hold;
+
+pub use completeness::{Reason, Reasons};
+pub use entry::{Adaptation, Described, Entry, Finality, Kept};
+pub use epochs::{Epochs, Window};
+pub use gap::{Gap, SwitchGap};
+
+/// Nanoseconds.
+type Nanos = u64;
+
+/// Room of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub epochs: usize,
+    pub bytes: usize,
+}
+
+/// A handle of a history. Its clones are the same history.
+#[derive(Debug)]
+pub struct History<K>(Arc<Mutex<Stored<K>>>);
+
+#[derive(Debug)]
+struct Stored<K> {
+    /// In the order of their last epochs. An epoch has several when its record came in parts.
+    entries: VecDeque<Arc<Entry<K>>>,
+    /// The newest entry always stays, and the newest that is final.
+    room: Room,
+    /// Memory of all entries, in bytes.
+    bytes: usize,
+    /// Number of entries, from the oldest on, that are compacted.
+    compacted: usize,
+    /// The newest epoch for which there was no room any more.
+    forgotten_up_to: Option<u64>,
+    length: Nanos,
+    lost_after: Option<Nanos>,
+    /// Publications and changes so far.
+    sequence: u64,
+    passed_over: u64,
+    late_packets: u64,
+    forgotten: u64,
+}
+
+impl<K> Clone for History<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Kept> Stored<K> {
+    /// The places of the entries of this epoch.
+    fn range(&self, epoch: u64) -> Range<usize> {
+        let before = self.entries.partition_point(|entry| entry.epoch < epoch);
+        before..self.entries.partition_point(|entry| entry.epoch <= epoch)
+    }
+
+    fn trim(&mut self) {
+        let over = |stored: &Self| stored.entries.len() > stored.room.epochs || stored.bytes > stored.room.bytes;
+        let is_final = |entry: &Arc<Entry<K>>| entry.finality.is_final;
+        let can_go = |stored: &Self| {
+            let mut later = stored.entries.iter().skip(1);
+            stored.entries.len() > 1 && (!stored.entries.front().is_some_and(is_final) || later.any(is_final))
+        };
+        while self.bytes > self.room.bytes && self.compact_next() {}
+        while over(self) && can_go(self) {
+            self.compacted = self.compacted.saturating_sub(1);
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+            self.forgotten_up_to = Some(oldest.epoch);
+        }
+    }
+
+    /// Compacts the oldest entry that is not, other than the two newest. False when there is none.
+    fn compact_next(&mut self) -> bool {
+        let at = self.compacted;
+        let Some(entry) = self.entries.get(at).filter(|_| at + 2 < self.entries.len()) else { return false };
+        self.compacted += 1;
+        if let Some(showed) = entry.showed.compacted() {
+            let compact = entry.with(Arc::new(showed));
+            self.bytes = self.bytes + compact.bytes() - entry.bytes();
+            self.entries[at] = Arc::new(compact);
+        }
+        true
+    }
+
+    fn select(&self, range: Range<usize>, first: u64) -> Epochs<K> {
+        let kept: Vec<_> = self.entries.range(..range.end).cloned().collect();
+        let first = kept[range.start..].iter().map(|entry| entry.first_epoch).fold(first, u64::min);
+        Epochs { from: range.start, first, kept, ..self.none() }
+    }
+
+    fn none(&self) -> Epochs<K> {
+        let Self { length, lost_after, sequence, .. } = *self;
+        let (outdated, forgotten) = (false, false);
+        Epochs { kept: Vec::new(), from: 0, first: 0, length, lost_after, sequence, age: None, outdated, forgotten }
+    }
+
+    /// Changes the entries of an epoch. Those that are final are amended.
+    fn change(&mut self, epoch: u64, change: impl Fn(&mut Entry<K>)) {
+        self.range(epoch).for_each(|at| self.change_at(at, &change));
+    }
+
+    fn change_at(&mut self, at: usize, change: impl Fn(&mut Entry<K>)) {
+        self.sequence += 1;
+        let Some(entry) = self.entries.get_mut(at).map(Arc::make_mut) else { return };
+        change(entry);
+        entry.finality.amendments += u64::from(entry.finality.is_final);
+        entry.finality.sequence = self.sequence;
+    }
+
+    /// The epochs of the last `seconds`, and at least one.
+    fn last(&self, seconds: f64, is_meant: impl Fn(&Arc<Entry<K>>) -> bool) -> Epochs<K> {
+        let end = self.entries.iter().rposition(is_meant).map_or(0, |newest| newest + 1);
+        let (Some(oldest), Some(newest)) = (self.entries.front(), self.entries.range(..end).next_back()) else {
+            return self.none();
+        };
+        let wanted = (seconds.max(0.0) * 1e9 / self.length.max(1) as f64).ceil() as u64;
+        let wanted = newest.epoch.saturating_sub(wanted.saturating_sub(1));
+        let first = wanted.max(oldest.epoch);
+        let forgotten = wanted < first && self.forgotten_up_to.is_some_and(|last| last >= wanted);
+        Epochs { forgotten, ..self.select(self.range(first).start..end, first) }
+    }
+
+    /// The epoch that was published or changed first after this number.
+    fn since(&self, sequence: u64, is_meant: impl Fn(&Arc<Entry<K>>) -> bool) -> Epochs<K> {
+        let later = self.entries.iter().filter(|entry| entry.finality.sequence > sequence && is_meant(entry));
+        let Some(next) = later.min_by_key(|entry| entry.finality.sequence) else {
+            return Epochs { sequence, ..self.none() };
+        };
+        let (next, sequence) = (next.epoch, next.finality.sequence);
+        let range = self.range(next);
+        let before = range.start.checked_sub(1).and_then(|before| self.entries.get(before));
+        let first = before.map_or(next, |before| before.epoch + 1).min(next);
+        Epochs { sequence, ..self.select(range, first) }
+    }
+
+    /// The oldest epoch after this one.
+    fn next(&self, after: u64, is_meant: impl Fn(&Arc<Entry<K>>) -> bool) -> Epochs<K> {
+        let start = self.range(after).end;
+        let Some(next) = self.entries.get(start).filter(|next| is_meant(next)) else { return self.none() };
+        let first = if start > 0 { after + 1 } else { next.epoch };
+        self.select(self.range(next.epoch), first)
+    }
+}
+
+impl<K: Kept> History<K> {
+    pub fn new(room: Room) -> Self {
+        Self(Arc::new(Mutex::new(Stored {
+            entries: VecDeque::new(),
+            room,
+            bytes: 0,
+            compacted: 0,
+            forgotten_up_to: None,
+            length: 0,
+            lost_after: None,
+            sequence: 0,
+            passed_over: 0,
+            late_packets: 0,
+            forgotten: 0,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stored<K>> {
+        self.0.hold()
+    }
+
+    /// Adds an epoch, however late. It replaces one without any record, and amends final answers.
+    pub fn push(&self, mut entry: Entry<K>) {
+        let mut stored = self.lock();
+        let Range { start, mut end } = stored.range(entry.epoch);
+        let earlier = stored.entries.range(start..end).map(|earlier| &earlier.finality);
+        let amended = earlier.filter(|earlier| earlier.is_final).map(|earlier| earlier.amendments + 1).max();
+        stored.sequence += 1;
+        (entry.finality.amendments, entry.finality.sequence) = (amended.unwrap_or_default(), stored.sequence);
+        if end > start && stored.entries[start].switches.is_empty() {
+            stored.bytes -= stored.entries.remove(start).map_or(0, |missing| missing.bytes());
+            end -= 1;
+        }
+        stored.bytes += entry.bytes();
+        stored.compacted = stored.compacted.min(end);
+        stored.entries.insert(end, Arc::new(entry));
+        stored.trim();
+    }
+
+    /// The epochs of a window: those that are final, or with `provisional` all.
+    pub fn select(&self, window: Window, provisional: bool) -> Epochs<K> {
+        let stored = self.lock();
+        let is_meant = |entry: &Arc<Entry<K>>| provisional || entry.finality.is_final;
+        match window {
+            Window::Last { seconds } => stored.last(seconds, is_meant),
+            Window::All => stored.last(f64::MAX, is_meant),
+            Window::Since { sequence } => stored.since(sequence, is_meant),
+            Window::Next { after } => stored.next(after, is_meant),
+            Window::Epoch(epoch) => stored.select(stored.range(epoch), epoch),
+        }
+    }
+}
+
+/// A history of any program, but for what the program keeps.
+pub trait AnyHistory: Any + Send + Sync {
+    fn resize(&self, room: Room);
+    /// Epochs are of this length from now on.
+    fn set_length(&self, length: Nanos);
+    /// Packets that leave later than this after the end of their epoch are called lost.
+    fn set_lost_after(&self, lost_after: Option<Nanos>);
+    /// The newest epoch.
+    fn newest(&self) -> Option<u64>;
+    /// All epochs, the oldest first.
+    fn outlines(&self) -> Vec<Entry<()>>;
+    /// The newest entry of this epoch.
+    fn outline(&self, epoch: u64) -> Option<Entry<()>>;
+    /// Whether more packets left in this epoch than entered.
+    fn has_gained(&self, epoch: u64) -> bool;
+    /// Something is missing of this epoch, as is known only now.
+    fn spoil(&self, epoch: u64, switch: &Arc<str>, gap: Gap);
+    /// Something may be missing of any epoch. Entries are copied for those who read them now, so a
+    /// gap of a kind is added once.
+    fn spoil_all(&self, switch: &Arc<str>, gap: Gap);
+    /// The losses of this epoch, if there are any, are uncertain for this reason, as is known only
+    /// now.
+    fn doubt_losses(&self, epoch: u64, reason: Reason);
+    /// These packets of the epoch have left since, later than the horizon. They stay counted as
+    /// lost.
+    fn count_late(&self, epoch: u64, packets: u64);
+    /// The answers about this epoch are final, with these gaps. Of the gaps that waited for later
+    /// records those stay for which `stays` holds.
+    fn finalise(&self, epoch: u64, gaps: &[SwitchGap], stays: &dyn Fn(&SwitchGap) -> bool);
+    /// Forgets this epoch and all after it: their numbers come again.
+    fn forget_from(&self, epoch: u64);
+    /// Number of epochs that were forgotten because their numbers came again.
+    fn forgotten(&self) -> u64;
+    /// This number of epochs more is not analysed, because the controller stood still.
+    fn pass_over(&self, epochs: u64);
+    fn passed_over(&self) -> u64;
+    /// Packets that left later than the horizon, also of epochs that are not kept any more.
+    fn late_packets(&self) -> u64;
+}
+
+impl<K: Kept> AnyHistory for History<K> {
+    fn resize(&self, room: Room) {
+        let mut stored = self.lock();
+        stored.room = room;
+        stored.trim();
+    }
+
+    fn set_length(&self, length: Nanos) {
+        self.lock().length = length;
+    }
+
+    fn set_lost_after(&self, lost_after: Option<Nanos>) {
+        self.lock().lost_after = lost_after;
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.lock().entries.back().map(|entry| entry.epoch)
+    }
+
+    fn outlines(&self) -> Vec<Entry<()>> {
+        self.lock().entries.iter().map(|entry| entry.outline()).collect()
+    }
+
+    fn outline(&self, epoch: u64) -> Option<Entry<()>> {
+        let stored = self.lock();
+        stored.entries.range(stored.range(epoch)).next_back().map(|entry| entry.outline())
+    }
+
+    fn has_gained(&self, epoch: u64) -> bool {
+        let stored = self.lock();
+        stored.entries.range(stored.range(epoch)).any(|entry| entry.showed.gained_packets() > 0)
+    }
+
+    fn spoil(&self, epoch: u64, switch: &Arc<str>, gap: Gap) {
+        let mut stored = self.lock();
+        stored.change(epoch, |entry| SwitchGap::add(&mut entry.gaps, switch, gap));
+        if K::LOOKS_BACK && gap.hides_flows() {
+            stored.change(epoch.saturating_add(1), |_| {});
+        }
+    }
+
+    fn spoil_all(&self, switch: &Arc<str>, gap: Gap) {
+        let same = |other: &SwitchGap| {
+            other.switch == *switch && std::mem::discriminant(&other.gap) == std::mem::discriminant(&gap)
+        };
+        let mut stored = self.lock();
+        for at in 0..stored.entries.len() {
+            if !stored.entries[at].gaps.iter().any(same) {
+                stored.change_at(at, |entry| SwitchGap::add(&mut entry.gaps, switch, gap));
+            }
+        }
+    }
+
+    fn doubt_losses(&self, epoch: u64, reason: Reason) {
+        let mut stored = self.lock();
+        let is_certain = |entry: &Arc<Entry<K>>| entry.showed.lost_packets() > 0 && !entry.doubts.contains(reason);
+        if stored.entries.range(stored.range(epoch)).any(is_certain) {
+            stored.change(epoch, |entry| entry.doubts.add(reason));
+        }
+    }
+
+    fn count_late(&self, epoch: u64, packets: u64) {
+        let mut stored = self.lock();
+        stored.late_packets = stored.late_packets.saturating_add(packets);
+        stored.change(epoch, |entry| {
+            let late = &mut entry.finality.late_packets;
+            *late = late.saturating_add(packets);
+        });
+    }
+
+    fn finalise(&self, epoch: u64, gaps: &[SwitchGap], stays: &dyn Fn(&SwitchGap) -> bool) {
+        let mut stored = self.lock();
+        stored.change(epoch, |entry| {
+            let waiting = std::mem::take(&mut entry.finality.waiting);
+            let waiting = waiting.iter().filter(|gap| stays(gap));
+            gaps.iter().chain(waiting).for_each(|gap| SwitchGap::add(&mut entry.gaps, &gap.switch, gap.gap));
+        });
+        let range = stored.range(epoch);
+        stored.entries.range_mut(range).for_each(|entry| Arc::make_mut(entry).finality.is_final = true);
+    }
+
+    fn forget_from(&self, epoch: u64) {
+        let mut stored = self.lock();
+        let kept = stored.entries.partition_point(|entry| entry.epoch < epoch);
+        stored.forgotten += (stored.entries.len() - kept) as u64;
+        stored.bytes -= stored.entries.drain(kept..).map(|entry| entry.bytes()).sum::<usize>();
+        stored.compacted = stored.compacted.min(kept);
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.lock().forgotten
+    }
+
+    fn pass_over(&self, epochs: u64) {
+        self.lock().passed_over += epochs;
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.lock().passed_over
+    }
+
+    fn late_packets(&self) -> u64 {
+        self.lock().late_packets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kept things of this number of bytes.
+    struct Weight(usize);
+
+    impl Kept for Weight {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_was_forgotten_is_known() {
+        let own = size_of::<Entry<Weight>>();
+        let history = History::new(Room { epochs: 9, bytes: 2 * own + 10 });
+        history.set_length(1_000_000_000);
+        let epochs = || history.outlines().iter().map(|entry| entry.epoch).collect::<Vec<_>>();
+        let push = |epoch, bytes| history.push(Entry::new(epoch, Weight(bytes)));
+        (1..=4).for_each(|epoch| push(epoch, 4));
+        assert_eq!(epochs(), [3, 4]);
+        let last = |seconds| history.select(Window::Last { seconds }, false);
+        assert_eq!([1.0, 2.0, 3.0, 99.0].map(|seconds| last(seconds).forgotten), [false, false, true, true]);
+        push(5, 100);
+        assert_eq!(epochs(), [5], "the newest stays");
+        history.forget_from(5);
+        assert_eq!((epochs(), history.forgotten(), history.lock().bytes), (vec![], 1, 0));
+    }
+}
