@@ -11,7 +11,7 @@ use weir::config::ForwardMode;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::{Needs, ProgramConfig};
-use weir::sim::{Fabric, Setup, Shape, Simulation};
+use weir::sim::{Setup, Shape, Simulation};
 use weir::switch::{BURST, Burst, TxBursts};
 use weir::telemetry::{Closed, Sink};
 use weir::trace::{Trace, Workload};
@@ -120,24 +120,8 @@ fn egress_stages_count_equal_epochs_alike() {
 #[test]
 fn simulated_egress_stages_count_their_epochs() {
     let workload: Workload = "keyvalue/uniform,flows=30,seed=7".parse().unwrap();
-    let setup = Setup {
-        topology: "line:3".parse::<Shape>().unwrap().build().unwrap(),
-        programs: counting_all().programs,
-        everywhere: false,
-        workload: workload.clone(),
-        losses: Vec::new(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
-        delay: 10_000,
-        rate: None,
-        queue_timeout: 0,
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
-        fabric: Fabric::default(),
-    };
+    let setup =
+        Setup::new("line:3".parse::<Shape>().unwrap().build().unwrap(), counting_all().programs, workload.clone());
     let mut simulation = Simulation::new(&setup).unwrap();
     let mut reports: Vec<_> = (0..4).filter_map(|_| simulation.epoch(&workload, None)).collect();
     reports.extend(simulation.finish());

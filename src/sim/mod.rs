@@ -95,6 +95,31 @@ pub struct Setup {
     pub fabric: Fabric,
 }
 
+impl Setup {
+    /// A network without losses and faults: epochs of 50 ms, a transit time of 10 ms, and links of 10 µs
+    /// that take everything at once.
+    pub fn new(topology: Topology, programs: Vec<ProgramConfig>, workload: Workload) -> Self {
+        Self {
+            topology,
+            programs,
+            everywhere: false,
+            workload,
+            losses: Vec::new(),
+            epoch: 50_000_000,
+            transit: 10_000_000,
+            latency: 1_000_000,
+            shifts: true,
+            delay: 10_000,
+            rate: None,
+            queue_timeout: 0,
+            transport: None,
+            faults: Vec::new(),
+            wait: None,
+            fabric: Fabric::default(),
+        }
+    }
+}
+
 /// What switches and the links between them are like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fabric {

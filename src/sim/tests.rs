@@ -12,22 +12,12 @@ use crate::pisa::DropReason;
 /// A network of links without end of rate, 10 µs long, and epochs of 50 ms.
 pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
     Setup {
-        topology: topology.parse::<Shape>().unwrap().build().unwrap(),
-        programs: vec!["chamelemon:hh_threshold=1".parse().unwrap()],
-        everywhere: false,
-        workload: workload.parse().unwrap(),
         losses: losses.iter().map(|loss| loss.parse().unwrap()).collect(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
-        delay: 10_000,
-        rate: None,
-        queue_timeout: 0,
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
-        fabric: Fabric::default(),
+        ..Setup::new(
+            topology.parse::<Shape>().unwrap().build().unwrap(),
+            vec!["chamelemon:hh_threshold=1".parse().unwrap()],
+            workload.parse().unwrap(),
+        )
     }
 }
 

@@ -14,7 +14,7 @@ use scenario::{Load, Outcome, Scenario, Shown};
 use weir::program::chamelemon::attention::sizing::{AIM, Sizing};
 use weir::program::chamelemon::network::NetworkEpoch;
 use weir::sim::loss::Flows;
-use weir::sim::{Fabric, Setup, Shape, Victims};
+use weir::sim::{Setup, Shape, Victims};
 use weir::trace::Workload;
 
 use crate::edges::Edges;
@@ -124,24 +124,7 @@ fn mean(law: &'static str, longest: u32) -> f64 {
 }
 
 fn setup(workload: Workload) -> Result<Setup> {
-    Ok(Setup {
-        topology: Shape::Testbed.build()?,
-        programs: vec!["chamelemon".parse()?],
-        everywhere: false,
-        workload,
-        losses: Vec::new(),
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
-        fabric: Fabric::default(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
-        delay: 1000,
-        rate: None,
-        queue_timeout: 0,
-    })
+    Ok(Setup { delay: 1000, ..Setup::new(Shape::Testbed.build()?, vec!["chamelemon".parse()?], workload) })
 }
 
 #[cfg(test)]

@@ -7,29 +7,16 @@ use weir::history::{Gap, Reason};
 use weir::program::ProgramConfig;
 use weir::program::pint::{Config, Pint};
 use weir::sim::report::PathCounts;
-use weir::sim::{Fabric, Fault, Setup, Shape, Simulation};
+use weir::sim::{Fault, Setup, Shape, Simulation};
 use weir::wire::{Flow, FlowKey};
 
 /// Networks of these topologies, with epochs of 50 ms.
 pub fn setup(topology: &str, workload: &str, config: Config) -> Setup {
-    Setup {
-        topology: topology.parse::<Shape>().unwrap().build().unwrap(),
-        programs: vec![ProgramConfig::new::<Pint>(config)],
-        everywhere: false,
-        workload: workload.parse().unwrap(),
-        losses: Vec::new(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
-        delay: 10_000,
-        rate: None,
-        queue_timeout: 0,
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
-        fabric: Fabric::default(),
-    }
+    Setup::new(
+        topology.parse::<Shape>().unwrap().build().unwrap(),
+        vec![ProgramConfig::new::<Pint>(config)],
+        workload.parse().unwrap(),
+    )
 }
 
 /// The links of a topology as a configuration has them.

@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use weir::program::chamelemon::Runtime;
 use weir::sim::loss::Flows;
-use weir::sim::{Fabric, Setup, Shape, Victims};
+use weir::sim::{Setup, Shape, Victims};
 use weir::trace::{Workload, WorkloadError};
 
 use crate::edges::{Edges, EdgesReport};
@@ -172,22 +172,8 @@ fn settle(mut epoch: impl FnMut() -> Result<EdgesReport>) -> Result<(Option<usiz
 
 fn setup(workload: Workload) -> Result<Setup> {
     Ok(Setup {
-        topology: Shape::Testbed.build()?,
-        // The paper's sizes are the defaults; it begins with all flows as candidates.
-        programs: vec!["chamelemon:hh_threshold=1".parse()?],
-        everywhere: false,
-        workload,
-        losses: Vec::new(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
         delay: 1000,
-        rate: None,
-        queue_timeout: 0,
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
-        fabric: Fabric::default(),
+        // The paper's sizes are the defaults; it begins with all flows as candidates.
+        ..Setup::new(Shape::Testbed.build()?, vec!["chamelemon:hh_threshold=1".parse()?], workload)
     })
 }
