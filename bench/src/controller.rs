@@ -155,6 +155,7 @@ impl ControllerTime {
                 ordered.push(reconfiguration.elapsed());
                 all.push(start.elapsed());
                 let rest = Instant::now();
+                controller.keep();
                 let (flows, losses) = (newest::<FlowSizes>(&controller)?, newest::<Losses>(&controller)?);
                 answers.push(rest.elapsed());
                 let lack = |claim: &Claim| {

@@ -1,10 +1,12 @@
 //! The analysis of any program with its history: the one place where a controller meets a program's
 //! own types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Analysis, AnyParameters, AnyRecord, Before, Decision, Parameters, Program, ProgramConfig, Reported};
+use super::{
+    Analysis, AnyParameters, AnyRecord, Before, Decision, Epoch, Parameters, Program, ProgramConfig, Reported,
+};
 use crate::answers::Asked;
 use crate::history::{Entry, Finality, Gap, History, Reasons, Room, SwitchGap};
 
@@ -65,11 +67,14 @@ pub trait AnyAnalyser: Send {
     /// Forgets what a switch's records of this epoch and later ones said about the next epoch; without
     /// a name that of all switches.
     fn forget_early(&mut self, switch: Option<&Arc<str>>, from: u64);
-    /// Puts the records of an epoch together, decides, and adds the epoch to the history.
+    /// Puts the records of an epoch together and decides. What the epoch showed waits for
+    /// [`Self::keep`].
     ///
     /// # Errors
-    /// If records or parameters are of another program. Nothing is added then.
+    /// If records or parameters are of another program. The epoch is left out then.
     fn close(&mut self, closing: Closing<'_>) -> Result<Option<Decision<AnyParameters>>, Foreign>;
+    /// Adds the oldest epoch that has closed and is not in the history yet. Gives its number.
+    fn keep(&mut self) -> Option<u64>;
     /// The history, which clients ask.
     fn history(&self) -> Arc<dyn Asked>;
 }
@@ -81,6 +86,18 @@ pub(super) struct Analyser<P: Program> {
     /// By switch and epoch of the record.
     early: BTreeMap<Arc<str>, BTreeMap<u64, Early<P>>>,
     history: History<Kept<P>>,
+    /// The oldest first.
+    closed: VecDeque<Closed<P>>,
+}
+
+/// An epoch that is not in the history yet.
+struct Closed<P: Program> {
+    network: Epoch<<P::Analysis as Analysis>::Network>,
+    first_epoch: u64,
+    doubts: Reasons,
+    finality: Finality,
+    /// From the epoch on that is named.
+    decision: Option<(u64, Decision<P::Parameters>)>,
 }
 
 type Early<P> = <<P as Program>::Analysis as Analysis>::Early;
@@ -88,7 +105,13 @@ type Kept<P> = <<P as Program>::Analysis as Analysis>::Kept;
 
 impl<P: Program> Analyser<P> {
     pub fn new(config: &P::Config, salt: u64, room: Room) -> Self {
-        Self { analysis: P::analysis(config, salt), salt, early: BTreeMap::new(), history: History::new(room) }
+        Self {
+            analysis: P::analysis(config, salt),
+            salt,
+            early: BTreeMap::new(),
+            history: History::new(room),
+            closed: VecDeque::new(),
+        }
     }
 
     fn foreign(what: &'static str) -> Foreign {
@@ -158,16 +181,25 @@ impl<P: Program> AnyAnalyser for Analyser<P> {
             let latest = latest.get().ok_or(Self::foreign("parameters"))?;
             decision = Some((next, self.analysis.decide(&network, latest, next)));
         }
+        let decided = decision.as_ref().map(|(_, Decision { parameters, why })| {
+            let (parameters, why) = (AnyParameters::new(parameters.clone()), why.clone());
+            Decision { parameters, why }
+        });
+        self.closed.push_back(Closed { network, first_epoch, doubts, finality, decision });
+        Ok(decided)
+    }
+
+    fn keep(&mut self) -> Option<u64> {
+        let Closed { network, first_epoch, doubts, finality, decision } = self.closed.pop_front()?;
         let mut adaptation = self.analysis.adaptation(&network);
-        if let (Some(adaptation), Some((next, Decision { parameters, why }))) = (&mut adaptation, &decision) {
-            adaptation.update = Parameters::describe(parameters).map(|described| (*next, described));
-            adaptation.why.clone_from(why);
+        if let (Some(adaptation), Some((next, Decision { parameters, why }))) = (&mut adaptation, decision) {
+            adaptation.update = Parameters::describe(&parameters).map(|described| (next, described));
+            adaptation.why = why;
         }
-        let (gaps, switches) = (network.gaps.clone(), network.switches.clone());
+        let (epoch, gaps, switches) = (network.number, network.gaps.clone(), network.switches.clone());
         let showed = Arc::new(self.analysis.keep(network));
         self.history.push(Entry { epoch, first_epoch, gaps, switches, doubts, adaptation, finality, showed });
-        Ok(decision
-            .map(|(_, Decision { parameters, why })| Decision { parameters: AnyParameters::new(parameters), why }))
+        Some(epoch)
     }
 
     fn history(&self) -> Arc<dyn Asked> {
@@ -202,6 +234,7 @@ mod tests {
                 decide: None,
             };
             let closed = analyser.close(closing).map(|decision| decision.is_none());
+            analyser.keep();
             (closed.map_err(|error| error.to_string()), analyser.history().newest())
         };
         let refused = |what: &str| Err(format!("{what} of another program came to the analysis of {}", program.name()));

@@ -89,6 +89,7 @@ impl SimulatedController {
             update = self.controller.report(&switch, report, now).ok().flatten().or(update);
         }
         let due = self.controller.tick(now);
+        self.controller.keep();
         if let Some(newest) = self.history().newest() {
             let first = before.map_or(newest, |before| before + 1);
             (first..=newest).for_each(|epoch| closed(&self.answers(epoch)));

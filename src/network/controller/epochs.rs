@@ -40,6 +40,7 @@ impl Controller {
     /// If the record is of no use. It becomes a gap of its switch.
     pub fn report(&mut self, name: &str, report: Report, now: Nanos) -> Result<Option<ParameterUpdate>, ReportError> {
         let Report { first_epoch, epoch, whole, late, mut record } = report;
+        self.keep();
         let unknown = || ReportError::Unknown { name: name.into() };
         let Some(shared) = self.name(name) else { return Err(unknown()) };
         self.begin(now);
@@ -121,6 +122,7 @@ impl Controller {
     /// The clock was set back, and records of this epoch and those after it come again.
     pub(super) fn set_back(&mut self, epoch: u64) {
         if self.adds() {
+            self.keep();
             self.history.forget_from(epoch);
         }
     }
@@ -200,6 +202,7 @@ impl Controller {
     /// Closes the epochs whose deadline is over. The update of the last one, when any closed, is
     /// for all switches.
     pub fn tick(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        self.keep();
         let profile = self.profile.as_ref().filter(|_| !self.members.is_empty())?;
         let due = now.saturating_sub(profile.transit.saturating_add(self.settings.record_timeout)) / profile.length;
         self.begin(now);
@@ -238,6 +241,7 @@ impl Controller {
     /// so that nobody takes it for what is measured now, and the last update holds as soon as
     /// the switches can know of it.
     fn go_back_to(&mut self, running: u64) {
+        self.keep();
         self.history.pass_over(self.next - running);
         self.next = running;
         self.open.clear();
@@ -289,7 +293,19 @@ impl Controller {
         awaited.all(|(name, _)| open.records.contains_key(name))
     }
 
+    /// Adds what has closed to the history, where clients find it. This takes as long again as the
+    /// update, which should be on its way before. All that changes the history does this first.
+    pub fn keep(&mut self) {
+        while let Some(epoch) = self.analyser.keep() {
+            if self.has_one_bit() && self.history.has_gained(epoch) {
+                self.doubt_epochs_of_the_same_bit(epoch);
+            }
+            self.finalise(epoch);
+        }
+    }
+
     fn close(&mut self, now: Nanos) -> Option<ParameterUpdate> {
+        self.keep();
         let epoch = self.next;
         self.next += 1;
         let open = self.open.remove(&epoch).unwrap_or_default();
@@ -304,13 +320,11 @@ impl Controller {
             _ => EpochBefore::InRecords,
         };
         let next = self.settings.shifts.then(|| self.first_update(now)).flatten();
-        let update = self.put_together(epoch, open, switches, before, next);
-        self.finalise(epoch);
-        update
+        self.put_together(epoch, open, switches, before, next)
     }
 
-    /// Puts the records of an epoch of these switches together, into the history. With `next`
-    /// parameters are decided that hold from that epoch on.
+    /// Puts the records of an epoch of these switches together. With `next` parameters are decided that
+    /// hold from that epoch on.
     fn put_together(
         &mut self,
         epoch: u64,
@@ -319,6 +333,7 @@ impl Controller {
         before: EpochBefore,
         next: Option<u64>,
     ) -> Option<ParameterUpdate> {
+        self.keep();
         let Open { first_epoch, mut records, gaps, waiting, late_packets } = open;
         let parameters = self.parameters(epoch)?.clone();
         let latest = self.updates.back()?.parameters.clone();
@@ -342,9 +357,6 @@ impl Controller {
             decide: next.map(|next| (next, &latest)),
         };
         let decided = self.analyser.close(closing).inspect_err(|error| tracing::error!("epoch {epoch}: {error}"));
-        if self.has_one_bit() && self.history.has_gained(epoch) {
-            self.doubt_epochs_of_the_same_bit(epoch);
-        }
         let (next, decision) = next.zip(decided.ok()?)?;
         self.update(next, decision.parameters.clone());
         Some(ParameterUpdate { epoch: next, parameters: decision.parameters })

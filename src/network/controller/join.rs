@@ -188,6 +188,7 @@ impl Controller {
     /// # Errors
     /// If it runs another program than the controller is for.
     pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) -> Result<(), Foreign> {
+        self.keep();
         self.analyser.configure(&profile.program)?;
         self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
         self.history.set_length(if profile.length == WHOLE_RUN { 0 } else { profile.length });

@@ -159,6 +159,7 @@ impl LocalControllers {
         {
             tracing::error!("{error}");
         }
+        controller.keep();
     }
 }
 

@@ -261,6 +261,7 @@ impl Network {
         for edge in &self.edges {
             update.iter().for_each(|update| edge.update(update));
         }
+        self.controller.keep();
         self.epoch += 1;
         results
     }
@@ -367,6 +368,7 @@ fn a_late_record() {
     network.edges.iter().for_each(|edge| edge.update(&update));
     let late = network.controller.report("b", b, end + TRANSIT + LENGTH / 2);
     assert_eq!(late, Err(ReportError::Late { name: "b".into(), epoch: 8 }));
+    network.controller.keep();
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
     network.epoch += 1;
     network.epoch(90, &[]);
@@ -503,6 +505,7 @@ fn records_that_do_not_fit() {
         for (edge, report) in network.edges.iter().zip(reports) {
             network.controller.report(&edge.name, report, 9 * LENGTH + TRANSIT).unwrap();
         }
+        network.controller.keep();
         assert_eq!(network.gaps(), [("b".to_owned(), gap)]);
         assert!(!network.newest().has_all_losses());
         assert_eq!(network.newest().losses().is_some(), !gap.hides_flows());

@@ -84,7 +84,9 @@ impl ControllerLoop {
             controller.updates(now / self.length).into_iter().map(move |update| (program, update))
         });
         self.server.publish(updates.collect());
-        self.keep();
+        // Takes longer than all that others wait for.
+        self.locked().for_each(|mut controller| controller.keep());
+        self.store();
         self.rested = Instant::now();
     }
 
@@ -146,7 +148,7 @@ impl ControllerLoop {
 
     /// Stores what a restart needs when it has changed. A full disk is no reason to measure no
     /// more: the next change is stored with what this one was.
-    fn keep(&mut self) {
+    fn store(&mut self) {
         let revision = self.revision();
         if revision == self.stored {
             return;

@@ -1,7 +1,10 @@
 //! What answers claim to be all of.
 
+use std::collections::BTreeMap;
+
 use super::finality::waits;
 use super::*;
+use crate::answers::HeavyFlows;
 use crate::program::chamelemon::Partition;
 
 /// The answer about the last seconds, with these limits.
@@ -135,4 +138,40 @@ fn epochs_between_that_are_not_there() {
     assert_eq!(next(7), (Some(8), Some(8), 0));
     assert_eq!(next(8), (Some(9), Some(98), 89));
     assert_eq!(next(101), (None, None, 0));
+}
+
+/// A flow with 19 packets in each of two epochs has no name, though it has 38 in both.
+#[test]
+fn sums_say_from_which_count_on_flows_are_named() {
+    let mut network = steady(config().runtime());
+    (0..3).for_each(|_| drop(network.epoch(80, &[])));
+    let complete = |threshold| answer::<HeavyFlows>(&network, 0.1, (100, threshold)).claim.complete;
+    assert_eq!((complete(38), complete(39)), (false, true));
+}
+
+/// Where older epochs are kept without their classifiers, sums are lower bounds, and changes are from
+/// T_h - 1 where a flow was no candidate. Both say so.
+#[test]
+fn older_epochs_without_their_classifiers() {
+    let mut network = steady(config().runtime());
+    (0..6).for_each(|_| drop(network.epoch(80, &[])));
+    let heavy = |seconds| answer::<HeavyFlows>(&network, seconds, (100, 1));
+    let changes = || {
+        let next = Query::new(Task::Changes, Window::Next { after: 7 }).limited(100, 20);
+        asked::<HeavyChanges>(&network.controller, next).claim.incomplete
+    };
+    let whole = heavy(0.3);
+    assert!(!whole.claim.incomplete.contains(Reason::Forgotten) && !changes().contains(Reason::Forgotten));
+    let mut bytes = HISTORY_BYTES;
+    while !heavy(0.3).claim.incomplete.contains(Reason::Forgotten) {
+        bytes = bytes * 15 / 16;
+        network.controller.history.resize(Room { epochs: 9, bytes });
+    }
+    let part = heavy(0.3);
+    assert_eq!((part.claim.missing_epochs, network.controller.history.outlines().len()), (0, 6), "all are kept");
+    let counts = |flows: &HeavyFlows| flows.counts().map(|heavy| (heavy.flow, heavy.count)).collect::<BTreeMap<_, _>>();
+    let (whole, part) = (counts(&whole), counts(&part));
+    assert!(part.iter().all(|(flow, count)| *count <= whole[flow]));
+    assert!(!heavy(0.1).claim.incomplete.contains(Reason::Forgotten), "the newest are kept whole");
+    assert!(changes().contains(Reason::Forgotten));
 }

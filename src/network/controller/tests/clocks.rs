@@ -107,11 +107,13 @@ fn an_epoch_that_is_measured_twice() {
         network.controller.report("b", b, now).unwrap();
         if !others_wait {
             network.controller.report("a", a, now).unwrap();
+            network.controller.keep();
             network.assert_exact(90);
             assert!(matches!(network.controller.report("b", again, now), Err(ReportError::Late { .. })));
         } else {
             assert!(matches!(network.controller.report("b", again, now), Err(ReportError::Twice { .. })));
             network.controller.report("a", a, now).unwrap();
+            network.controller.keep();
         }
         assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Repeated)]));
         assert!(!network.newest().has_all_losses() && !network.newest().flows_lack().is_empty());

@@ -181,6 +181,7 @@ fn a_mark_lasts_until_later_records_say_more() {
         let now = 9 * LENGTH + 2 * TRANSIT;
         network.controller.report("a", a, now).unwrap();
         network.controller.report("b", Report { late: 20_000_000, ..b }, now).unwrap();
+        network.controller.keep();
         network.epoch += 1;
         let mark = SwitchGap { switch: "b".into(), gap: Gap::StoodStill { nanos: 20_000_000 } };
         assert_eq!(finality(&network, 8).waiting, std::slice::from_ref(&mark));

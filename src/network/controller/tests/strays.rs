@@ -83,6 +83,7 @@ fn strays_told_early_or_late() {
     network.controller.report("b", b8, now).unwrap();
     network.controller.report("b", b9, now).unwrap();
     network.controller.report("a", a8, now).unwrap();
+    network.controller.keep();
     assert_eq!((network.newest().epoch, network.gaps()), (8, vec![("b".to_owned(), Gap::Strays { packets: 2 })]));
     network.epoch = 10;
     let [mut a10, _b10] = network.records(90).try_into().unwrap();
@@ -95,6 +96,7 @@ fn strays_told_early_or_late() {
         let refused = network.controller.report("a", Report { record, first_epoch, epoch, whole: true, late: 0 }, now);
         assert!(matches!(refused, Err(ReportError::Late { .. } | ReportError::Early { .. })));
     }
+    network.controller.keep();
     let nine = shown(&network.controller).into_iter().find(|answers| answers.epoch == 9).unwrap();
     let strays: Vec<_> = nine.gaps.iter().filter(|gap| matches!(gap.gap, Gap::Strays { .. })).collect();
     assert!(matches!(strays[..], [SwitchGap { gap: Gap::Strays { packets: u64::MAX }, .. }]), "{strays:?}");
@@ -112,6 +114,7 @@ fn strays_of_too_many_epochs_spoil_all() {
     for (name, report) in [("b", b10), ("a", a10)] {
         network.controller.report(name, report, 11 * LENGTH + TRANSIT).unwrap();
     }
+    network.controller.keep();
     let unplaced = ("b".to_owned(), Gap::Unplaced { packets: 7 });
     let spoilt = incomplete(&network);
     assert_eq!(spoilt.iter().map(|(epoch, _)| *epoch).collect::<Vec<_>>(), [6, 7, 8, 9, 10]);

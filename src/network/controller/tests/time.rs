@@ -19,6 +19,7 @@ fn record_timeout_over_many_epochs_loses_nothing() {
     for b in late {
         network.controller.report("b", b, 36 * LENGTH + TRANSIT).unwrap();
     }
+    network.controller.keep();
     let answers = shown(&network.controller);
     let exact = answers.iter().filter(|answers| answers.has_all_losses()).map(|answers| answers.epoch);
     assert_eq!(exact.collect::<Vec<_>>(), (7..36).collect::<Vec<_>>());
@@ -34,6 +35,7 @@ fn standing_still() {
     let [a, _b] = network.records(50).try_into().unwrap();
     assert_eq!(network.controller.report("a", a, 8 * LENGTH), Ok(None));
     assert!(network.controller.tick(1_000_000 * LENGTH).is_some());
+    network.controller.keep();
     let answers: Vec<_> =
         shown(&network.controller).iter().map(|answers| (answers.epoch, answers.switches.len())).collect();
     assert_eq!(answers, [(6, 0), (7, 1), (999_998, 0)]);
@@ -60,6 +62,7 @@ fn all_connections_break() {
     }
     let update = network.controller.tick(9 * LENGTH + TRANSIT + LENGTH / 4).unwrap();
     network.edges.iter().for_each(|edge| edge.update(&update));
+    network.controller.keep();
     let newest = network.newest();
     assert_eq!((newest.epoch, newest.switches.len()), (8, 1), "a's flows");
     assert_eq!(network.gaps(), [("b".to_owned(), Gap::Missing)]);
@@ -82,6 +85,7 @@ fn a_switch_starts_again_while_epochs_are_open() {
     network.controller.leave("a");
     network.controller.join(&network.edges[0].request(10), 9 * LENGTH + TRANSIT + 1).unwrap();
     network.controller.report("b", b, 9 * LENGTH + TRANSIT + 2).unwrap();
+    network.controller.keep();
     assert_eq!(network.newest().epoch, 8);
     network.assert_exact(90);
 }
@@ -116,4 +120,19 @@ fn updates_are_in_time_for_the_longest_transit_time() {
         network.assert_exact(200);
     }
     assert_eq!(network.newest().adaptation.as_ref().unwrap().measured.parameters["hh_threshold_packets"], 1);
+}
+
+/// What an epoch showed takes as long as the update, so the update goes out first.
+#[test]
+fn updates_do_not_wait_for_the_history() {
+    let mut network = Network::new(&["a"], 6);
+    network.epoch(50, &[]);
+    let newest = |network: &Network| network.controller.history().newest();
+    let before = newest(&network);
+    let [a] = network.records(50).try_into().unwrap();
+    let epoch = a.epoch;
+    assert!(network.controller.report("a", a, (epoch + 1) * LENGTH + TRANSIT).unwrap().is_some());
+    assert_eq!(newest(&network), before);
+    network.controller.keep();
+    assert_eq!(newest(&network), Some(epoch));
 }
