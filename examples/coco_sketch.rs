@@ -39,7 +39,7 @@ use weir::wire::{FiveTuple, Flow};
 const MAX_ARRAYS: usize = 4;
 const MAX_BUCKETS: u32 = 1 << 24;
 
-/// What packets are added up by.
+/// The key that packets are counted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
@@ -67,7 +67,7 @@ pub struct Config {
     /// Buckets an array.
     #[schemars(range(min = 1, max = MAX_BUCKETS))]
     pub buckets: u32,
-    /// What heavy flows are named by.
+    /// The key that packets are counted by.
     pub by: By,
 }
 

@@ -158,8 +158,7 @@ pub type Memory = (Vec<Registers<u32>>, (Registers<u32>, GroupRegisters<u64, 5>)
 /// Stands for a counter that is full, and for each sum with one.
 const FULL: u64 = u64::MAX;
 
-/// What leaves a switch at the end of an epoch: all counters, row after row, and the flows of the
-/// table.
+/// Record of an epoch: all counters, row after row, and the flows of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
     config: Config,

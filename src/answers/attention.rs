@@ -34,7 +34,7 @@ pub struct EpochAttention {
 }
 
 impl EpochAttention {
-    /// What an epoch is measured with, of which nothing else is known.
+    /// The parameters of an epoch that is not closed: its counts are 0.
     pub fn new(epoch: Epoch, measured: Described) -> Self {
         Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
     }

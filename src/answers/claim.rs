@@ -46,7 +46,7 @@ impl Claimed<Answer> {
     }
 }
 
-/// What an answer rests on.
+/// Epochs and records that an answer rests on, and what is missing from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The epochs that the answer covers.

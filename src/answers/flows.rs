@@ -33,7 +33,7 @@ pub struct SizeClass {
     pub flows: f64,
 }
 
-/// What a program knows about flows and their sizes.
+/// Number, sizes and entropy of flows, as far as a program estimates them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// Number of flows; `None` when it is not measured, or too large to tell.
@@ -45,20 +45,23 @@ pub struct Sizes {
 }
 
 impl FlowSizes {
+    /// The answer of what a program knows about the epochs together.
     pub fn told(sizes: Sizes, query: &Query) -> Told {
         let Sizes { flows, entropy_bits, distribution, found } = sizes;
+        let (unit, lack, found_flows) = (found.unit, found.lack_of(query), found.flows.len() as u64);
+        let named_from_packets = found.named_from.unwrap_or_default();
         let (heavy, omitted_flows) = found.named(query);
         let classes = distribution.into_iter().flat_map(|distribution| distribution.0);
         let answer = Self {
             flows,
             entropy_bits,
-            named_from_packets: found.named_from.unwrap_or_default(),
-            heavy_candidates: found.flows.len() as u64,
-            heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, found.unit)).collect(),
+            named_from_packets,
+            heavy_candidates: found_flows,
+            heavy: heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect(),
             omitted_flows,
             distribution: classes.map(|(packets, flows)| SizeClass { packets, flows }).collect(),
         };
-        Told::new(answer, found.lack_of(query))
+        Told::new(answer, lack)
     }
 
     /// An answer without any epoch.

@@ -86,13 +86,17 @@ impl FoundFlows {
     /// The flows of several epochs, with the sum of the counts of each.
     pub fn sum(epochs: impl Iterator<Item = Self>) -> Self {
         let mut counts: FxHashMap<FlowName, Counted> = FxHashMap::default();
-        let mut sum = Self::default();
+        // A flow that is named in no epoch has less than `named_from` in each.
+        let (mut sum, mut unnamed) = (Self::default(), None::<Option<u64>>);
         for Self { unit, flows, named_from, lack } in epochs {
-            (sum.unit, sum.named_from) = (unit, sum.named_from.max(named_from));
+            sum.unit = unit;
+            let most = named_from.map(|from| from.saturating_sub(1));
+            unnamed = Some(unnamed.map_or(most, |sum| sum.zip(most).map(|(sum, most)| sum.saturating_add(most))));
             sum.lack.extend(&lack);
             flows.iter().for_each(|flow| *counts.entry(flow.flow).or_default() += flow.count);
         }
         sum.flows = counts.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        sum.named_from = unnamed.flatten().map(|most| most.saturating_add(1));
         sum
     }
 
@@ -103,11 +107,10 @@ impl FoundFlows {
 
     /// The flows that a query asks for, the heaviest first, and the number of those that it does not
     /// name.
-    pub fn named(&self, query: &Query) -> (Vec<FlowCount>, u64) {
-        let is_asked_for = |flow: &&FlowCount| flow.count.number >= query.threshold && query.is_meant(&flow.flow);
-        let flows: Vec<_> = self.flows.iter().filter(is_asked_for).copied().collect();
-        let omitted = flows.len().saturating_sub(query.top) as u64;
-        (heaviest(flows, query.top), omitted)
+    pub fn named(mut self, query: &Query) -> (Vec<FlowCount>, u64) {
+        self.flows.retain(|flow| flow.count.number >= query.threshold && query.is_meant(&flow.flow));
+        let omitted = self.flows.len().saturating_sub(query.top) as u64;
+        (heaviest(self.flows, query.top), omitted)
     }
 
     /// Why flows are missing among those that a query asks for.
@@ -133,16 +136,17 @@ impl HeavyFlows {
     /// The heaviest flows over these epochs; `of` gives those that an epoch showed.
     pub fn over<K>(program: &str, epochs: &Epochs<K>, query: &Query, of: impl Fn(&K) -> FoundFlows) -> Told {
         let analysed = epochs.iter().filter(|entry| !entry.switches.is_empty());
-        Self::told(program, epochs, query, &FoundFlows::sum(analysed.map(|entry| of(&entry.showed))))
+        Self::told(program, epochs, query, FoundFlows::sum(analysed.map(|entry| of(&entry.showed))))
     }
 
     /// The heaviest of the flows that were found in these epochs together.
-    pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: &FoundFlows) -> Told {
+    pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> Told {
         let mut lack = found.lack_of(query);
         lack.add_if(epochs.iter().any(|entry| entry.switches.is_empty()), Reason::NotAnalysed);
+        let unit = found.unit;
         let (heavy, omitted_flows) = found.named(query);
-        let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, found.unit)).collect();
-        Told::new(Self { program: program.into(), unit: found.unit, omitted_flows, heavy }, lack)
+        let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect();
+        Told::new(Self { program: program.into(), unit, omitted_flows, heavy }, lack)
     }
 
     /// The flows and their counts, the heaviest first; those that are known by a digest are not there.
@@ -297,6 +301,15 @@ mod tests {
         assert!(is_saturated && !answer(&[&[(2, 5.into())]]).1);
         let json = |at: usize| serde_json::to_value(&found.heavy[at]).unwrap();
         assert_eq!((&json(0)["at_least"], json(1).get("at_least")), (&true.into(), None));
+    }
+
+    /// A flow without a name may have one less than `named_from` in each epoch.
+    #[test]
+    fn sums_are_named_from_more() {
+        let found = |named_from| FoundFlows { named_from, ..FoundFlows::default() };
+        let named_from = |epochs: &[Option<u64>]| FoundFlows::sum(epochs.iter().map(|from| found(*from))).named_from;
+        assert_eq!(named_from(&[Some(20), Some(10)]), Some(29));
+        assert_eq!([named_from(&[]), named_from(&[Some(20), None]), named_from(&[None, Some(20)])], [None; 3]);
     }
 
     struct Counts(Vec<FlowCount>);

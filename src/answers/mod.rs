@@ -121,22 +121,30 @@ pub trait Answers: Kept + Sized {
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told>;
 }
 
-/// A question to a program that does not answer it.
+/// A question without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program does not answer the task {}", .0.name())]
-pub struct NotAnswered(pub Task);
+pub enum NoAnswer {
+    #[error("the program does not answer the task {}", .0.name())]
+    Task(Task),
+    #[error("flow: answers to {} name no flows; leave it out", .0.name())]
+    Flow(Task),
+    #[error("path: answers to {} know no paths of flows; leave it out", .0.name())]
+    Path(Task),
+}
 
 /// A history that can be asked, of any program.
 pub trait Asked: AnyHistory {
     /// The answer with its claim.
     ///
     /// # Errors
-    /// If the program does not answer the task.
-    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NotAnswered>;
+    /// If the program does not answer the task, or the task's answers have nothing by which the query
+    /// chooses flows.
+    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer>;
 }
 
 impl<K: Answers> Asked for History<K> {
-    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NotAnswered> {
+    fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
+        query.check()?;
         let mut epochs = self.select(query.window, query.provisional);
         if let (Window::Last { seconds }, Some(now)) = (query.window, query.now) {
             epochs = epochs.as_of(now, seconds);
@@ -150,7 +158,7 @@ impl<K: Answers> Asked for History<K> {
             Task::Attention => Some(Attention::over(&epochs)),
             _ => K::answer(&epochs, query),
         };
-        let Told { answer, lack } = told.ok_or(NotAnswered(query.task))?;
+        let Told { answer, lack } = told.ok_or(NoAnswer::Task(query.task))?;
         Ok(Claim::new(&epochs, lack).with(answer))
     }
 }
@@ -160,8 +168,8 @@ impl dyn Asked + '_ {
     ///
     /// # Errors
     /// If the program does not answer the task, or the query is about another one.
-    pub fn answer<A: Document>(&self, query: &Query) -> Result<Claimed<A>, NotAnswered> {
-        self.ask(query)?.into_document().ok_or(NotAnswered(A::TASK))
+    pub fn answer<A: Document>(&self, query: &Query) -> Result<Claimed<A>, NoAnswer> {
+        self.ask(query)?.into_document().ok_or(NoAnswer::Task(A::TASK))
     }
 }
 

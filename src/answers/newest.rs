@@ -8,7 +8,7 @@ use crate::history::{Epochs, Reason, Reasons};
 
 /// The answer about a flow in an epoch.
 pub trait OfFlow {
-    /// What is the same in all epochs.
+    /// Identifies the flow: equal in all epochs.
     type Key: Ord;
 
     fn key(&self) -> Self::Key;

@@ -1,6 +1,6 @@
 //! Questions about past epochs.
 
-use super::{FlowName, Task};
+use super::{FlowName, NoAnswer, Task};
 use crate::history::Window;
 use crate::wire::{Flow, Pattern};
 
@@ -33,6 +33,14 @@ impl Query {
     #[must_use]
     pub fn limited(self, top: usize, threshold: u64) -> Self {
         Self { top, threshold, ..self }
+    }
+
+    pub(super) fn check(&self) -> Result<(), NoAnswer> {
+        match self.task {
+            task if self.flow.is_some() && !task.names_flows() => Err(NoAnswer::Flow(task)),
+            task if !self.path.is_empty() && !task.knows_paths() => Err(NoAnswer::Path(task)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a flow is meant. One that is known by a digest alone is meant only with all.

@@ -33,6 +33,16 @@ named! {
 }
 
 impl Task {
+    /// Whether its answers name flows, of which a query may choose some.
+    pub fn names_flows(self) -> bool {
+        !matches!(self, Self::Cardinality | Self::Attention)
+    }
+
+    /// Whether its answers know switches that flows cross, by which a query may choose flows.
+    pub fn knows_paths(self) -> bool {
+        matches!(self, Self::Paths | Self::Latency | Self::Loops | Self::Utilisation | Self::Values)
+    }
+
     /// What a complete answer is called.
     pub fn all(self) -> &'static str {
         match self {

@@ -422,3 +422,22 @@ fn what_has_no_time_of_day_has_null() {
     let live = Claim { epoch_ns: LENGTH, ..claim.clone() }.of_capture((Time(1), Time(2)));
     assert_eq!((live.start, live.end), (claim.start, claim.end));
 }
+
+/// A choice of flows that a task cannot make is refused: an answer that ignored it would be about others.
+#[test]
+fn what_a_task_cannot_choose_by_is_refused() {
+    let history = history([Showed::default()]);
+    let why = |task, flow: bool, path: bool| {
+        let query = Query {
+            flow: flow.then(|| "10.0.0.1:80 → 10.0.0.0/24:* tcp".parse().unwrap()),
+            path: if path { vec!["s1".into()] } else { Vec::new() },
+            ..Query::new(task, Window::All)
+        };
+        history.ask(&query).map(drop)
+    };
+    for task in Task::ALL {
+        assert_eq!(why(task, true, false) == Err(NoAnswer::Flow(task)), !task.names_flows(), "{task:?}");
+        assert_eq!(why(task, false, true) == Err(NoAnswer::Path(task)), !task.knows_paths(), "{task:?}");
+        assert!(!matches!(why(task, false, false), Err(NoAnswer::Flow(_) | NoAnswer::Path(_))), "{task:?}");
+    }
+}

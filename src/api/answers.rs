@@ -11,6 +11,7 @@ use axum::routing::{MethodRouter, get, put};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
 use crate::answers::Task;
@@ -42,14 +43,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 type Asked = Result<Query<HeavyQuery>, QueryRejection>;
 
-/// Route of a task.
+/// One question at a time: an answer about a long history takes seconds, and several times the
+/// history's memory.
+static QUESTIONS: Semaphore = Semaphore::const_new(1);
+
+/// Route of a task. Other requests do not wait for its answer.
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Asked| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         let history = service.history(task, &query)?;
         history.ask(&query.query(task)?).map_err(|error| error.to_string())
     };
-    get(async move |State(service): State<Arc<A>>, query: Asked| answer(document(&service, query)))
+    get(async move |State(service): State<Arc<A>>, query: Asked| {
+        let turn = QUESTIONS.acquire().await;
+        let asked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            document(&service, query)
+        });
+        answer(asked.await.unwrap_or_else(|error| Err(error.to_string())))
+    })
 }
 
 /// Route of a port's setting. The answer is what was set.

@@ -15,6 +15,7 @@ use crate::network::socket;
 use crate::observe::Observers;
 use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
+use crate::program::hashpipe::Counts;
 use crate::program::{Closing, EpochBefore, KeptFlows, ProgramConfig};
 use crate::tables::{self, Change, Op, Table, Tables};
 use crate::wire::Flow;
@@ -55,7 +56,7 @@ fn heavy() -> Arc<dyn Asked> {
     let found = FoundFlows { unit: Unit::Bytes, flows, ..FoundFlows::default() };
     let history = History::new(Room { epochs: 9, bytes: usize::MAX });
     history.set_length(500_000_000);
-    let entry = Entry::new(5, KeptFlows::new("fake", &found));
+    let entry = Entry::new(5, KeptFlows::<Counts>::new(&found));
     history.push(Entry { first_epoch: 4, switches: vec!["weir".into()], ..entry });
     Arc::new(history)
 }
@@ -416,6 +417,7 @@ impl Registry {
                     decide: None,
                 };
                 analyser.close(closing).unwrap();
+                analyser.keep();
             }
             (program, history)
         };

@@ -52,8 +52,8 @@ named! {
         /// The classifier was too full.
         #[error("there are too many flows to tell")]
         TooMany = "too_many",
-        /// Older epochs of the window were forgotten, because the history has no room for them.
-        #[error("older epochs of these were forgotten: the history has no room for them")]
+        /// Older epochs of the window, or what most memory was taken by in them, were forgotten.
+        #[error("older epochs of these were forgotten, in whole or in part: the history has no room for them")]
         Forgotten = "forgotten",
         /// The epochs are older than what was asked for.
         #[error("its epochs are older than what was asked for")]

@@ -2,6 +2,7 @@
 //! switch.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use rustc_hash::FxHashMap;
 
@@ -57,7 +58,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     /// A packet is counted where and when it enters a switch.
     type Early = ();
     type Network = FoundFlows;
-    type Kept = KeptFlows;
+    type Kept = KeptFlows<R>;
 
     const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows];
     const ADDS: bool = true;
@@ -92,8 +93,8 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         None
     }
 
-    fn keep(&mut self, epoch: Epoch<FoundFlows>) -> KeptFlows {
-        KeptFlows::new(R::PROGRAM, &epoch.network)
+    fn keep(&mut self, epoch: Epoch<FoundFlows>) -> KeptFlows<R> {
+        KeptFlows::new(&epoch.network)
     }
 }
 
@@ -116,10 +117,9 @@ impl<R> fmt::Debug for HeavyAnalysis<R> {
     }
 }
 
-/// All flows of an epoch in a history, about 17 bytes each.
+/// All flows of an epoch in a history, about 17 bytes each, of the program whose records are `R`.
 #[derive(Debug)]
-pub struct KeptFlows {
-    program: &'static str,
+pub struct KeptFlows<R> {
     unit: Unit,
     /// As [`flows::write`] writes them.
     flows: Box<[u8]>,
@@ -127,10 +127,11 @@ pub struct KeptFlows {
     digests: Vec<FlowCount>,
     named_from: Option<u64>,
     lack: Reasons,
+    of: PhantomData<fn() -> R>,
 }
 
-impl KeptFlows {
-    pub fn new(program: &'static str, found: &FoundFlows) -> Self {
+impl<R: Record> KeptFlows<R> {
+    pub fn new(found: &FoundFlows) -> Self {
         let (mut to, mut digests) = (Writer::default(), Vec::new());
         for flow in &found.flows {
             match flow.flow {
@@ -139,7 +140,7 @@ impl KeptFlows {
             }
         }
         let (unit, named_from, lack) = (found.unit, found.named_from, found.lack.clone());
-        Self { program, unit, flows: to.0.into(), digests, named_from, lack }
+        Self { unit, flows: to.0.into(), digests, named_from, lack, of: PhantomData }
     }
 
     /// The flows of the epoch.
@@ -152,19 +153,16 @@ impl KeptFlows {
     }
 }
 
-impl Kept for KeptFlows {
+impl<R: Record> Kept for KeptFlows<R> {
     fn bytes(&self) -> usize {
         self.flows.len() + size_of_val(&self.digests[..])
     }
 }
 
-impl Answers for KeptFlows {
+impl<R: Record> Answers for KeptFlows<R> {
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
         match query.task {
-            Task::Heavy => {
-                let program = epochs.newest().map_or("", |newest| newest.showed.program);
-                Some(HeavyFlows::over(program, epochs, query, Self::found))
-            }
+            Task::Heavy => Some(HeavyFlows::over(R::PROGRAM, epochs, query, Self::found)),
             Task::Flows => {
                 let found = FoundFlows::sum(epochs.iter().map(|entry| entry.showed.found()));
                 let mut told = FlowSizes::told(Sizes { found, ..Sizes::default() }, query);
@@ -221,6 +219,6 @@ mod tests {
             FlowCount { flow: FlowName::Digest([9; 12]), count: 3.into() },
         ];
         let found = FoundFlows { unit: Unit::Bytes, flows, named_from: Some(5), ..FoundFlows::default() };
-        assert_eq!(KeptFlows::new("p", &found).found(), found);
+        assert_eq!(KeptFlows::<Counts>::new(&found).found(), found);
     }
 }

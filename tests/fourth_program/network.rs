@@ -45,22 +45,12 @@ fn a_replayed_switch_decides_alone() {
 
 fn setup(programs: &str, own: &[&str]) -> Setup {
     Setup {
-        topology: "line:3".parse::<Shape>().unwrap().build().unwrap(),
-        programs: vec![programs.parse().unwrap()],
-        everywhere: false,
-        workload: "keyvalue/uniform,flows=400,seed=7".parse().unwrap(),
-        losses: Vec::new(),
-        epoch: 50_000_000,
-        transit: 10_000_000,
-        latency: 1_000_000,
-        shifts: true,
-        delay: 10_000,
-        rate: None,
-        queue_timeout: 0,
-        faults: Vec::new(),
-        transport: None,
-        wait: None,
         fabric: Fabric { workers: 2, own: own.iter().map(|own| own.parse().unwrap()).collect(), ..Fabric::default() },
+        ..Setup::new(
+            "line:3".parse::<Shape>().unwrap().build().unwrap(),
+            vec![programs.parse().unwrap()],
+            "keyvalue/uniform,flows=400,seed=7".parse().unwrap(),
+        )
     }
 }
 

@@ -528,7 +528,7 @@ impl Analysis for BurstAnalysis {
     type Parameters = Settings;
     type Early = ();
     type Network = Network;
-    type Kept = KeptFlows;
+    type Kept = KeptFlows<Bursts>;
 
     fn fits(&self, _: &Bursts) -> bool {
         true
@@ -595,7 +595,7 @@ impl Analysis for BurstAnalysis {
     }
 
     /// Each flow has the largest count of any switch.
-    fn keep(&mut self, burst: Burst) -> KeptFlows {
+    fn keep(&mut self, burst: Burst) -> KeptFlows<Bursts> {
         let mut largest: BTreeMap<FlowName, Counted> = BTreeMap::new();
         let mut lack = Reasons::default();
         for (_, record) in &burst.network.switches {
@@ -607,7 +607,7 @@ impl Analysis for BurstAnalysis {
             }
         }
         let flows = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
-        KeptFlows::new(Microbursts::NAME, &FoundFlows { flows, lack, ..FoundFlows::default() })
+        KeptFlows::new(&FoundFlows { flows, lack, ..FoundFlows::default() })
     }
 }
 

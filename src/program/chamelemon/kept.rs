@@ -205,6 +205,8 @@ impl Showed {
             after_packets,
         };
         let mut lack = NetworkEpoch::changes_lack(&network_before, &network);
+        // The size of a flow that was a candidate in one of them alone.
+        lack.add_if(!before.has_classifiers() || !after.has_classifiers(), Reason::Forgotten);
         [before, after].into_iter().for_each(|epoch| lack.extend(&epoch.flows_lack));
         Changed {
             flows: flows.iter().map(change).collect(),
@@ -218,8 +220,15 @@ impl Showed {
     }
 
     /// The sketches of several epochs together, and the flows that they name: classifiers and candidates
-    /// add up, by switch.
+    /// add up, by switch. Each epoch adds what a flow's counters say, below T_h too. Where classifiers
+    /// are not kept any more, there are no sketches, and the epochs in which a flow was a candidate add
+    /// up alone.
     fn together(epochs: &Epochs<Self>) -> (Option<NetworkEpoch>, FoundFlows) {
+        if !epochs.iter().all(|entry| entry.showed.has_classifiers()) {
+            let mut found = FoundFlows::sum(epochs.iter().map(|entry| entry.showed.found()));
+            found.lack.add(Reason::Forgotten);
+            return (None, found);
+        }
         let mut edges = BTreeMap::<Arc<str>, Analysis>::new();
         let (mut names, mut lack) = (FxHashMap::default(), Reasons::default());
         let mut runtime = None;
@@ -248,7 +257,7 @@ impl Showed {
     /// The flows of several epochs together, by size.
     fn sum(epochs: &Epochs<Self>) -> Sizes {
         let (network, found) = Self::together(epochs);
-        let Some(network) = network else { return Sizes::default() };
+        let Some(network) = network else { return Sizes { found, ..Sizes::default() } };
         Sizes {
             flows: network.told_cardinality(),
             entropy_bits: network.told_entropy_bits(),
@@ -306,9 +315,8 @@ impl Kept for Showed {
 impl Answers for Showed {
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
         Some(match query.task {
-            // Each epoch adds what a flow's counters say, below T_h too, as long as counters are kept.
-            Task::Heavy if epochs.iter().len() > 1 && epochs.iter().all(|entry| entry.showed.has_classifiers()) => {
-                HeavyFlows::told(ChameleMon::NAME, epochs, query, &Self::together(epochs).1)
+            Task::Heavy if epochs.iter().len() > 1 => {
+                HeavyFlows::told(ChameleMon::NAME, epochs, query, Self::together(epochs).1)
             }
             Task::Heavy => HeavyFlows::over(ChameleMon::NAME, epochs, query, Self::found),
             Task::Flows => match (epochs.newest(), epochs.iter().len()) {
