@@ -18,6 +18,7 @@ mod peer;
 mod sys;
 pub mod threads;
 mod waiting;
+pub mod xdp_queue;
 mod xdp_sockets;
 
 pub use arguments::{EalOptions, HugePages};

@@ -7,9 +7,11 @@
 //! XDP program is loaded.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Dev, PortOptions, PortProblem, plan::XDP_BUFFERS, vdev};
-use crate::dpdk::{EthDev, Interface, Mempool, PoolOptions, XdpSockets};
+use crate::dpdk::{EthDev, Interface, Mempool, PoolOptions, XdpSockets, xdp_queue};
 
 /// Drivers whose frames come from a kernel, not from a wire.
 const LOCAL: [&str; 6] = ["veth", "netkit", "tun", "bridge", "dummy", ""];
@@ -37,9 +39,30 @@ pub(super) fn open(
         .then(|| Mempool::new(pool.eal(), fitting))
         .transpose()?
         .map(Arc::new);
+    if is_fed_by_a_kernel(&interface.driver()) {
+        wait_until_free(&interface, options.rx_queues)?;
+    }
     let (device, sockets) = XdpSockets::of(|| vdev::open(dev, options, own.as_ref().unwrap_or(pool), None))?;
     Ok((interface, sockets, device))
 }
+
+/// Waits for the kernel to free the queues of a port that was closed right before.
+fn wait_until_free(interface: &Interface, queues: u16) -> Result<(), PortProblem> {
+    let started = Instant::now();
+    while let Some(queue) = (0..queues.into()).find(|&queue| xdp_queue::is_taken(interface, queue)) {
+        if started.elapsed() >= FREED_WITHIN {
+            let name = interface.name();
+            return Err(PortProblem::Unfit(format!(
+                "queue {queue} of {name} is taken by an AF_XDP socket of another program"
+            )));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// The kernel takes milliseconds, more where many interfaces come and go.
+const FREED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The largest MTU that the driver's buffers hold, when it was opened for `mtu`.
 pub(super) fn max_mtu(mtu: u16) -> u16 {
