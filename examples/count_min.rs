@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use weir::answers::{FlowCount, FlowName, FoundFlows};
+use weir::answers::{Estimate, FlowCount, FlowName, FoundFlows, excess};
 use weir::history::Reason;
 use weir::pisa::hash::{HashFamily, IndexSlots};
 use weir::pisa::{
@@ -37,7 +37,7 @@ use weir::pisa::{
 };
 use weir::program::bytes::{MAX_U64, Reader, Writer};
 use weir::program::*;
-use weir::wire::FiveTuple;
+use weir::wire::{FiveTuple, Flow};
 
 const MAX_ROWS: usize = 8;
 const MAX_CELLS: u32 = 1 << 24;
@@ -180,12 +180,32 @@ impl Sketch {
         Self { counters, flows: flows.collect(), ..Self::new(&self.config, &self.family) }
     }
 
+    /// The smallest counter of a flow.
+    fn smallest(&self, slots: &Slots, flow: &FiveTuple) -> u64 {
+        let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
+        rows.map(|(row, slot)| row[slot as usize]).min().unwrap_or_default()
+    }
+
+    /// The count of any flow. The counters of a row add up to all packets, so without a full one the
+    /// excess is bounded.
+    pub fn count(&self, flow: &Flow, doubt: f64) -> Estimate {
+        let Some(flow) = FiveTuple::of_flow(flow) else { return Estimate::exact(0) };
+        let number = self.smallest(&slots(&self.config, &self.family), &flow);
+        if number == FULL {
+            return Estimate::unbounded(u32::MAX.into());
+        }
+        let columns = vec![self.config.columns.into(); self.config.rows as usize];
+        let total = self.counters[..self.config.columns as usize].iter().sum();
+        let bound = || excess(total, &columns, doubt);
+        let excess = if self.counters.contains(&FULL) { None } else { bound() };
+        Estimate { number, least: 0, most: Some(number), excess }
+    }
+
     /// The flows, each with its estimate.
     pub fn found(&self) -> FoundFlows {
         let slots = slots(&self.config, &self.family);
         let estimate = |flow: &FiveTuple| {
-            let rows = self.counters.chunks(self.config.columns as usize).zip(slots.slots(flow.bytes()));
-            let count = match rows.map(|(row, slot)| row[slot as usize]).min().unwrap_or_default() {
+            let count = match self.smallest(&slots, flow) {
                 FULL => Counted::of_register(u32::MAX),
                 count => count.into(),
             };
@@ -286,7 +306,8 @@ impl Program for CountMin {
     }
 
     fn analysis(_: &Config, _: u64) -> HeavyAnalysis<Sketch> {
-        HeavyAnalysis::new(Sketch::found)
+        let bytes = |sketch: &Sketch| size_of_val(&sketch.counters[..]) + sketch.flows.len() * size_of::<FiveTuple>();
+        HeavyAnalysis::new(Sketch::found).counting(bytes, Sketch::count)
     }
 }
 

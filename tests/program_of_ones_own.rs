@@ -11,11 +11,13 @@ use std::collections::{HashMap, HashSet};
 
 use count_min::{Config, CountMin, Sketch, slots};
 use proptest::prelude::*;
-use weir::answers::FlowCount;
+use weir::answers::{FlowCount, Frequency, Query, Task};
 use weir::assemble::place;
+use weir::history::Window;
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
 use weir::program::{Counted, Program, ProgramConfig, Programs, Record};
+use weir::replay::Replayer;
 use weir::trace::{Frames, Trace, Workload};
 use weir::wire::{FiveTuple, Flow, parse};
 
@@ -208,4 +210,38 @@ proptest! {
             prop_assert_eq!(other.encode(), bytes);
         }
     }
+}
+
+/// Also one that the table has no room for, in several epochs: the history keeps the counters.
+#[test]
+fn any_flow_has_a_count() {
+    let trace = trace("isp/burst,flows=2000,packets=40000,ipv6=0.3");
+    let ports = ["a", "b"].map(|name| weir::config::PortConfig::new(name, weir::port::Dev::Memory));
+    let program = ProgramConfig::new::<CountMin>(Config { rows: 4, columns: 256, flows: 8 });
+    let mut config = weir::config::Config { ports: ports.into(), programs: vec![program], ..Default::default() };
+    config.switch.reproducible = Some(FAMILY);
+    config.switch.forward = weir::config::ForwardMode::Xconnect;
+    config.switch.epoch = weir::config::Length(std::time::Duration::from_millis(10));
+    let mut replayer = Replayer::new(config).unwrap();
+    let mut number = 0;
+    let taken: Result<(), std::convert::Infallible> = trace.for_each_frame(&Frames::default(), |_, frame| {
+        replayer.packet(0, 1000 * number, frame);
+        number += 1;
+        Ok(())
+    });
+    taken.unwrap();
+    replayer.finish();
+    let history = &replayer.histories()[0];
+    let (mut missed, mut light) = (0, 0);
+    for (flow, packets) in truth(&trace) {
+        let flow = Some(flow.to_string().parse().unwrap());
+        let query = Query { flow, ..Query::new(Task::Frequency, Window::All) };
+        let answer = history.answer::<Frequency>(&query).unwrap();
+        assert!(answer.claim.complete && answer.claim.last_epoch == Some(3), "{:?}", answer.claim);
+        let count = answer.count();
+        assert!(packets <= count.upper_bound.unwrap() && count.estimate == count.upper_bound.unwrap());
+        missed += usize::from(packets < count.lower_bound);
+        light += usize::from(packets < 20);
+    }
+    assert!(missed <= 20 && light > 1000, "{missed} of 2000 below the bound, {light} light flows");
 }

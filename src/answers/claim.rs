@@ -39,6 +39,13 @@ impl<A> Claimed<A> {
     }
 }
 
+impl<A> Claimed<A> {
+    /// Another form of the answer, with the same claim.
+    pub fn map<B>(self, of: impl FnOnce(A) -> B) -> Claimed<B> {
+        Claimed { claim: self.claim, answer: of(self.answer) }
+    }
+}
+
 impl Claimed<Answer> {
     /// The answer as the type of its task; `None` of another task.
     pub fn into_document<A: Document>(self) -> Option<Claimed<A>> {

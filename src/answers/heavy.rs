@@ -76,6 +76,8 @@ pub struct FoundFlows {
     pub unit: Unit,
     /// In no order.
     pub flows: Vec<FlowCount>,
+    /// No count is larger than the flow's true count.
+    pub are_lower_bounds: bool,
     /// Every flow of at least this count is among them, unless [`Self::lack`] says why not. `None`
     /// when nothing is promised of any count.
     pub named_from: Option<u64>,
@@ -88,8 +90,9 @@ impl FoundFlows {
         let mut counts: FxHashMap<FlowName, Counted> = FxHashMap::default();
         // A flow that is named in no epoch has less than `named_from` in each.
         let (mut sum, mut unnamed) = (Self::default(), None::<Option<u64>>);
-        for Self { unit, flows, named_from, lack } in epochs {
+        for Self { unit, flows, are_lower_bounds, named_from, lack } in epochs {
             sum.unit = unit;
+            sum.are_lower_bounds = are_lower_bounds && (sum.are_lower_bounds || unnamed.is_none());
             let most = named_from.map(|from| from.saturating_sub(1));
             unnamed = Some(unnamed.map_or(most, |sum| sum.zip(most).map(|(sum, most)| sum.saturating_add(most))));
             sum.lack.extend(&lack);

@@ -13,6 +13,7 @@ mod distribution;
 mod exact;
 mod flow;
 mod flows;
+mod frequency;
 mod heavy;
 mod latency;
 mod loops;
@@ -37,6 +38,7 @@ pub use distribution::{Distribution, rounded};
 pub use exact::{Exact, FlowCounts, Heavy, Truth};
 pub use flow::{FlowCount, FlowName, Unit, digests};
 pub use flows::{FlowSizes, SizeClass, Sizes};
+pub use frequency::{Bounded, CONFIDENCE, Estimate, Frequency, excess, frequency_table};
 pub use heavy::{CountedFrom, FoundFlows, HeavyFlow, HeavyFlows, Score, heavy_table, score};
 pub use latency::{FlowLatency, HopLatency, Latency, latency_table};
 pub use loops::{FlowLoop, LoopAnswers, Loops, loops_table};
@@ -82,6 +84,7 @@ macro_rules! answers {
 
 answers! {
     Heavy: HeavyFlows,
+    Frequency: Frequency,
     Flows: FlowSizes,
     Cardinality: Numbers,
     Losses: Losses,
@@ -128,6 +131,8 @@ pub enum NoAnswer {
     Task(Task),
     #[error("flow: answers to {} name no flows; leave it out", .0.name())]
     Flow(Task),
+    #[error("flow: {} is that of certain flows; name them, as \"10.0.0.1:80 → 10.0.0.0/24:* tcp\"", .0.name())]
+    NoFlow(Task),
     #[error("path: answers to {} know no paths of flows; leave it out", .0.name())]
     Path(Task),
 }

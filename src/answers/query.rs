@@ -39,6 +39,7 @@ impl Query {
         match self.task {
             task if self.flow.is_some() && !task.names_flows() => Err(NoAnswer::Flow(task)),
             task if !self.path.is_empty() && !task.knows_paths() => Err(NoAnswer::Path(task)),
+            task if task.needs_flows() => self.pattern().map(|_| ()),
             _ => Ok(()),
         }
     }

@@ -11,6 +11,8 @@ named! {
     pub enum Task {
         /// Heavy flows, over any number of epochs.
         Heavy = "heavy",
+        /// Packets or bytes of certain flows, over any number of epochs.
+        Frequency = "frequency",
         /// The flows of an epoch and their sizes.
         Flows = "flows",
         /// The number of flows, and the entropy of their sizes.
@@ -43,10 +45,16 @@ impl Task {
         matches!(self, Self::Paths | Self::Latency | Self::Loops | Self::Utilisation | Self::Values)
     }
 
+    /// Whether it is about flows that the query must name.
+    pub fn needs_flows(self) -> bool {
+        matches!(self, Self::Frequency)
+    }
+
     /// What a complete answer is called.
     pub fn all(self) -> &'static str {
         match self {
             Self::Heavy | Self::Flows => "all heavy flows",
+            Self::Frequency => "all packets",
             Self::Cardinality => "all flows",
             Self::Losses => "all losses",
             Self::Changes => "all heavy changes",

@@ -33,6 +33,7 @@ impl Answers for Showed {
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
         Some(match query.task {
             Task::Heavy => HeavyFlows::over("p", epochs, query, |_| FoundFlows::default()),
+            Task::Frequency => Frequency::told("p", Unit::Packets, query, Estimate::exact(0), Reasons::default()),
             Task::Flows => FlowSizes::told(Sizes::default(), query),
             Task::Cardinality => Numbers::over(epochs, |_| EpochNumbers::default()),
             Task::Losses => Losses::over(epochs, query, |entry| (entry.showed.losses.as_ref(), Reasons::default())),
@@ -396,7 +397,8 @@ fn epoch_numbers_have_times_of_day() {
     (700..704).for_each(|epoch| history.push(eventful(epoch)));
     let mut found = BTreeMap::new();
     for task in Task::ALL {
-        let document = history.ask(&Query::new(task, Window::All)).unwrap();
+        let flow = task.needs_flows().then(|| "10.0.0.1:80 → *".parse().unwrap());
+        let document = history.ask(&Query { flow, ..Query::new(task, Window::All) }).unwrap();
         let document = serde_json::to_value(document).unwrap();
         assert!(document["first_epoch"].is_u64() && document["start"].is_string(), "{task:?}: {document}");
         dated(&document, &mut found);
@@ -439,5 +441,6 @@ fn what_a_task_cannot_choose_by_is_refused() {
         assert_eq!(why(task, true, false) == Err(NoAnswer::Flow(task)), !task.names_flows(), "{task:?}");
         assert_eq!(why(task, false, true) == Err(NoAnswer::Path(task)), !task.knows_paths(), "{task:?}");
         assert!(!matches!(why(task, false, false), Err(NoAnswer::Flow(_) | NoAnswer::Path(_))), "{task:?}");
+        assert_eq!(why(task, false, false) == Err(NoAnswer::NoFlow(task)), task.needs_flows(), "{task:?}");
     }
 }

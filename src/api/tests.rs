@@ -437,9 +437,12 @@ impl Registry {
         let asked: Vec<_> = self.0.iter().flat_map(asked).collect();
         let router = super::service::tasks().with_state(Arc::new(self));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let flow = |task| if task == Task::Frequency.name() { "&flow=10.0.0.1:1%20-%3E%20*" } else { "" };
         let document = |(program, task)| {
-            let request =
-                format!("GET /v1/{task}?program={program} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n");
+            let request = format!(
+                "GET /v1/{task}?program={program}{} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n",
+                flow(task)
+            );
             let mut answer = Vec::new();
             runtime.block_on(serve::converse(tokio::io::join(request.as_bytes(), &mut answer), router.clone()));
             let answer = String::from_utf8(answer).unwrap();

@@ -19,7 +19,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(20);
 /// Its group of options.
 const EPOCHS: &str = "Flows and epochs";
 
-/// The epochs asked for, and the number of flows.
+/// The epochs asked for, and the flows that are named.
 #[derive(Debug, Args)]
 pub struct Epochs {
     /// Name at most this many flows
@@ -35,6 +35,13 @@ pub struct Epochs {
     /// latency, loops, utilisation, values
     #[arg(long, value_name = "SWITCH", value_delimiter = ',', help_heading = EPOCHS)]
     path: Vec<String>,
+    #[command(flatten)]
+    window: Window,
+}
+
+/// The epochs asked for.
+#[derive(Debug, Args)]
+pub struct Window {
     /// The epochs of this long; at least the last one
     #[arg(long, default_value = "10s", value_name = "LENGTH", conflicts_with = "each", help_heading = EPOCHS)]
     last: Length,
@@ -67,15 +74,34 @@ impl Epochs {
         path: &str,
         page: fn(&Claimed<A>) -> Page,
     ) -> Result<(), Failure> {
+        let Self { top, threshold, .. } = self;
+        let mut flows = format!("top={top}&threshold={threshold}");
+        if let Some(flow) = &self.flow {
+            flows += &meaning(flow);
+        }
+        if !self.path.is_empty() {
+            flows += &format!("&path={}", url_encoded(&self.path.join(",")));
+        }
+        self.window.show(client, format, &format!("{path}?{flows}"), page)
+    }
+}
+
+/// The flows of a question, in the query of a URL.
+pub fn meaning(flow: &Pattern) -> String {
+    format!("&flow={}", url_encoded(&flow.to_string()))
+}
+
+impl Window {
+    /// Prints the document at `path`, which has a query.
+    pub fn show<A: DeserializeOwned + Serialize>(
+        &self,
+        client: &Client,
+        format: &Format,
+        path: &str,
+        page: fn(&Claimed<A>) -> Page,
+    ) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
-        let Self { top, threshold, provisional, .. } = self;
-        let encoded = |text: &str| url_encoded(text.as_bytes());
-        let flow = self.flow.as_ref().map_or_else(String::new, |flow| format!("&flow={}", encoded(&flow.to_string())));
-        let crossed = match self.path[..] {
-            [] => String::new(),
-            ref switches => format!("&path={}", encoded(&switches.join(","))),
-        };
-        let query = format!("{path}?top={top}&threshold={threshold}&provisional={provisional}{program}{flow}{crossed}");
+        let query = format!("{path}&provisional={}{program}", self.provisional);
         if !self.each {
             let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
             return output::page(format, &document, page);
@@ -101,10 +127,10 @@ impl Epochs {
 }
 
 /// A text as a value in the query of a URL.
-fn url_encoded(text: &[u8]) -> String {
+fn url_encoded(text: &str) -> String {
     let byte = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(*byte).to_string(),
         byte => format!("%{byte:02X}"),
     };
-    text.iter().map(byte).collect()
+    text.as_bytes().iter().map(byte).collect()
 }

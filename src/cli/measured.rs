@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
     Asked, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
-    FlowSizes, FlowUtilisation, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query, Score, SizeClass,
-    Task, Unit, Utilisation, Value, Values, digests, heavy_table, latency_table, loops_table, paths_table, score,
-    utilisation_table,
+    FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query, Score,
+    SizeClass, Task, Unit, Utilisation, Value, Values, digests, frequency_table, heavy_table, latency_table,
+    loops_table, paths_table, score, utilisation_table,
 };
 use crate::history::{Reason, Reasons, Window};
+use crate::wire::Pattern;
 
 /// One program's part of a report.
 #[derive(Default, Serialize)]
@@ -22,6 +23,9 @@ pub struct Measured {
     pub heavy: Vec<HeavyFlow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
+    /// The counts that were asked for, of programs that have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frequencies: Vec<Claimed<Frequency>>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
     /// `None` for programs that do not find paths.
@@ -111,10 +115,20 @@ impl Flows {
 }
 
 impl Measured {
-    /// The answers of a program about all epochs, with at most `top` flows of each kind. `exact` has
-    /// the exact counts that the heaviest flows are scored with.
-    pub fn new(history: &dyn Asked, top: usize, exact: Option<&dyn Exact>) -> Self {
+    /// The answers of a program about all epochs, with at most `top` flows of each kind, and the
+    /// counts of the flows that match each pattern. `exact` has the exact counts that the heaviest
+    /// flows are scored with.
+    pub fn new(history: &dyn Asked, top: usize, flows: &[Pattern], exact: Option<&dyn Exact>) -> Self {
         let mut measured = Self::default();
+        let about = |flow: &Pattern| Query { flow: Some(*flow), ..Query::new(Task::Frequency, Window::All) };
+        for query in flows.iter().map(about) {
+            let Ok(found) = history.answer::<Frequency>(&query) else { break };
+            measured.unit = if found.bytes.is_some() { Unit::Bytes } else { Unit::Packets };
+            measured.frequencies.push(match exact {
+                Some(exact) => found.map(|found| found.scored(&query, exact)),
+                None => found,
+            });
+        }
         let asking = Asking { history, top };
         if let Some(heavy) = measured.claimed::<HeavyFlows>(&asking, |_| true) {
             measured.unit = heavy.unit;
@@ -222,6 +236,10 @@ impl Measured {
         }
         let digests = digests(self.heavy.iter().map(|heavy| &heavy.name));
         let page = page.table("heavy", heavy_table(&self.heavy, self.unit)).text(digests);
+        let page = match self.frequencies[..] {
+            [] => page,
+            ref asked => page.table("frequency", frequency_table(asked.iter().map(|found| &**found))),
+        };
         match &self.flows {
             None => page,
             Some(flows) => page.table("estimates", estimates_table(flows)),

@@ -34,6 +34,8 @@ mod registers;
 #[cfg(feature = "control")]
 mod remote;
 #[cfg(feature = "control")]
+mod query;
+#[cfg(feature = "control")]
 mod reload;
 mod replay;
 #[cfg(feature = "dpdk")]
@@ -137,6 +139,8 @@ enum Connected {
     Controller(controller::Controller),
     /// Ask a running switch
     Show(show::Show),
+    /// Ask a running switch about certain flows
+    Query(query::Query),
     /// Watch a running switch, full screen
     Top(top::Top),
     /// Count the statistics of a running switch from now on
@@ -169,6 +173,7 @@ impl Connected {
             Self::Run(command) => command.run(json),
             Self::Controller(command) => command.run(),
             Self::Show(command) => command.run(json),
+            Self::Query(command) => command.run(json),
             Self::Top(command) => command.run(json),
             Self::Stats(command) => command.run(json),
             Self::Metrics(command) => command.run(json),

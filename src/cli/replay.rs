@@ -19,6 +19,7 @@ use crate::history::Gap;
 use crate::json::{Time, digits};
 use crate::program::ProgramConfig;
 use crate::replay::Replayer;
+use crate::wire::Pattern;
 use reading::{Reading, Said, Totals};
 
 mod reading;
@@ -31,6 +32,7 @@ const ANSWERS: &str = "Answers";
     "weir replay FILE.pcap",
     "weir replay FILE.pcap --program {program} --score",
     "weir replay FILE.pcap.gz --epoch 100ms --top 20 --json",
+    "weir replay FILE.pcap --frequency '10.0.0.0/24 → *:443 tcp' --score",
     "weir replay FILE.pcap --epoch 1s --registers DIR --records DIR",
     "tcpdump -w - -c 1000 | weir replay -",
 ]))]
@@ -44,6 +46,10 @@ pub struct Replay {
     /// Report this many of the heaviest flows
     #[arg(long, default_value_t = 10, value_name = "K", help_heading = ANSWERS)]
     top: usize,
+    /// Report how many packets (or bytes) the flows like this have, as "10.0.0.1:80 → 10.0.0.0/24:* tcp"
+    /// (-> for the arrow, * for any); may be given several times
+    #[arg(long, value_name = "FLOW", help_heading = ANSWERS)]
+    frequency: Vec<Pattern>,
     /// Compare with exact counts
     #[arg(long, help_heading = ANSWERS)]
     score: bool,
@@ -121,6 +127,9 @@ impl Replay {
         if self.min_recall.is_some() && programs.iter().all(|program| program.rank(Task::Heavy).is_none()) {
             return Err(Failure::Usage("--min-recall: no program names heavy flows".into()));
         }
+        if !self.frequency.is_empty() && programs.iter().all(|program| program.rank(Task::Frequency).is_none()) {
+            return Err(Failure::Usage("--frequency: no program counts packets of flows".into()));
+        }
         let mut config = in_memory(programs.clone());
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = self.order;
@@ -182,7 +191,7 @@ impl Replay {
         let captured = totals.span_ns().map(|(first, last)| (Time(first), Time(last)));
         let answering = ProgramConfig::named(programs).map(|(name, _)| name).zip(replayer.histories());
         for (i, (name, history)) in answering.enumerate() {
-            let mut measured = Measured::new(&*history, self.top, exact.get(i).map(|exact| &**exact));
+            let mut measured = Measured::new(&*history, self.top, &self.frequency, exact.get(i).map(|exact| &**exact));
             if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
                 && score.recall < min
             {
@@ -190,7 +199,8 @@ impl Replay {
             }
             if let Some(captured) = captured {
                 let whole = |claim: &mut Claim| *claim = std::mem::take(claim).of_capture(captured);
-                measured.claims.values_mut().for_each(whole);
+                let of_counts = measured.frequencies.iter_mut().map(|found| &mut found.claim);
+                measured.claims.values_mut().chain(of_counts).for_each(whole);
             }
             documents.insert(name, measured);
         }

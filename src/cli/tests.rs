@@ -130,6 +130,20 @@ fn pages() -> Vec<(&'static str, Page)> {
             })),
         ),
         ("show cardinality", answers::Numbers::cardinality_page(&claimed(numbers.clone()))),
+        (
+            "query frequency",
+            answers::Frequency::page(&claimed(answers::Frequency {
+                program: "chamelemon".into(),
+                flow: flow(1).to_string(),
+                packets: Some(answers::Bounded {
+                    estimate: MANY,
+                    upper_bound: Some(MANY),
+                    ..answers::Bounded::default()
+                }),
+                confidence: 0.99,
+                ..answers::Frequency::default()
+            })),
+        ),
         ("show entropy", answers::Numbers::entropy_page(&claimed(numbers))),
         ("show attention", answers::Attention::page(&claimed(answers::Attention { epochs: vec![attention] }))),
         (

@@ -2,32 +2,45 @@
 //! switch.
 
 use std::fmt;
-use std::marker::PhantomData;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::bytes::{Reader, Writer};
 use super::{Analysis, Decision, Epoch, Record, Reported, flows};
 use crate::answers::{
-    Answers, Counted, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyFlows, Query, Sizes, Task, Told, Unit,
+    Answers, CONFIDENCE, Counted, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows, Query,
+    Sizes, Task, Told, Unit,
 };
 use crate::history::{Adaptation, Epochs, Kept, Reason, Reasons, SwitchGap};
+use crate::wire::{Flow, Pattern};
 
 /// The flows of a record.
 type Found<R> = dyn Fn(&R) -> FoundFlows + Send;
+
+/// The count of any flow, from a record. The last argument is the largest probability with which the
+/// excess may be larger than the estimate says.
+type Count<R> = dyn Fn(&R, &Flow, f64) -> Estimate + Send + Sync;
 
 /// Puts the records of switches together.
 pub struct HeavyAnalysis<R> {
     found: Box<Found<R>>,
     /// Whether each packet is in the record of one switch alone.
     adds: bool,
+    counting: Option<Counting<R>>,
+}
+
+/// How records count any flow.
+struct Counting<R> {
+    count: Arc<Count<R>>,
+    bytes: fn(&R) -> usize,
 }
 
 impl<R: Record> HeavyAnalysis<R> {
     /// Of a flow that several switches saw the largest count is taken, because each switch counts
     /// every packet that passes it. `found` gives the flows of a record.
     pub fn new(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
-        Self { found: Box::new(found), adds: false }
+        Self { found: Box::new(found), adds: false, counting: None }
     }
 
     /// The records are added up, because a packet is counted where it enters the network alone.
@@ -35,20 +48,31 @@ impl<R: Record> HeavyAnalysis<R> {
         Self { adds: true, ..Self::new(found) }
     }
 
-    /// The flows of the network.
-    fn network(&self, mut records: impl Iterator<Item = Box<R>>) -> FoundFlows {
-        let Some(mut first) = records.next() else { return FoundFlows::default() };
+    /// The history keeps records as well, to answer about the frequency of any flow: `count` gives
+    /// it from a record, and `bytes` the memory of one. Where there is no room, older epochs are kept
+    /// without their records.
+    #[must_use]
+    pub fn counting(
+        self,
+        bytes: fn(&R) -> usize,
+        count: impl Fn(&R, &Flow, f64) -> Estimate + Send + Sync + 'static,
+    ) -> Self {
+        Self { counting: Some(Counting { count: Arc::new(count), bytes }), ..self }
+    }
+
+    /// The records of the network, and its flows.
+    fn network(&self, mut records: Vec<Box<R>>) -> (Vec<Box<R>>, FoundFlows) {
+        let mut added = true;
         if self.adds {
-            let mut added = true;
-            for record in records {
-                added &= first.merge(&record).is_ok();
+            let others = records.split_off(records.len().min(1));
+            if let Some(sum) = records.first_mut() {
+                others.iter().for_each(|other| added &= sum.merge(other).is_ok());
             }
-            let mut found = (self.found)(&first);
-            found.lack.add_if(!added, Reason::Gap);
-            return found;
         }
-        let found = (self.found)(&first);
-        records.fold(found, |found, record| largest(found, (self.found)(&record)))
+        let found = records.iter().map(|record| (self.found)(record)).reduce(largest);
+        let mut found = found.unwrap_or_default();
+        found.lack.add_if(!added, Reason::Gap);
+        (records, found)
     }
 }
 
@@ -57,10 +81,10 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     type Parameters = ();
     /// A packet is counted where and when it enters a switch.
     type Early = ();
-    type Network = FoundFlows;
+    type Network = Records<R>;
     type Kept = KeptFlows<R>;
 
-    const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows];
+    const TASKS: &'static [Task] = &[Task::Heavy, Task::Flows, Task::Frequency];
     const ADDS: bool = true;
 
     fn fits(&self, _: &R) -> bool {
@@ -71,7 +95,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         Some(())
     }
 
-    fn epoch(&mut self, number: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>) -> Epoch<FoundFlows> {
+    fn epoch(&mut self, number: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>) -> Epoch<Records<R>> {
         let (mut gaps, mut switches, mut records) = (Vec::new(), Vec::new(), Vec::new());
         for Reported { switch, record, .. } in reported {
             match record {
@@ -82,20 +106,35 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
                 Err(gap) => gaps.push(SwitchGap { switch, gap }),
             }
         }
-        Epoch { number, gaps, switches, network: self.network(records.into_iter()) }
+        let (records, found) = self.network(records);
+        let records = if self.counting.is_some() { records } else { Vec::new() };
+        Epoch { number, gaps, switches, network: Records { records, found } }
     }
 
-    fn decide(&mut self, _: &Epoch<FoundFlows>, (): &(), _: u64) -> Decision<()> {
+    fn decide(&mut self, _: &Epoch<Records<R>>, (): &(), _: u64) -> Decision<()> {
         Decision { parameters: (), why: String::new() }
     }
 
-    fn adaptation(&self, _: &Epoch<FoundFlows>) -> Option<Adaptation> {
+    fn adaptation(&self, _: &Epoch<Records<R>>) -> Option<Adaptation> {
         None
     }
 
-    fn keep(&mut self, epoch: Epoch<FoundFlows>) -> KeptFlows<R> {
-        KeptFlows::new(&epoch.network)
+    fn keep(&mut self, epoch: Epoch<Records<R>>) -> KeptFlows<R> {
+        let Records { records, found } = epoch.network;
+        let counters = self.counting.as_ref().map(|Counting { count, bytes }| Counters {
+            bytes: records.iter().map(|record| size_of::<R>() + bytes(record)).sum(),
+            count: count.clone(),
+            records,
+        });
+        KeptFlows { counters, ..KeptFlows::new(&found) }
     }
+}
+
+/// The records of an epoch, and the flows of the network.
+pub struct Records<R> {
+    /// None where the history does not keep them.
+    records: Vec<Box<R>>,
+    found: FoundFlows,
 }
 
 /// The flows of both, each with its larger count.
@@ -108,7 +147,9 @@ fn largest(one: FoundFlows, other: FoundFlows) -> FoundFlows {
         *largest = count.max(*largest);
     }
     let flows = largest.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
-    FoundFlows { unit: other.unit, flows, named_from: one.named_from.max(other.named_from), lack }
+    let are_lower_bounds = one.are_lower_bounds && other.are_lower_bounds;
+    let named_from = one.named_from.max(other.named_from);
+    FoundFlows { unit: other.unit, flows, are_lower_bounds, named_from, lack }
 }
 
 impl<R> fmt::Debug for HeavyAnalysis<R> {
@@ -120,14 +161,46 @@ impl<R> fmt::Debug for HeavyAnalysis<R> {
 /// All flows of an epoch in a history, about 17 bytes each, of the program whose records are `R`.
 #[derive(Debug)]
 pub struct KeptFlows<R> {
+    counters: Option<Counters<R>>,
     unit: Unit,
+    are_lower_bounds: bool,
     /// As [`flows::write`] writes them.
     flows: Box<[u8]>,
     /// Flows that are known by a digest.
     digests: Vec<FlowCount>,
     named_from: Option<u64>,
     lack: Reasons,
-    of: PhantomData<fn() -> R>,
+    /// The records were kept, and there is no room for them any more.
+    is_compacted: bool,
+}
+
+/// The records of an epoch, which count any flow.
+struct Counters<R> {
+    records: Vec<Box<R>>,
+    count: Arc<Count<R>>,
+    /// Memory of the records.
+    bytes: usize,
+}
+
+impl<R> fmt::Debug for Counters<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counters").field("records", &self.records.len()).finish_non_exhaustive()
+    }
+}
+
+impl<R: Record> Counters<R> {
+    /// The count of a flow at the switch that says most of it.
+    fn count(&self, flow: &Flow) -> Estimate {
+        let doubt = (1.0 - CONFIDENCE) / self.records.len().max(1) as f64;
+        let counts = self.records.iter().map(|record| (self.count)(record, flow, doubt));
+        let largest = |one: Estimate, other: Estimate| Estimate {
+            number: one.number.max(other.number),
+            least: one.least.max(other.least),
+            most: one.most.zip(other.most).map(|(one, other)| one.max(other)),
+            excess: if one.number < other.number { other.excess } else { one.excess },
+        };
+        counts.reduce(largest).unwrap_or(Estimate::exact(0))
+    }
 }
 
 impl<R: Record> KeptFlows<R> {
@@ -139,8 +212,9 @@ impl<R: Record> KeptFlows<R> {
                 FlowName::Digest(_) => digests.push(*flow),
             }
         }
-        let (unit, named_from, lack) = (found.unit, found.named_from, found.lack.clone());
-        Self { unit, flows: to.0.into(), digests, named_from, lack, of: PhantomData }
+        let FoundFlows { unit, are_lower_bounds, named_from, ref lack, .. } = *found;
+        let (flows, lack) = (to.0.into(), lack.clone());
+        Self { counters: None, unit, are_lower_bounds, flows, digests, named_from, lack, is_compacted: false }
     }
 
     /// The flows of the epoch.
@@ -149,13 +223,44 @@ impl<R: Record> KeptFlows<R> {
         let read = std::iter::from_fn(|| (from.remaining() > 0).then(|| flows::read(&mut from).ok()).flatten());
         let flows = read.map(|(flow, count)| FlowCount { flow: FlowName::Flow(flow), count });
         let flows = flows.chain(self.digests.iter().copied()).collect();
-        FoundFlows { unit: self.unit, flows, named_from: self.named_from, lack: self.lack.clone() }
+        let Self { unit, are_lower_bounds, named_from, .. } = *self;
+        FoundFlows { unit, flows, are_lower_bounds, named_from, lack: self.lack.clone() }
+    }
+
+    /// The count of the flows of a query, and why it is not complete.
+    fn frequency(&self, query: &Query) -> (Estimate, Reasons) {
+        let flow = query.flow.as_ref().and_then(Pattern::flow);
+        if let Some((counters, flow)) = self.counters.as_ref().zip(flow) {
+            return (counters.count(&flow), Reasons::default());
+        }
+        let found = self.found();
+        let mut lack = found.lack.clone();
+        let is_full = |flow: &FlowCount| flow.count.at_least && query.is_meant(&flow.flow);
+        lack.add_if(found.flows.iter().any(is_full), Reason::Saturated);
+        lack.add_if(self.is_compacted, Reason::Forgotten);
+        (found.frequency(query), lack)
     }
 }
 
 impl<R: Record> Kept for KeptFlows<R> {
     fn bytes(&self) -> usize {
-        self.flows.len() + size_of_val(&self.digests[..])
+        let records = self.counters.as_ref().map_or(0, |counters| counters.bytes);
+        self.flows.len() + size_of_val(&self.digests[..]) + records
+    }
+
+    fn compacted(&self) -> Option<Self> {
+        let Self { unit, are_lower_bounds, named_from, .. } = *self;
+        let (flows, digests, lack) = (self.flows.clone(), self.digests.clone(), self.lack.clone());
+        self.counters.is_some().then(|| Self {
+            counters: None,
+            unit,
+            are_lower_bounds,
+            flows,
+            digests,
+            named_from,
+            lack,
+            is_compacted: true,
+        })
     }
 }
 
@@ -169,6 +274,17 @@ impl<R: Record> Answers for KeptFlows<R> {
                 told.lack.add_if(epochs.iter().len() == 0, Reason::NotAnalysed);
                 Some(told)
             }
+            Task::Frequency => {
+                let (mut sum, mut lack, mut unit) = (Estimate::exact(0), Reasons::default(), Unit::default());
+                for entry in epochs.iter() {
+                    let (estimate, lacks) = entry.showed.frequency(query);
+                    unit = entry.showed.unit;
+                    sum += estimate;
+                    lack.extend(&lacks);
+                    lack.add_if(entry.switches.is_empty(), Reason::NotAnalysed);
+                }
+                Some(Frequency::told(R::PROGRAM, unit, query, sum, lack))
+            }
             _ => None,
         }
     }
@@ -177,10 +293,9 @@ impl<R: Record> Answers for KeptFlows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Gap;
+    use crate::history::{Gap, Window};
     use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
     use crate::program::{Before, Program};
-    use crate::wire::Flow;
 
     fn flow(sport: u16) -> Flow {
         Flow { sport: Some(sport), ..Flow::default() }
@@ -220,5 +335,29 @@ mod tests {
         ];
         let found = FoundFlows { unit: Unit::Bytes, flows, named_from: Some(5), ..FoundFlows::default() };
         assert_eq!(KeptFlows::<Counts>::new(&found).found(), found);
+    }
+
+    /// An older epoch is kept without its records, and says so.
+    #[test]
+    fn records_go_first() {
+        let mut analysis = HeavyAnalysis::new(|_: &Counts| FoundFlows::default())
+            .counting(|counts| counts.0.len() * 100, |counts, flow, _| Estimate::exact(counts.0[flow].number));
+        let mut keep = |record: Counts| {
+            let reported = Reported { switch: "a".into(), record: Ok(Box::new(record)), before: Before::Nothing };
+            let epoch = analysis.epoch(1, &(), vec![reported]);
+            analysis.keep(epoch)
+        };
+        let query = Query { flow: Some("*:1 → *".parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
+        let one = Flow { dport: Some(0), proto: Some(6), ..flow(1) };
+        let ip = |last: u8| Some(std::net::IpAddr::from([10, 0, 0, last]));
+        let one = Flow { src: ip(1), dst: ip(2), ..one };
+        let kept = keep(Counts([(one, 7.into())].into_iter().collect()));
+        let of_one = Query { flow: Some(one.to_string().parse().unwrap()), ..query.clone() };
+        assert_eq!(kept.frequency(&of_one), (Estimate::exact(7), Reasons::default()));
+        assert_eq!(kept.frequency(&query).0, Estimate::unbounded(0), "several flows may match");
+        let compact = kept.compacted().unwrap();
+        assert!(compact.bytes() + 100 < kept.bytes() && compact.compacted().is_none());
+        let (estimate, lack) = compact.frequency(&of_one);
+        assert_eq!((estimate, lack.contains(Reason::Forgotten)), (Estimate::unbounded(0), true));
     }
 }

@@ -427,6 +427,18 @@ impl FiveTuple {
         Some(Self([version << 40 | ports(headers), (src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64]))
     }
 
+    /// The five-tuple of a flow; `None` where a field is not known.
+    pub fn of_flow(flow: &Flow) -> Option<Self> {
+        let ports = u64::from(flow.sport?) << 24 | u64::from(flow.dport?) << 8 | u64::from(flow.proto?);
+        let (version, src, dst) = match (flow.src?, flow.dst?) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => (4, src.to_bits().into(), dst.to_bits().into()),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => (6, src.to_bits(), dst.to_bits()),
+            _ => return None,
+        };
+        let [src, dst]: [u128; 2] = [src, dst];
+        Some(Self([version << 40 | ports, (src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64]))
+    }
+
     /// The words in network order.
     #[inline(always)]
     pub fn bytes(&self) -> [u8; 40] {

@@ -44,6 +44,19 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// The one five-tuple that matches; `None` where several do. Ports of a protocol without ports
+    /// are 0.
+    pub fn flow(&self) -> Option<Flow> {
+        let ip = |end: &End| end.prefix.filter(Prefix::is_one_address).map(|prefix| prefix.ip);
+        let proto = self.proto?;
+        let [sport, dport] = match [self.src.port, self.dst.port] {
+            [None, None] if !proto::has_ports(proto) => [0, 0],
+            [sport, dport] => [sport?, dport?],
+        };
+        let (src, dst) = (Some(ip(&self.src)?), Some(ip(&self.dst)?));
+        Some(Flow { src, dst, sport: Some(sport), dport: Some(dport), proto: Some(proto) })
+    }
+
     /// Whether a flow has all fields of the pattern. A flow without a field that the pattern has
     /// does not match.
     pub fn matches(&self, flow: &Flow) -> bool {
@@ -179,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn patterns_of_several_flows_are_no_flow() {
+        for several in [
+            "10.0.0.0/31:1 → 10.0.0.2:2 tcp",
+            "*:1 → 10.0.0.2:2 tcp",
+            "10.0.0.1:1 → 10.0.0.2 tcp",
+            "10.0.0.1:1 → 10.0.0.2:2",
+        ] {
+            assert_eq!(pattern(several).flow(), None, "{several}");
+        }
+    }
+
+    #[test]
     fn what_is_no_pattern_is_said() {
         for (text, why) in [
             ("10.0.0.1", "no source, arrow and destination"),
@@ -203,6 +228,7 @@ mod tests {
                 Flow { src: Some(ip(v6)), dst: Some(ip(v6)), sport: Some(ports[0]), dport: Some(ports[1]), proto: Some(proto) };
             let own: Pattern = flow.to_string().parse().unwrap();
             prop_assert!(own.matches(&flow));
+            prop_assert_eq!(own.flow(), Some(flow));
             prop_assert_eq!(own.to_string().parse::<Pattern>(), Ok(own));
         }
     }

@@ -68,7 +68,12 @@ fn weir(words: &str) -> Ended {
 }
 
 fn weir_in(directory: &Path, words: &str) -> Ended {
-    Ended::of(binary().current_dir(directory).args(words.split_whitespace()).output().unwrap())
+    weir_with(directory, words.split_whitespace())
+}
+
+/// Runs `weir` with arguments that may have spaces in them.
+fn weir_with<'a>(directory: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Ended {
+    Ended::of(binary().current_dir(directory).args(arguments).output().unwrap())
 }
 
 /// What `weir` prints on a terminal that is so many columns wide; `None` where no terminal can be made.

@@ -35,6 +35,51 @@ fn assert_heaviest(reported: &[(Flow, u64)], truth: &Counts, k: usize) {
     assert_eq!(reported.iter().map(|(_, count)| *count).collect::<Vec<_>>(), counts[..reported.len()]);
 }
 
+/// Packets of flows and of patterns of flows, with the truth beside them.
+#[test]
+fn counts_of_flows_have_bounds() {
+    let files = Files::new();
+    let trace = files.capture("t.pcap", SMALL);
+    let truth = trace.truth();
+    let flow = truth.flows().iter().max_by_key(|flow| flow.packets).unwrap();
+    let words = [
+        "replay",
+        "t.pcap",
+        "--program",
+        "hashpipe",
+        "--program",
+        "chamelemon",
+        "--program",
+        "pint",
+        "--score",
+        "--json",
+        "--frequency",
+        &flow.flow.to_string(),
+        "--frequency",
+        "* → * udp",
+    ];
+    let document = crate::weir_with(&files.path("."), words).json();
+    let udp: u64 = truth.flows().iter().filter(|of| of.flow.proto == Some(17)).map(|of| of.packets).sum();
+    for program in ["hashpipe", "chamelemon"] {
+        let [one, several] = &document["programs"][program]["frequencies"].as_array().unwrap()[..] else { panic!() };
+        assert_eq!((&one["flow"], &several["flow"]), (&flow.flow.to_string().into(), &"* → * udp".into()));
+        assert_eq!((&one["packets"]["true"], &several["packets"]["true"]), (&flow.packets.into(), &udp.into()));
+        for count in [one, several].map(|found| &found["packets"]) {
+            assert!(count["lower_bound"].as_u64() <= count["true"].as_u64(), "{count}");
+            assert!(
+                count["upper_bound"].is_null() || count["true"].as_u64() <= count["upper_bound"].as_u64(),
+                "{count}"
+            );
+        }
+        assert_eq!(one["epoch_ns"], 0);
+        assert!(!one["start"].is_null() && one["packets"]["lower_bound"].as_u64() > Some(0), "{one}");
+    }
+    assert!(document["programs"]["pint"].get("frequencies").is_none(), "it counts no packets of flows");
+    let refused = crate::weir_with(&files.path("."), ["replay", "t.pcap", "--program", "pint", "--frequency", "* → *"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("--frequency: no program counts packets of flows"), "{}", refused.stderr);
+}
+
 #[test]
 fn with_slots_to_spare_the_report_is_the_truth() {
     let files = Files::new();

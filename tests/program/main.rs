@@ -5,6 +5,7 @@ mod chamelemon;
 #[path = "../common/frames.rs"]
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod frames;
+mod frequency;
 mod hashpipe;
 mod layout;
 #[path = "../common/layout.rs"]

@@ -33,7 +33,7 @@ impl Analysis for NetworkAnalysis {
     type Kept = Showed;
 
     const TASKS: &'static [Task] =
-        &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy];
+        &[Task::Flows, Task::Losses, Task::Changes, Task::Cardinality, Task::Attention, Task::Heavy, Task::Frequency];
 
     const COUNTS_LATE: bool = true;
 

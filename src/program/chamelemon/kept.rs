@@ -11,7 +11,7 @@ use super::collector::{Change, Decoded, INFINITE, Level, Sized};
 use super::completeness::losses_lack;
 use super::names::Known;
 use super::network::{Edge, Network, NetworkEpoch};
-use super::{Analysis, ChameleMon, FlowId, Hashes, Runtime, Shape, Sketches};
+use super::{Analysis, ChameleMon, FlowId, Hashes, Runtime, Shape, Sketches, frequency};
 use crate::answers::{
     self, Answers, Changed, Distribution, EpochNumbers, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyChanges,
     HeavyFlows, Losses, LossesFound, Numbers, Query, Sizes, SwitchNumbers, Task, Told, Unit,
@@ -171,9 +171,17 @@ impl Showed {
         FoundFlows {
             unit: Unit::Packets,
             flows: flows.collect(),
+            are_lower_bounds: false,
             named_from: Some(before + 1),
             lack: self.flows_lack.clone(),
         }
+    }
+
+    /// Packets that were encoded for candidates that a query asks for, or for the others.
+    pub(super) fn encoded(&self, query: &Query, is_meant: bool) -> u64 {
+        let candidates = self.edges.iter().flat_map(|edge| &edge.candidates);
+        let meant = candidates.filter(|(id, _)| query.is_meant(&self.name(*id)) == is_meant);
+        meant.filter_map(|&(_, packets)| u64::try_from(packets).ok()).sum()
     }
 
     fn sizes(&self) -> Sizes {
@@ -223,7 +231,7 @@ impl Showed {
     /// add up, by switch. Each epoch adds what a flow's counters say, below T_h too. Where classifiers
     /// are not kept any more, there are no sketches, and the epochs in which a flow was a candidate add
     /// up alone.
-    fn together(epochs: &Epochs<Self>) -> (Option<NetworkEpoch>, FoundFlows) {
+    pub(super) fn together(epochs: &Epochs<Self>) -> (Option<NetworkEpoch>, FoundFlows) {
         if !epochs.iter().all(|entry| entry.showed.has_classifiers()) {
             let mut found = FoundFlows::sum(epochs.iter().map(|entry| entry.showed.found()));
             found.lack.add(Reason::Forgotten);
@@ -251,7 +259,7 @@ impl Showed {
         let name = |id: FlowId| names.get(&id).map_or_else(|| id.name(), |flow| FlowName::Flow(*flow));
         let count = |Sized { id, packets }| FlowCount { flow: name(id), count: packets.into() };
         let flows = network.heavy_hitters(0).into_iter().map(count).collect();
-        (Some(network), FoundFlows { unit: Unit::Packets, flows, named_from, lack })
+        (Some(network), FoundFlows { unit: Unit::Packets, flows, are_lower_bounds: false, named_from, lack })
     }
 
     /// The flows of several epochs together, by size.
@@ -319,6 +327,7 @@ impl Answers for Showed {
                 HeavyFlows::told(ChameleMon::NAME, epochs, query, Self::together(epochs).1)
             }
             Task::Heavy => HeavyFlows::over(ChameleMon::NAME, epochs, query, Self::found),
+            Task::Frequency => return frequency::told(epochs, query),
             Task::Flows => match (epochs.newest(), epochs.iter().len()) {
                 (None, _) => FlowSizes::none([Reason::NotAnalysed].into_iter().collect()),
                 (Some(newest), 1) => FlowSizes::told(newest.showed.sizes(), query),

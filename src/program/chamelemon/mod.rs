@@ -76,6 +76,7 @@ pub mod completeness;
 mod config;
 pub mod dataplane;
 pub mod field;
+mod frequency;
 mod hashes;
 mod id;
 mod kept;

@@ -25,6 +25,7 @@ impl Counts {
     /// The flows as an answer. Which others are missing is not known: a flow may have been evicted.
     pub fn found(&self, unit: Unit) -> FoundFlows {
         let flows = self.0.iter().map(|(&flow, &count)| FlowCount { flow: FlowName::Flow(flow), count }).collect();
-        FoundFlows { unit, flows, named_from: None, lack: [Reason::Evicted].into_iter().collect() }
+        let lack = [Reason::Evicted].into_iter().collect();
+        FoundFlows { unit, flows, are_lower_bounds: true, named_from: None, lack }
     }
 }

@@ -52,13 +52,13 @@ impl Analysis {
 
     /// Adds a later epoch of the same switch: its classifier and its candidates.
     pub fn add_epoch(&mut self, later: &Self) {
+        self.hh.complete = self.has_all_candidates() && later.has_all_candidates();
         let below = self.below.take().unwrap_or_else(|| Below::of(&self.sketches));
         self.below = Some(below.and(&later.sketches));
         self.sketches.add_classifier(&later.sketches);
         let threshold = &mut self.sketches.runtime.hh_threshold;
         *threshold = later.sketches.runtime.hh_threshold.max(*threshold);
         later.hh.flows.iter().for_each(|(id, packets)| *self.hh.flows.entry(*id).or_default() += packets);
-        self.hh.complete &= later.hh.complete;
         self.distribution = OnceLock::new();
     }
 
