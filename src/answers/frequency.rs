@@ -212,31 +212,34 @@ mod tests {
     use crate::trace::SplitMix64;
 
     /// Counters of several widths over some epochs, with hash functions that are the same in all of
-    /// them: the bounds of the epochs, added up, are missed as seldom as they say.
+    /// them: the bounds of the epochs, added up, are missed as seldom as they say. With ten flows of
+    /// the same size they are missed nearly as often as that, whenever both counters have another flow.
     #[test]
     fn excesses_of_epochs_add_up() {
         const WIDTHS: [usize; 2] = [64, 40];
-        let mut random = SplitMix64::new(7);
-        let (mut missed, doubt) = (0, 0.05);
-        const RUNS: usize = 2000;
-        for _ in 0..RUNS {
-            let flows: Vec<[usize; 2]> =
-                (0..200).map(|_| WIDTHS.map(|width| random.below(width as u64) as usize)).collect();
-            let (mut estimate, mut bound) = (0, 0);
-            for _ in 0..5 {
-                let mut counters = WIDTHS.map(|width| vec![0u64; width]);
-                // Flow 0 is the one that is asked for, and has no packets.
-                for flow in &flows[1..] {
-                    let packets = if random.below(50) == 0 { 500 } else { random.below(3) };
-                    counters.iter_mut().zip(flow).for_each(|(counters, &at)| counters[at] += packets);
+        const RUNS: usize = 4000;
+        let (mut random, doubt) = (SplitMix64::new(7), 0.05);
+        let mut share_missed = |flows: usize| {
+            let mut missed = 0;
+            for _ in 0..RUNS {
+                let mut place = || WIDTHS.map(|width| random.below(width as u64) as usize);
+                let (asked, others) = (place(), (0..flows).map(|_| place()).collect::<Vec<_>>());
+                let (mut estimate, mut bound) = (0, 0);
+                for packets in [100u64, 40, 7000, 1, 500] {
+                    let mut counters = WIDTHS.map(|width| vec![0u64; width]);
+                    for flow in &others {
+                        counters.iter_mut().zip(flow).for_each(|(counters, &at)| counters[at] += packets);
+                    }
+                    let total = counters[0].iter().sum();
+                    estimate += counters.iter().zip(asked).map(|(counters, at)| counters[at]).min().unwrap();
+                    bound += excess(total, &WIDTHS.map(|width| width as u64), doubt).unwrap();
                 }
-                let total = counters[0].iter().sum();
-                estimate += counters.iter().zip(flows[0]).map(|(counters, at)| counters[at]).min().unwrap();
-                bound += excess(total, &WIDTHS.map(|width| width as u64), doubt).unwrap();
+                missed += usize::from(estimate > bound);
             }
-            missed += usize::from(estimate > bound);
-        }
-        assert!((missed as f64) < doubt * RUNS as f64, "{missed} of {RUNS}");
+            missed as f64 / RUNS as f64
+        };
+        let missed = [10, 40, 200].map(&mut share_missed);
+        assert!(missed.iter().all(|missed| *missed < doubt) && missed[0] > doubt / 2.0, "{missed:?}");
     }
 
     proptest! {
