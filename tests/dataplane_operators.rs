@@ -97,7 +97,7 @@ fn packets_reach_only_what_a_switch_has() {
         "examples/coco_sketch.rs: Take::compute",
         "examples/count_min.rs: Row::rmw",
         "fourth_program/program.rs: Microbursting::report",
-        "hashpipe/tables.rs: Family::run",
+        "hashpipe/replica.rs: Family::run",
         "pint/compress.rs: Compression::compress",
         "pint/sample.rs: Sampled::report",
         "pint/utilisation/ports.rs: meta",

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use anyhow::{Result, ensure};
 use clap::Args;
 use weir::pisa::hash::{Crc, HashFamily, HighRange, index_hash};
-use weir::program::chamelemon::collector::estimate::linear_counting;
+use weir::program::chamelemon::decoder::estimate::linear_counting;
 use weir::trace::{Keys, Workload};
 use weir::wire::{FlowKey, Tuple4};
 

@@ -1,7 +1,7 @@
 //! What the figures of the six tasks ask of an algorithm: one epoch in a fixed memory (ChameleMon,
 //! appendix C).
 
-use weir::program::chamelemon::collector::Distribution;
+use weir::program::chamelemon::decoder::Distribution;
 use weir::wire::Tuple4;
 
 use crate::heavy::KeyMap;

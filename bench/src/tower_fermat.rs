@@ -12,7 +12,7 @@
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Phv};
 use weir::program::Dataplane;
-use weir::program::chamelemon::collector::{Analysis, Distribution};
+use weir::program::chamelemon::decoder::{Analysis, Distribution};
 use weir::program::chamelemon::{ChameleMonDataplane, Config, FlowId, Level, Sketches, TowerShape, Width};
 use weir::wire::Tuple4;
 

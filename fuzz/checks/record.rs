@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use weir::pisa::hash::HashFamily;
-use weir::program::chamelemon::collector::encoding::Form;
+use weir::program::chamelemon::decoder::encoding::Form;
 use weir::program::chamelemon::{ChameleMon, Config};
 use weir::program::hashpipe::{self, HashPipe};
 use weir::program::pint::{self, Pint};

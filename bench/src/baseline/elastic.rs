@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use weir::program::chamelemon::collector::estimate::{distribution, linear_counting};
-use weir::program::chamelemon::collector::{Distribution, INFINITE, Level};
+use weir::program::chamelemon::decoder::estimate::{distribution, linear_counting};
+use weir::program::chamelemon::decoder::{Distribution, INFINITE, Level};
 use weir::wire::Tuple4;
 
 use crate::heavy::{KeyMap, fold, slot};

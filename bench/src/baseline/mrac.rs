@@ -4,8 +4,8 @@
 //! The published expectation maximisation lists the ways to split a counter's value and cuts the
 //! list off. Here it is weir's own, which needs no list and takes all ways below 255 packets.
 
-use weir::program::chamelemon::collector::estimate::distribution;
-use weir::program::chamelemon::collector::{Distribution, Level};
+use weir::program::chamelemon::decoder::estimate::distribution;
+use weir::program::chamelemon::decoder::{Distribution, Level};
 use weir::wire::Tuple4;
 
 use crate::heavy::{fold, slot};

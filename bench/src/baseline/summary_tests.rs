@@ -1,7 +1,7 @@
 use super::*;
 use crate::heavy::KeyMap;
 use crate::summary::Summary;
-use weir::program::chamelemon::collector::Distribution;
+use weir::program::chamelemon::decoder::Distribution;
 use weir::trace::Workload;
 
 const FLOWS: usize = 4000;

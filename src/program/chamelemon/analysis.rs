@@ -2,7 +2,7 @@
 
 use super::adaptation::adaptation;
 use super::attention::Attention;
-use super::collector::encoding::Form;
+use super::decoder::encoding::Form;
 use super::names::Known;
 use super::network::{Early, Network, NetworkEpoch, Reported};
 use super::{Config, Runtime, Showed, Sketches};

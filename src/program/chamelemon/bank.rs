@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::collector::{Level, Sketches};
 use super::dataplane::{COUNTERS, Counter};
+use super::decoder::{Level, Sketches};
 use super::hashes::Hashes;
 use super::names::Names;
-use super::runtime::{Runtime, Shape};
+use super::parameters::{Runtime, Shape};
 use crate::pisa::{ArrayCells, GroupRegisters, Registers};
 use crate::program::{AnyRecord, Bank, StrayRegisters};
 

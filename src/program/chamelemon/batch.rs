@@ -11,7 +11,7 @@ use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, 
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId, KEY};
 use super::names::Names;
-use super::tables::{Encoder, TowerStage};
+use super::replica::{Encoder, TowerStage};
 use crate::pisa::hash::burst::Words;
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Lanes, Which};
 use crate::pisa::{BATCH, Disposition, Members, Phv, Slot, Vectors};

@@ -8,7 +8,7 @@
 //!
 //! The other answers are complete when no flow that they ask for is missing.
 
-use super::collector::Losses;
+use super::decoder::Losses;
 use super::{Partition, Runtime};
 use crate::history::{Reason, Reasons};
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChameleMon;
 use super::dataplane::MAX_LEVELS;
-use super::runtime::{Partition, Runtime, Shape};
+use super::parameters::{Partition, Runtime, Shape};
 use crate::program::{Program, ProgramError};
 use crate::text::serde_as_text;
 

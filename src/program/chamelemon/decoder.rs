@@ -25,7 +25,7 @@ use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
 use super::names::{Known, Name};
-use super::runtime::{Runtime, Shape, counter_range};
+use super::parameters::{Runtime, Shape, counter_range};
 use crate::pisa::hash::HashFamily;
 use crate::program::{MergeError, Record, Reports, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};

@@ -1,4 +1,4 @@
-//! Arithmetic modulo the prime p = 2³² − 5, for the collector. The dataplane adds with
+//! Arithmetic modulo the prime p = 2³² − 5, for the decoder. The dataplane adds with
 //! [`super::dataplane::add`] only.
 
 /// The largest prime of 32 bits. It is above every 31-bit ID fragment, and above every flow's

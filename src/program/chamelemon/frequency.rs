@@ -11,8 +11,8 @@
 
 use arrayvec::ArrayVec;
 
-use super::collector::{Analysis, INFINITE, Level};
 use super::dataplane::MAX_LEVELS;
+use super::decoder::{Analysis, INFINITE, Level};
 use super::kept::Showed;
 use super::{ChameleMon, FlowId};
 use crate::answers::{CONFIDENCE, Estimate, Frequency, Query, Told, Unit, excess};

@@ -1,4 +1,4 @@
-//! Which polynomial hashes what, for the dataplane and the collector alike.
+//! Which polynomial hashes what, for the dataplane and the decoder alike.
 
 use std::fmt;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::collector::{Change, Decoded, INFINITE, Level, Sized};
 use super::completeness::losses_lack;
+use super::decoder::{Change, Decoded, INFINITE, Level, Sized};
 use super::names::Known;
 use super::network::{Edge, Network, NetworkEpoch};
 use super::{Analysis, ChameleMon, FlowId, Hashes, Runtime, Shape, Sketches, frequency};

@@ -49,7 +49,7 @@
 //! - Ingress registers are swapped for zeroed ones and need no second half for the other epoch bit;
 //!   downstream ones have it, and are swapped a transit time later. So a record's downstream
 //!   encoder holds what left of its epoch from the transit time on, and in the other half the first
-//!   packets of the next ([`collector::Delta::left`]). A packet carries 20 bits of its epoch's
+//!   packets of the next ([`decoder::Delta::left`]). A packet carries 20 bits of its epoch's
 //!   number and is encoded in that epoch's half or, when that is not open, not at all: it is a
 //!   stray of its epoch ([`Strays`]). The paper's one bit counts a packet two epochs late in the
 //!   wrong epoch.
@@ -59,9 +59,9 @@
 //!   that leaves here and was made by a switch without the program ([`dataplane::class::SEVERAL`]).
 //! - Flow sizes from T_h on are taken from decoded candidates when all were decoded, MRAC is
 //!   computed in closed form, and the small ones and the number of flows are estimated from all
-//!   arrays together ([`collector::estimate`]).
+//!   arrays together ([`decoder::estimate`]).
 //! - Two flows in one set of buckets are told apart when one of them is known from elsewhere, as
-//!   lost heavy-hitter candidates are (`collector/twins.rs`). Two unknown ones are not. Unknown are
+//!   lost heavy-hitter candidates are (`decoder/twins.rs`). Two unknown ones are not. Unknown are
 //!   208 bits of IDs and how the count c is shared; the four sums give 128 bits (fingerprints are
 //!   functions of the IDs) and the default sketch's bucket numbers 2 × 3 × 12: some 2⁸ c pairs of
 //!   IDs fit, and nothing short of trying them finds these.
@@ -71,7 +71,7 @@ mod adaptation;
 pub mod attention;
 mod bank;
 mod batch;
-pub mod collector;
+pub mod decoder;
 pub mod completeness;
 mod config;
 pub mod dataplane;
@@ -82,20 +82,20 @@ mod id;
 mod kept;
 mod names;
 pub mod network;
-mod runtime;
-mod tables;
+mod parameters;
+mod replica;
 
 pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use analysis::NetworkAnalysis;
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
-pub use collector::{Analysis, Sketches};
 pub use config::{AttentionMode, Config, Level, TowerShape, Width};
+pub use decoder::{Analysis, Sketches};
 pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use kept::Showed;
 pub use names::Known;
-pub use runtime::{Partition, Runtime, Shape};
-pub use tables::ChameleMonDataplane;
+pub use parameters::{Partition, Runtime, Shape};
+pub use replica::ChameleMonDataplane;
 
 use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record};
 use crate::pisa::Excess;
@@ -153,12 +153,12 @@ impl Program for ChameleMon {
     }
 
     fn reader(config: &Config, _: &str, hashes: &HashFamily) -> impl ReadRecord<Sketches> {
-        let reader = collector::encoding::Reader::new(collector::encoding::Form::of(config), hashes);
+        let reader = decoder::encoding::Reader::new(decoder::encoding::Form::of(config), hashes);
         move |bytes| reader.read(bytes)
     }
 
     fn longest(config: &Config) -> usize {
-        collector::encoding::Form::of(config).longest()
+        decoder::encoding::Form::of(config).longest()
     }
 
     fn adapts(config: &Config) -> bool {

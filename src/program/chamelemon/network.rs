@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::collector::{Change, Delta, Distribution, DownstreamParts, INFINITE, Losses, Mismatch, Sized};
 use super::completeness::losses_lack;
+use super::decoder::{Change, Delta, Distribution, DownstreamParts, INFINITE, Losses, Mismatch, Sized};
 use super::{Analysis, FlowId, Runtime, Sketches};
 use crate::history::{Gap, Reason, Reasons, SwitchGap};
 use crate::program::Epoch;

@@ -133,7 +133,7 @@ impl Runtime {
         range("hl_threshold", self.hl_threshold, self.hh_threshold.max(1))
     }
 
-    /// The sampling decision, for flows of which the collector knows the hash.
+    /// The sampling decision, for flows of which the decoder knows the hash.
     pub fn samples(&self, hash: u32) -> bool {
         super::dataplane::samples(hash, self.sample, self.sample_seed)
     }

@@ -11,7 +11,7 @@ use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTabl
 use super::hashes::{self, Hashes};
 use super::id::digests;
 use super::names::{Name, Names};
-use super::runtime::{Runtime, Shape, counter_slots, part};
+use super::parameters::{Runtime, Shape, counter_slots, part};
 use super::{Config, Level, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HashLayout, HighSlots, SlotRange};
 use crate::pisa::table::Reader;

@@ -34,17 +34,17 @@
 //! - A register that holds key 0 with count 0 is both empty and "equal" to an all-zero key; both
 //!   cases store the same pair.
 
-pub mod collector;
+pub mod decoder;
 pub mod dataplane;
 pub mod record;
-mod tables;
+mod replica;
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-pub use collector::Counts;
-pub use tables::{HashPipeBank, HashPipeDataplane, Tables, label};
+pub use decoder::Counts;
+pub use replica::{HashPipeBank, HashPipeDataplane, Tables, label};
 
 use super::{Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Program, ProgramError, ReadRecord, Schedule};
 pub use super::{Heavy, Unit};

@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::num::NonZeroU32;
 
-use super::collector::{self, Counts};
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
+use super::decoder::{self, Counts};
 use super::{Config, Scope, Unit};
 use crate::pisa::hash::{HashFamily, HashLayout, SlotHash, SlotRange};
 use crate::pisa::{
@@ -259,8 +259,8 @@ impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
 
     fn record(&self) -> AnyRecord {
         let mut counts = Counts::default();
-        collector::read_out(&self.v4.0, &mut counts);
-        collector::read_out(&self.v6.0, &mut counts);
+        decoder::read_out(&self.v4.0, &mut counts);
+        decoder::read_out(&self.v6.0, &mut counts);
         Box::new(counts)
     }
 

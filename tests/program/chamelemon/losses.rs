@@ -9,7 +9,7 @@ use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::history::Gap;
 use weir::pisa::{DropReason, PortId};
-use weir::program::chamelemon::collector::Delta;
+use weir::program::chamelemon::decoder::Delta;
 use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
 use weir::program::chamelemon::{Analysis, Sketches};
 use weir::switch::{Burst, TxBursts};

@@ -14,7 +14,7 @@ use weir::forward::{Forward, Xconnect};
 use weir::pisa::cpu::{self, Instructions};
 use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Disposition, Phv};
-use weir::program::chamelemon::collector::Delta;
+use weir::program::chamelemon::decoder::Delta;
 use weir::program::chamelemon::{
     Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, FINGERPRINT_BITS, FlowId, Naming,
     Partition, Runtime, Schedule, Sketches,

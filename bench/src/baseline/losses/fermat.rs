@@ -3,7 +3,7 @@
 //! (appendix A.4).
 //!
 //! The switch's own sketch has 104-bit IDs in four counters and a fingerprint in what is left of
-//! them (`weir::program::chamelemon::collector::Fermat`).
+//! them (`weir::program::chamelemon::decoder::Fermat`).
 
 use std::collections::VecDeque;
 

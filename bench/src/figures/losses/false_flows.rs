@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir::program::chamelemon::collector::Verify;
+use weir::program::chamelemon::decoder::Verify;
 use weir::trace::SplitMix64;
 
 use crate::figures::plot::{Axis, Curve, Figure, Panel, Point, Source};

@@ -3,7 +3,7 @@
 
 use weir::pisa::hash::HighRange;
 use weir::program::chamelemon::Shape;
-use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
+use weir::program::chamelemon::decoder::{Fermat as WeirFermat, Verify};
 use weir::trace::SplitMix64;
 
 use crate::baseline::losses::Fermat;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use weir::pisa::hash::HashFamily;
-use weir::program::chamelemon::collector::{Fermat as WeirFermat, Verify};
+use weir::program::chamelemon::decoder::{Fermat as WeirFermat, Verify};
 use weir::program::chamelemon::{FlowId, Hashes, Shape};
 use weir::trace::{Keys, SizeLaw, SplitMix64};
 use weir::wire::Tuple4;

@@ -1,6 +1,6 @@
 //! Two adjacent epochs of one workload, and how good an answer about them is (appendix C).
 
-use weir::program::chamelemon::collector::Distribution;
+use weir::program::chamelemon::decoder::Distribution;
 use weir::trace::{Keys, Order, SizeLaw, Workload};
 use weir::wire::Tuple4;
 

@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use epochs::Epochs;
 pub use runs::Algorithm;
 use runs::{MEMORY, Runs, Task};
-use weir::program::chamelemon::collector::Analysis;
+use weir::program::chamelemon::decoder::Analysis;
 use weir::trace::Keys;
 
 use crate::tower_fermat::{Layout, TowerFermat};

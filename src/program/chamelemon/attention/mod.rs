@@ -16,7 +16,7 @@
 //! that the counters now say of all flows, where these are larger. Nothing foreseen is ever
 //! presented as an answer. Beyond that:
 //! - The number of candidates at another threshold counts the flows that collisions lift over it
-//!   ([`super::collector::Candidates`]); the paper takes the distribution alone.
+//!   ([`super::decoder::Candidates`]); the paper takes the distribution alone.
 //! - Victims are the heavy ones and the light ones divided by the sample rate, as in the authors'
 //!   code; the text samples the heavy ones, too.
 //! - Where §4.3.2 turns T_l "up" because the load is too low, it is turned down.

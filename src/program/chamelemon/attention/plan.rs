@@ -1,6 +1,6 @@
 //! The partition of memory, T_l and the sample rate: from victims to memory for them.
 
-use super::super::collector::{Distribution, Expected};
+use super::super::decoder::{Distribution, Expected};
 use super::super::{Partition, Runtime};
 use super::seen::{Losses, Observation, rate};
 use super::sizing::{AIM, FULL, FULL_SAMPLED, LIMIT, LOW, MARGIN, Sizing};

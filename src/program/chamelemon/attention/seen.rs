@@ -1,6 +1,6 @@
 //! The state of the network as an epoch showed it (§4.3, "monitoring real-time network state").
 
-use super::super::collector::{Analysis, Candidates, Distribution, Expected, Victims};
+use super::super::decoder::{Analysis, Candidates, Distribution, Expected, Victims};
 use super::super::network::NetworkEpoch;
 use super::super::{FlowId, Runtime};
 

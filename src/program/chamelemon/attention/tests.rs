@@ -1,8 +1,8 @@
 //! A network of numbers: flows of known sizes at four edge switches, encoders that decode up to
 //! their limit and not beyond.
 
-use super::super::collector::estimate::distribution;
-use super::super::collector::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
+use super::super::decoder::estimate::distribution;
+use super::super::decoder::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
 use super::super::{Config, Partition};
 use super::seen::{Edge, Losses, rate};
 use super::sizing::FULL;

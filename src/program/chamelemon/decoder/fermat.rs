@@ -1,4 +1,4 @@
-//! FermatSketch in the collector: add, subtract, decode (§3.1, Algorithms 1 and 2, appendix A).
+//! FermatSketch, decoded: add, subtract, decode (§3.1, Algorithms 1 and 2, appendix A).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

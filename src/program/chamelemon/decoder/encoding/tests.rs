@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::DownstreamParts;
 use super::*;
 use crate::program::chamelemon::FlowId;
-use crate::program::chamelemon::collector::Verify;
+use crate::program::chamelemon::decoder::Verify;
 use crate::program::chamelemon::names::Names;
 use crate::wire::{Tuple4, Tuple6};
 

@@ -2,7 +2,7 @@
 //! not.
 
 use super::*;
-use crate::program::chamelemon::runtime::counter_range;
+use crate::program::chamelemon::parameters::counter_range;
 use crate::trace::{Keys, Tuple};
 
 fn id(keys: Keys, seed: u64, flow: u32) -> FlowId {
