@@ -34,7 +34,7 @@ pub struct EpochAttention {
 }
 
 impl EpochAttention {
-    /// The parameters of an epoch that is not closed: its counts are 0.
+    /// The parameters of an epoch, without the decision that was made from it.
     pub fn new(epoch: Epoch, measured: Described) -> Self {
         Self { epoch, state: measured.state, parameters: measured.parameters, ..Self::default() }
     }

@@ -5,10 +5,9 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Exact, FoundFlows, NoAnswer, Query, Task, Told, Unit};
+use super::{Claimed, Exact, FoundFlows, Query, Task, Told, Unit};
 use crate::history::Reasons;
 use crate::output::{self, Cell, Page, Table, row};
-use crate::wire::Pattern;
 
 /// Probability with which a count is not below its lower bound, where that is not certain.
 pub const CONFIDENCE: f64 = 0.99;
@@ -29,7 +28,7 @@ pub struct Frequency {
     pub confidence: f64,
 }
 
-/// An estimate of a count, with bounds.
+/// A count in a document, with its bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounded {
     pub estimate: u64,
@@ -41,7 +40,7 @@ pub struct Bounded {
     pub truth: Option<u64>,
 }
 
-/// What a program knows of a count.
+/// A program's estimate of a count, with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub number: u64,
@@ -107,13 +106,6 @@ pub fn excess(total: u64, widths: &[u64], doubt: f64) -> Option<u64> {
     let arrays = widths.len() as f64;
     let width = widths.iter().map(|&width| (width as f64).ln()).sum::<f64>() / arrays;
     Some((total as f64 / (doubt.ln() / arrays + width).exp()).ceil() as u64)
-}
-
-impl Query {
-    /// The flows that a query names, for a task that needs them.
-    pub fn pattern(&self) -> Result<&Pattern, NoAnswer> {
-        self.flow.as_ref().ok_or(NoAnswer::NoFlow(self.task))
-    }
 }
 
 impl FoundFlows {

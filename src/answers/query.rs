@@ -44,6 +44,11 @@ impl Query {
         }
     }
 
+    /// The pattern of the flows, for a task that needs one.
+    fn pattern(&self) -> Result<&Pattern, NoAnswer> {
+        self.flow.as_ref().ok_or(NoAnswer::NoFlow(self.task))
+    }
+
     /// Whether a flow is meant. One that is known by a digest alone is meant only with all.
     pub fn is_meant(&self, name: &FlowName) -> bool {
         self.flow.as_ref().is_none_or(|pattern| name.flow().is_some_and(|flow: Flow| pattern.matches(&flow)))

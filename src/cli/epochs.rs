@@ -77,7 +77,7 @@ impl Epochs {
         let Self { top, threshold, .. } = self;
         let mut flows = format!("top={top}&threshold={threshold}");
         if let Some(flow) = &self.flow {
-            flows += &meaning(flow);
+            flows += &format!("&{}", flow_parameter(flow));
         }
         if !self.path.is_empty() {
             flows += &format!("&path={}", url_encoded(&self.path.join(",")));
@@ -86,9 +86,9 @@ impl Epochs {
     }
 }
 
-/// The flows of a question, in the query of a URL.
-pub fn meaning(flow: &Pattern) -> String {
-    format!("&flow={}", url_encoded(&flow.to_string()))
+/// The flows of a question, as a parameter of a URL.
+pub fn flow_parameter(flow: &Pattern) -> String {
+    format!("flow={}", url_encoded(&flow.to_string()))
 }
 
 impl Window {

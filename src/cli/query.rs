@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::epochs::{Window, meaning};
+use super::epochs::{Window, flow_parameter};
 use super::output::Csv;
 use super::show::Where;
 use super::{Failure, help};
@@ -48,7 +48,7 @@ impl Query {
         let client = self.at.client()?;
         match self.what {
             What::Frequency { flow, window } => {
-                let path = format!("/v1/frequency?{}", meaning(&flow).trim_start_matches('&'));
+                let path = format!("/v1/frequency?{}", flow_parameter(&flow));
                 window.show(&client, format, &path, Frequency::page)
             }
         }

@@ -6,8 +6,8 @@
 //! is bounded as in a count-min sketch, with counter arrays of different widths; an array in which
 //! the flow's counter was full is left out. What was encoded is certain.
 //!
-//! Of a pattern that several flows match, only the candidates among them are known. The packets of
-//! the others are at most those that no other candidate has.
+//! A pattern that matches several flows is answered from the candidates among them. The upper bound
+//! is all packets, less those that were encoded for candidates that do not match.
 
 use arrayvec::ArrayVec;
 
@@ -24,7 +24,8 @@ pub fn told(epochs: &Epochs<Showed>, query: &Query) -> Option<Told> {
     let pattern = query.flow?;
     let (network, found) = Showed::together(epochs);
     let analyses: Vec<_> = network.iter().flat_map(|network| &network.edges).map(|edge| &edge.analysis).collect();
-    let encoded = |is_meant: bool| epochs.iter().map(|entry| entry.showed.encoded(query, is_meant)).sum::<u64>();
+    let encoded =
+        |is_meant: bool| epochs.iter().map(|entry| entry.showed.encoded(query, is_meant)).fold(0, u64::saturating_add);
     let id = pattern.flow().and_then(|flow| analyses.first()?.sketches().id(&flow));
     let mut lack = Reasons::default();
     let estimate = match id {
@@ -32,7 +33,8 @@ pub fn told(epochs: &Epochs<Showed>, query: &Query) -> Option<Told> {
         None => {
             lack.extend(&found.lack);
             lack.add_if(found.named_from.is_none_or(|from| from > 1), Reason::BelowThreshold);
-            let total = analyses.iter().map(|analysis| packets(&analysis.sketches().tower)).sum::<Option<u64>>();
+            let totals = analyses.iter().map(|analysis| packets(&analysis.sketches().tower));
+            let total = totals.reduce(|sum, more| sum?.checked_add(more?)).flatten();
             let most = total.filter(|_| network.is_some()).map(|total| total.saturating_sub(encoded(false)));
             Estimate { least: encoded(true), most, ..found.frequency(query) }
         }

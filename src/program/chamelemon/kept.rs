@@ -164,7 +164,8 @@ impl Showed {
         let mut sizes = FxHashMap::<FlowId, u64>::default();
         for (id, encoded) in self.edges.iter().flat_map(|edge| &edge.candidates) {
             if let Ok(encoded) = u64::try_from(*encoded) {
-                *sizes.entry(*id).or_default() += encoded + before;
+                let size = sizes.entry(*id).or_default();
+                *size = size.saturating_add(encoded.saturating_add(before));
             }
         }
         let flows = sizes.into_iter().map(|(id, packets)| FlowCount { flow: self.name(id), count: packets.into() });
@@ -181,7 +182,7 @@ impl Showed {
     pub(super) fn encoded(&self, query: &Query, is_meant: bool) -> u64 {
         let candidates = self.edges.iter().flat_map(|edge| &edge.candidates);
         let meant = candidates.filter(|(id, _)| query.is_meant(&self.name(*id)) == is_meant);
-        meant.filter_map(|&(_, packets)| u64::try_from(packets).ok()).sum()
+        meant.filter_map(|&(_, packets)| u64::try_from(packets).ok()).fold(0, u64::saturating_add)
     }
 
     fn sizes(&self) -> Sizes {

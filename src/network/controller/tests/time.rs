@@ -122,7 +122,7 @@ fn updates_are_in_time_for_the_longest_transit_time() {
     assert_eq!(network.newest().adaptation.as_ref().unwrap().measured.parameters["hh_threshold_packets"], 1);
 }
 
-/// What an epoch showed takes as long as the update, so the update goes out first.
+/// The update goes out before the epoch is added to the history, which takes as long again.
 #[test]
 fn updates_do_not_wait_for_the_history() {
     let mut network = Network::new(&["a"], 6);

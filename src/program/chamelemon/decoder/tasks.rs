@@ -58,7 +58,10 @@ impl Analysis {
         self.sketches.add_classifier(&later.sketches);
         let threshold = &mut self.sketches.runtime.hh_threshold;
         *threshold = later.sketches.runtime.hh_threshold.max(*threshold);
-        later.hh.flows.iter().for_each(|(id, packets)| *self.hh.flows.entry(*id).or_default() += packets);
+        for (id, packets) in &later.hh.flows {
+            let sum = self.hh.flows.entry(*id).or_default();
+            *sum = sum.saturating_add(*packets);
+        }
         self.distribution = OnceLock::new();
     }
 
