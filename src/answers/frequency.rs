@@ -150,14 +150,19 @@ impl Frequency {
         self
     }
 
-    pub fn page(frequency: &Claimed<Self>) -> Page {
+    /// What the answer claims, behind the name of whose it is, and how sure its lower bound is.
+    pub fn claimed(frequency: &Claimed<Self>, whose: &str) -> String {
         let claimed = frequency.claim.text(Task::Frequency.all());
+        output::lines([format!("{whose}, {claimed}"), frequency.confidence_text()])
+    }
+
+    pub fn page(frequency: &Claimed<Self>) -> Page {
         let table = frequency_table([&**frequency]).beside(&frequency.claim.columns());
         let page = Page::default().table("frequency", table);
         if frequency.claim.last_epoch.is_none() {
-            return page.text(claimed);
+            return page.text(frequency.claim.text(Task::Frequency.all()));
         }
-        page.text(output::lines([format!("{}, {claimed}", frequency.program), frequency.confidence_text()]))
+        page.text(Self::claimed(frequency, &frequency.program))
     }
 
     /// The line that says how sure the lower bound is; empty where it is certain.

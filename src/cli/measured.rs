@@ -195,8 +195,9 @@ impl Measured {
         // Tasks about the same flows lack the same.
         let mut claims: Vec<_> = claims.iter().map(String::as_str).collect();
         claims.dedup();
+        let counted: Vec<_> = self.frequencies.iter().map(|found| Frequency::claimed(found, &found.flow)).collect();
         let title = format!("{program}: {}", self.title());
-        let page = self.tables(&title).text(claims.join("\n"));
+        let page = self.tables(&title).text(claims.join("\n")).text(counted.join("\n"));
         let score = self.score.iter().fold(Page::default(), |page, score| page.table("score", score_table(score)));
         page.and(score).of(program)
     }

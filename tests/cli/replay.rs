@@ -74,6 +74,13 @@ fn counts_of_flows_have_bounds() {
         assert_eq!(one["epoch_ns"], 0);
         assert!(!one["start"].is_null() && one["packets"]["lower_bound"].as_u64() > Some(0), "{one}");
     }
+    let text = crate::weir_with(&files.path("."), words.into_iter().filter(|word| *word != "--json")).stdout;
+    for line in [
+        "* → * udp, not all packets\n  smaller flows cannot be named",
+        "* → * udp, not all packets\n  flows may have been",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
     assert!(document["programs"]["pint"].get("frequencies").is_none(), "it counts no packets of flows");
     let refused = crate::weir_with(&files.path("."), ["replay", "t.pcap", "--program", "pint", "--frequency", "* → *"]);
     assert_eq!(refused.code, 2);
