@@ -141,8 +141,7 @@ pub fn telemetries(
     let schedules: Vec<_> = config.programs.iter().map(schedule).collect();
     let transit = config.switch.transit.nanos();
     for replica in (0..).take(replicas) {
-        let configured = config.programs.iter().zip(&schedules);
-        let programs = configured.map(|(program, schedule)| program.dataplane(config.known_as(), hashes, schedule));
+        let programs = schedules.iter().map(|schedule| schedule.dataplane(config.known_as(), hashes));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);

@@ -1,7 +1,6 @@
 //! Each program of a switch rotates its banks by itself: at the end of epochs or sub-epochs, with
 //! its own spares.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -55,7 +54,7 @@ impl Bank for Counted {
 }
 
 fn counted(bank: &mut dyn Bank) -> &mut Counted {
-    (bank as &mut dyn Any).downcast_mut().unwrap()
+    bank.get_mut().unwrap()
 }
 
 impl Dataplane for Tally {

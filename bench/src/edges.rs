@@ -13,9 +13,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use weir::history::{Entry, History, Reason, Room};
 use weir::pisa::hash::HashFamily;
+use weir::program::Before;
 use weir::program::chamelemon::attention::State;
 use weir::program::chamelemon::decoder::INFINITE;
-use weir::program::chamelemon::network::{Before, NetworkEpoch, Reported};
+use weir::program::chamelemon::network::{NetworkEpoch, Reported};
 use weir::program::chamelemon::{
     ChameleMon, ChameleMonDataplane, Config, FlowId, NetworkAnalysis, Runtime, Schedule, Sketches,
 };

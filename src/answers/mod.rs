@@ -21,13 +21,14 @@ mod losses;
 mod newest;
 mod paths;
 mod query;
+mod routes;
 mod task;
 mod utilisation;
 mod values;
 
 use serde::Serialize;
 
-use crate::history::{AnyHistory, Epochs, History, Kept, Reasons, Window};
+use crate::history::{AnyHistory, Epochs, History, Kept, Reason, Reasons, Window};
 
 pub use attention::{Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name};
 pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};
@@ -46,6 +47,7 @@ pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
 pub use query::Query;
+pub use routes::{AnsweredRoutes, ByRoute, Route, Routes};
 pub use task::Task;
 pub use utilisation::{FlowUtilisation, Utilisation, utilisation_table};
 pub use values::{
@@ -135,6 +137,8 @@ pub enum NoAnswer {
     NoFlow(Task),
     #[error("path: answers to {} know no paths of flows; leave it out", .0.name())]
     Path(Task),
+    #[error("path: flows of {} are chosen by the paths that another program answers, and none does here; leave it out", .0.name())]
+    NoRoutes(Task),
 }
 
 /// A history that can be asked, of any program.
@@ -163,7 +167,8 @@ impl<K: Answers> Asked for History<K> {
             Task::Attention => Some(Attention::over(&epochs)),
             _ => K::answer(&epochs, query),
         };
-        let Told { answer, lack } = told.ok_or(NoAnswer::Task(query.task))?;
+        let Told { answer, mut lack } = told.ok_or(NoAnswer::Task(query.task))?;
+        lack.add_if(query.routes.as_ref().is_some_and(ByRoute::lacks_routes), Reason::PathsUnknown);
         Ok(Claim::new(&epochs, lack).with(answer))
     }
 }

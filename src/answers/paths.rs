@@ -116,6 +116,23 @@ pub struct PathAnswers {
 }
 
 impl FlowPath {
+    /// Nothing is known of the flow's path.
+    #[cfg(test)]
+    pub fn of(flow: FlowName) -> Self {
+        Self {
+            flow,
+            sink: "z".into(),
+            checksum: None,
+            switches: vec![None],
+            certainty: Certainty::Undecided,
+            packets: 1,
+            sure: None,
+            repeated: 0,
+            least_digests: 0,
+            contradictions: 0,
+        }
+    }
+
     /// Whether packets are too much alike to tell the path: more of them repeat others than tell of it.
     pub fn is_alike(&self) -> bool {
         self.certainty == Certainty::Undecided && self.repeated > self.packets
@@ -223,18 +240,7 @@ mod tests {
     /// A path that is sure says of which packets, and one that is undecided whether packets are alike.
     #[test]
     fn a_table_says_what_is_sure() {
-        let undecided = FlowPath {
-            flow: FlowName::default(),
-            sink: "z".into(),
-            checksum: None,
-            switches: vec![None],
-            certainty: Certainty::Undecided,
-            packets: 1,
-            sure: None,
-            repeated: 0,
-            least_digests: 0,
-            contradictions: 0,
-        };
+        let undecided = FlowPath::of(FlowName::default());
         let alike = FlowPath { repeated: 9, ..undecided.clone() };
         let sure = FlowPath {
             switches: vec![Some("a".into())],

@@ -1,6 +1,6 @@
 //! Questions about past epochs.
 
-use super::{FlowName, NoAnswer, Task};
+use super::{ByRoute, FlowName, NoAnswer, Task};
 use crate::history::Window;
 use crate::wire::{Flow, Pattern};
 
@@ -17,6 +17,8 @@ pub struct Query {
     pub flow: Option<Pattern>,
     /// Switches that the flows' paths cross in this order; all paths where it is empty.
     pub path: Vec<String>,
+    /// What knows the paths, for a task whose answers do not.
+    pub routes: Option<ByRoute>,
     /// Most flows that are named.
     pub top: usize,
     /// Packets (or bytes, where they are counted) of a flow from which on it is named.
@@ -26,7 +28,8 @@ pub struct Query {
 impl Query {
     /// About all flows of a window, also of epochs that are not final.
     pub fn new(task: Task, window: Window) -> Self {
-        Self { task, window, provisional: true, now: None, flow: None, path: Vec::new(), top: usize::MAX, threshold: 1 }
+        let (flow, path, routes) = (None, Vec::new(), None);
+        Self { task, window, provisional: true, now: None, flow, path, routes, top: usize::MAX, threshold: 1 }
     }
 
     /// The same, with at most `top` flows of at least `threshold`.
@@ -38,7 +41,10 @@ impl Query {
     pub(super) fn check(&self) -> Result<(), NoAnswer> {
         match self.task {
             task if self.flow.is_some() && !task.names_flows() => Err(NoAnswer::Flow(task)),
-            task if !self.path.is_empty() && !task.knows_paths() => Err(NoAnswer::Path(task)),
+            task if !self.path.is_empty() && !task.knows_paths() && !task.takes_routes() => Err(NoAnswer::Path(task)),
+            task if !self.path.is_empty() && !task.knows_paths() && self.routes.is_none() => {
+                Err(NoAnswer::NoRoutes(task))
+            }
             task if task.needs_flows() => self.pattern().map(|_| ()),
             _ => Ok(()),
         }
@@ -52,5 +58,6 @@ impl Query {
     /// Whether a flow is meant. One that is known by a digest alone is meant only with all.
     pub fn is_meant(&self, name: &FlowName) -> bool {
         self.flow.as_ref().is_none_or(|pattern| name.flow().is_some_and(|flow: Flow| pattern.matches(&flow)))
+            && self.routes.as_ref().is_none_or(|routes| self.path.is_empty() || routes.crosses(name, &self.path))
     }
 }

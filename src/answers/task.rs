@@ -45,6 +45,12 @@ impl Task {
         matches!(self, Self::Paths | Self::Latency | Self::Loops | Self::Utilisation | Self::Values)
     }
 
+    /// Whether its answers list flows without their paths, of which a query may choose some by paths
+    /// from [elsewhere](super::Routes).
+    pub fn takes_routes(self) -> bool {
+        matches!(self, Self::Heavy | Self::Losses | Self::Changes)
+    }
+
     /// Whether it is about flows that the query must name.
     pub fn needs_flows(self) -> bool {
         matches!(self, Self::Frequency)

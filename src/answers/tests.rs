@@ -439,7 +439,9 @@ fn what_a_task_cannot_choose_by_is_refused() {
     };
     for task in Task::ALL {
         assert_eq!(why(task, true, false) == Err(NoAnswer::Flow(task)), !task.names_flows(), "{task:?}");
-        assert_eq!(why(task, false, true) == Err(NoAnswer::Path(task)), !task.knows_paths(), "{task:?}");
+        let (knows, takes) = (task.knows_paths(), task.takes_routes());
+        assert_eq!(why(task, false, true) == Err(NoAnswer::Path(task)), !knows && !takes, "{task:?}");
+        assert_eq!(why(task, false, true) == Err(NoAnswer::NoRoutes(task)), takes, "{task:?}");
         assert!(!matches!(why(task, false, false), Err(NoAnswer::Flow(_) | NoAnswer::Path(_))), "{task:?}");
         assert_eq!(why(task, false, false) == Err(NoAnswer::NoFlow(task)), task.needs_flows(), "{task:?}");
     }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
-use crate::answers::Task;
+use crate::answers::{AnsweredRoutes, ByRoute, Task};
 use crate::api::{metrics, view};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
@@ -52,7 +52,13 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Asked| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         let history = service.history(task, &query)?;
-        history.ask(&query.query(task)?).map_err(|error| error.to_string())
+        let mut query = query.query(task)?;
+        if task.takes_routes() && !query.path.is_empty() {
+            let paths = service.history(Task::Paths, &HeavyQuery::default()).ok();
+            let routes = paths.and_then(|paths| AnsweredRoutes::ask(&*paths, &query).ok());
+            query.routes = routes.map(|routes| ByRoute::new(Arc::new(routes)));
+        }
+        history.ask(&query).map_err(|error| error.to_string())
     };
     get(async move |State(service): State<Arc<A>>, query: Asked| {
         let turn = QUESTIONS.acquire().await;

@@ -50,7 +50,8 @@ impl HeavyQuery {
         let flow = self.flow.as_deref().map(str::parse).transpose();
         let flow = flow.map_err(|error: PatternError| format!("flow = {error}"))?;
         let path = self.path.iter().flat_map(|path| path.split(',')).map(str::to_owned).collect();
-        Ok(Query { task, window, provisional, now: Some(wall_clock()), flow, path, top, threshold })
+        let routes = None;
+        Ok(Query { task, window, provisional, now: Some(wall_clock()), flow, path, routes, top, threshold })
     }
 
     /// The program that is asked for a task: of those that may be meant, the one that ranks it

@@ -16,7 +16,7 @@ use crate::observe::Observers;
 use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
 use crate::program::hashpipe::Counts;
-use crate::program::{Closing, EpochBefore, KeptFlows, ProgramConfig};
+use crate::program::{AnyReported, Before, Closing, KeptFlows, ProgramConfig};
 use crate::tables::{self, Change, Op, Table, Tables};
 use crate::wire::Flow;
 
@@ -404,13 +404,18 @@ impl Registry {
             history.set_length(1_000_000_000);
             for &epoch in epochs {
                 let record = program.build("there", &HashFamily::reproducible(1)).unwrap().spare().record();
-                let missing = missing.into_iter().map(|switch| (switch.into(), Err(Gap::Missing)));
+                let missing = missing.into_iter().map(|switch| (switch, Err(Gap::Missing)));
+                let reported = [("there", Ok(record))].into_iter().chain(missing);
+                let reported = reported.map(|(switch, record)| AnyReported {
+                    switch: switch.into(),
+                    record,
+                    before: Before::Nothing,
+                });
                 let closing = Closing {
                     epoch,
                     first_epoch: epoch,
                     parameters: &program.start(),
-                    reported: [("there".into(), Ok(record))].into_iter().chain(missing).collect(),
-                    before: EpochBefore::Nothing,
+                    reported: reported.collect(),
                     gaps: Vec::new(),
                     doubts: Reasons::default(),
                     finality: Finality::at_once(),

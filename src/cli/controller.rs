@@ -16,7 +16,7 @@ use crate::api::controller as api;
 use crate::api::serve::TlsListener;
 use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
-use crate::network::controller::{SAVED_VERSION, Saved, SavedUpdate};
+use crate::network::controller::{ParameterUpdate, SAVED_VERSION, Saved};
 use crate::network::rpc::socket_name;
 use crate::network::server::{ControllerLoop, State, StateError, StateFile};
 use crate::network::socket::{self, Access};
@@ -222,7 +222,7 @@ fn state(config: &NetworkConfig, file: &StateFile) -> Result<State, Failure> {
 /// of the network, or if the parameters are configured to stay as they are.
 fn saved(config: &NetworkConfig, program: &ProgramConfig, stored: &[Saved]) -> Saved {
     let profile = config.profile(program);
-    let first = vec![SavedUpdate { epoch: 0, parameters: program.start().encode() }];
+    let first = vec![ParameterUpdate { epoch: 0, parameters: program.start() }];
     let like = |saved: &&Saved| saved.profile.as_ref().is_some_and(|stored| profile.difference(stored).is_none());
     let mut saved = stored.iter().find(like).cloned().unwrap_or_else(|| Saved {
         version: SAVED_VERSION,
@@ -244,7 +244,7 @@ fn saved(config: &NetworkConfig, program: &ProgramConfig, stored: &[Saved]) -> S
 mod tests {
     use super::*;
     use crate::network::controller;
-    use crate::program::AnyParameters;
+    use crate::program::Parameters;
     use crate::program::chamelemon::Runtime;
 
     /// With `shift = false` or `attention = fixed` what is configured holds, whatever was decided
@@ -257,10 +257,10 @@ mod tests {
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config(NAME);
         let mut stored = state(&shifting, &file).unwrap();
-        let mut updated = *shifting.programs[0].start().get::<Runtime>().unwrap();
+        let mut updated = Runtime::decode(&shifting.programs[0].start()).unwrap();
         updated.hh_threshold += 1;
-        let updated = AnyParameters::new(updated);
-        stored.controllers[0].updates = vec![SavedUpdate { epoch: 9, parameters: updated.encode() }];
+        let updated = updated.encode();
+        stored.controllers[0].updates = vec![ParameterUpdate { epoch: 9, parameters: updated.clone() }];
         file.write(&stored).unwrap();
         let in_force = |config: &NetworkConfig, place: usize| {
             let settings = config.settings(&config.programs[place], 0);

@@ -70,6 +70,9 @@ named! {
         /// Packets of a flow that cannot be told from each other say no more than one.
         #[error("packets of a flow are alike, and say no more than one of them")]
         Alike = "alike",
+        /// Flows were to be chosen by their paths, and some paths are not known.
+        #[error("the paths of some flows are not known")]
+        PathsUnknown = "paths_unknown",
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",

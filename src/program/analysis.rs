@@ -9,31 +9,36 @@ use crate::answers::{Answers, Task};
 use crate::history::{Adaptation, Gap, SwitchGap};
 
 /// What is known of one switch when an epoch closes.
-pub struct Reported<'a, R, E> {
+pub struct Reported<'a, R> {
     pub switch: Arc<str>,
     /// Its record of the epoch, or why there is none.
-    pub record: Result<R, Gap>,
-    pub before: Before<'a, E>,
+    pub record: Result<Box<R>, Gap>,
+    pub before: Before<&'a R>,
 }
 
-/// What left in an epoch before the transit time of its beginning was over. It stands in the record
-/// of the epoch before.
-pub enum Before<'a, E> {
+/// What the record of the epoch before says about an epoch ([`Record::split_next`]): packets that left
+/// before the transit time of its beginning was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before<T> {
     /// There was no epoch before.
     Nothing,
-    Early(&'a E),
+    Part(T),
     Unknown,
     /// Not all packets leave by ports that are measured.
     Elsewhere,
 }
 
-impl<E> Clone for Before<'_, E> {
-    fn clone(&self) -> Self {
-        *self
+impl<T> Before<T> {
+    /// The same with another part; unknown when there is none.
+    pub fn with<U>(self, part: Option<U>) -> Before<U> {
+        match self {
+            Self::Nothing => Before::Nothing,
+            Self::Part(_) => part.map_or(Before::Unknown, Before::Part),
+            Self::Unknown => Before::Unknown,
+            Self::Elsewhere => Before::Elsewhere,
+        }
     }
 }
-
-impl<E> Copy for Before<'_, E> {}
 
 /// What is to be measured with, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +52,6 @@ pub struct Decision<P> {
 pub trait Analysis: Send + 'static {
     type Record: Record;
     type Parameters: Parameters;
-    /// What the record of one epoch says about the next one.
-    type Early: Send + 'static;
     /// The result of the records of one epoch.
     type Network: Send + 'static;
     /// What the history keeps of an epoch: compacted, and enough to answer every task.
@@ -67,15 +70,12 @@ pub trait Analysis: Send + 'static {
     /// Whether a record has the shape that this analysis is for.
     fn fits(&self, record: &Self::Record) -> bool;
 
-    /// Takes out of a record what it says about the next epoch; `None` when it cannot be told.
-    fn early(&self, record: &mut Self::Record) -> Option<Self::Early>;
-
     /// Puts the records of an epoch together that was to be measured with `parameters`.
     fn epoch(
         &mut self,
         epoch: u64,
         parameters: &Self::Parameters,
-        reported: Vec<Reported<'_, Box<Self::Record>, Self::Early>>,
+        reported: Vec<Reported<'_, Self::Record>>,
     ) -> Epoch<Self::Network>;
 
     /// The parameters of epoch `next`, from what an epoch showed; `latest` are those that were sent

@@ -80,7 +80,6 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
     type Record = R;
     type Parameters = ();
     /// A packet is counted where and when it enters a switch.
-    type Early = ();
     type Network = Records<R>;
     type Kept = KeptFlows<R>;
 
@@ -91,11 +90,7 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         true
     }
 
-    fn early(&self, _: &mut R) -> Option<()> {
-        Some(())
-    }
-
-    fn epoch(&mut self, number: u64, (): &(), reported: Vec<Reported<'_, Box<R>, ()>>) -> Epoch<Records<R>> {
+    fn epoch(&mut self, number: u64, (): &(), reported: Vec<Reported<'_, R>>) -> Epoch<Records<R>> {
         let (mut gaps, mut switches, mut records) = (Vec::new(), Vec::new(), Vec::new());
         for Reported { switch, record, .. } in reported {
             match record {

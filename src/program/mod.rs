@@ -33,12 +33,12 @@ use crate::pisa::hash::HashFamily;
 use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};
-pub use analyser::{AnyAnalyser, Closing, EpochBefore, Foreign};
+pub use analyser::{AnyAnalyser, AnyReported, Closing, Foreign};
 pub use analysis::{Analysis, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use heavy::{HeavyAnalysis, KeptFlows};
 pub use needs::Needs;
-pub use parameters::{AnyParameters, Parameters};
+pub use parameters::Parameters;
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
 pub use reports::{Report, ReportBuffer, Reports};
@@ -161,9 +161,9 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// sampling of a deployment its own.
     fn analysis(config: &Self::Config, salt: u64) -> Self::Analysis;
 
-    /// What reads the utilisation of the busiest link on a packet's way from its digest, as the
-    /// switches write it with the parameters of the first epoch; `None` where no digest holds one.
-    fn utilisation_reader(_config: &Self::Config, _hashes: &HashFamily) -> Option<UtilisationReader> {
+    /// The reader of congestion feedback that a packet's digest holds for its receiver, as the switches
+    /// write it with the parameters of the first epoch; `None` if it holds none.
+    fn congestion_feedback(_config: &Self::Config, _hashes: &HashFamily) -> Option<CongestionFeedback> {
         None
     }
 
@@ -173,9 +173,9 @@ pub trait Program: Sized + Send + Sync + 'static {
     }
 }
 
-/// Reads the utilisation of the busiest link on a packet's way from the packet's identity and its
-/// digest; 1 is a full link. `None` of a packet that does not carry it.
-pub type UtilisationReader = Box<dyn Fn(u32, u16) -> Option<f64> + Send + Sync>;
+/// Reads congestion feedback from a packet's identity and its digest: the utilisation of the busiest
+/// link on its way, where 1 is a full link. `None` for a packet without feedback.
+pub type CongestionFeedback = Box<dyn Fn(u32, u16) -> Option<f64> + Send + Sync>;
 
 /// What reads the byte form of a program's records: all of the bytes, and no others.
 pub trait ReadRecord<R>: Fn(&[u8]) -> Result<R, DecodeError> + Send + Sync + 'static {}
@@ -231,9 +231,9 @@ pub trait Dataplane: Send {
     }
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
-    /// So many packets, of those that carry their epoch's lowest bit alone, may be of this epoch or
-    /// of one two, four or more later, and be counted in another of these.
-    fn confuse(&mut self, _epoch: u64, _packets: u64) {}
+    /// `packets` packets have an ambiguous epoch, as they carry its lowest bit alone: `epoch`, or an
+    /// even number later.
+    fn count_ambiguous(&mut self, _epoch: u64, _packets: u64) {}
     /// Epoch number `epoch` begins in less than the transit time: packets of it may come from
     /// switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}
@@ -293,6 +293,13 @@ pub trait Bank: Any + Send {
     fn record(&self) -> AnyRecord;
     /// A copy of each register array, in the order of [`Layout::arrays`].
     fn arrays(&self) -> Vec<ArrayCells>;
+}
+
+impl dyn Bank {
+    /// The bank, if it is of this type.
+    pub fn get_mut<B: Bank>(&mut self) -> Option<&mut B> {
+        (self as &mut dyn Any).downcast_mut()
+    }
 }
 
 /// A program that cannot be built as configured.

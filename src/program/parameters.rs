@@ -1,9 +1,7 @@
-//! Parameters: what a program may be told to change from one epoch to the next.
+//! Parameters: what a program may be told to change from one epoch to the next. Outside of the program
+//! they are bytes.
 
-use std::any::Any;
 use std::fmt;
-use std::ops::Deref;
-use std::sync::Arc;
 
 use super::bytes::{DecodeError, Reader};
 use crate::history::Described;
@@ -39,65 +37,3 @@ impl Parameters for () {
         Reader::new(bytes).end()
     }
 }
-
-/// Parameters of any program.
-#[derive(Clone, Debug)]
-pub struct AnyParameters(Arc<dyn ErasedParameters>);
-
-impl AnyParameters {
-    pub fn new<P: Parameters>(parameters: P) -> Self {
-        Self(Arc::new(parameters))
-    }
-}
-
-impl Deref for AnyParameters {
-    type Target = dyn ErasedParameters;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-/// [`Parameters`] without their type.
-pub trait ErasedParameters: Any + Send + Sync + fmt::Debug {
-    /// [`Parameters::encode`].
-    fn encode(&self) -> Vec<u8>;
-    fn equals(&self, other: &AnyParameters) -> bool;
-    /// [`Parameters::is_like`]; parameters of two programs are not alike.
-    fn is_like(&self, other: &AnyParameters) -> bool;
-    /// [`Parameters::describe`].
-    fn describe(&self) -> Option<Described>;
-}
-
-impl<P: Parameters> ErasedParameters for P {
-    fn encode(&self) -> Vec<u8> {
-        Parameters::encode(self)
-    }
-
-    fn equals(&self, other: &AnyParameters) -> bool {
-        other.get() == Some(self)
-    }
-
-    fn is_like(&self, other: &AnyParameters) -> bool {
-        other.get().is_some_and(|other| Parameters::is_like(self, other))
-    }
-
-    fn describe(&self) -> Option<Described> {
-        Parameters::describe(self)
-    }
-}
-
-impl dyn ErasedParameters {
-    /// The parameters, if they are of this type.
-    pub fn get<P: Parameters>(&self) -> Option<&P> {
-        (self as &dyn Any).downcast_ref()
-    }
-}
-
-impl PartialEq for AnyParameters {
-    fn eq(&self, other: &Self) -> bool {
-        self.equals(other)
-    }
-}
-
-impl Eq for AnyParameters {}

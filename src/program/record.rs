@@ -40,6 +40,13 @@ pub trait Record: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
         None
     }
 
+    /// Splits off the part about the epoch after the record's own: packets that left before the transit
+    /// time of that epoch's beginning was over. Called before the record is analysed. `None` if there
+    /// is no such part, or it is not known.
+    fn split_next(&mut self) -> Option<Self> {
+        None
+    }
+
     /// Whether it was made with these hash functions, as far as that matters to what its bytes
     /// mean.
     fn is_hashed_with(&self, _polynomials: &HashFamily) -> bool {
@@ -73,6 +80,8 @@ pub trait ErasedRecord: Any + Send + Sync + fmt::Debug {
     /// [`Record::strays`].
     fn strays(&self) -> Option<&Strays>;
     fn strays_mut(&mut self) -> Option<&mut Strays>;
+    /// [`Record::split_next`].
+    fn split_next(&mut self) -> Option<AnyRecord>;
     /// [`Record::is_hashed_with`].
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool;
 }
@@ -106,6 +115,10 @@ impl<R: Record> ErasedRecord for R {
         Record::strays_mut(self)
     }
 
+    fn split_next(&mut self) -> Option<AnyRecord> {
+        Record::split_next(self).map(|next| Box::new(next) as AnyRecord)
+    }
+
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
         Record::is_hashed_with(self, hashes)
     }
@@ -119,10 +132,6 @@ impl dyn ErasedRecord {
     /// The record, if it is of this type.
     pub fn get<R: Record>(&self) -> Option<&R> {
         (self as &dyn Any).downcast_ref()
-    }
-
-    pub fn get_mut<R: Record>(&mut self) -> Option<&mut R> {
-        (self as &mut dyn Any).downcast_mut()
     }
 
     pub fn into<R: Record>(self: Box<Self>) -> Option<Box<R>> {

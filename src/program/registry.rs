@@ -13,10 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::analyser::{Analyser, AnyAnalyser};
-use super::schedule::own;
 use super::{
-    Analysis, AnyParameters, AnyRecord, AnySchedule, Clash, Dataplane, DecodeError, Difference, Exact, Parameters,
-    Program, ProgramError, Schedule, UtilisationReader, chamelemon, hashpipe, pint,
+    Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, Parameters,
+    Program, ProgramError, Schedule, chamelemon, hashpipe, pint,
 };
 use crate::answers::Task;
 use crate::history::Room;
@@ -102,31 +101,24 @@ pub trait Configured: Any + Send + Sync {
     fn schedule(&self) -> AnySchedule;
     /// One that begins with [`Program::waiting`].
     fn waiting_schedule(&self) -> AnySchedule;
-    /// [`Program::dataplane`]; all replicas of a switch read one schedule.
-    fn dataplane(
-        &self,
-        switch: &str,
-        hashes: &HashFamily,
-        schedule: &AnySchedule,
-    ) -> Result<Box<dyn Dataplane>, ProgramError>;
     /// [`Program::reader`].
     fn reader(&self, switch: &str, hashes: &HashFamily) -> RecordReader;
     /// [`Program::exact`].
     fn exact(&self) -> Box<dyn Exact>;
-    /// [`Program::utilisation_reader`].
-    fn utilisation_reader(&self, hashes: &HashFamily) -> Option<UtilisationReader>;
+    /// [`Program::congestion_feedback`].
+    fn congestion_feedback(&self, hashes: &HashFamily) -> Option<CongestionFeedback>;
     /// [`Program::local_only`].
     fn local_only(&self) -> Option<&'static str>;
     /// Place of a task among those that the program answers, the main one first; `None` if not
     /// answered.
     fn rank(&self, task: Task) -> Option<usize>;
-    /// [`Program::start`].
-    fn start(&self) -> AnyParameters;
-    /// Reads the byte form of parameters. An error also says that the program cannot measure with
-    /// them as it is configured.
-    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError>;
-    /// [`Program::fits`].
-    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError>;
+    /// The byte form of [`Program::start`].
+    fn start(&self) -> Vec<u8>;
+    /// Checks the byte form of parameters: an error when it is none, or the program cannot measure with
+    /// these [as it is configured](Program::fits).
+    fn fits(&self, parameters: &[u8]) -> Result<(), DecodeError>;
+    /// [`Parameters::is_like`], of byte forms.
+    fn alike(&self, one: &[u8], other: &[u8]) -> bool;
     /// [`Program::longest`].
     fn longest(&self) -> usize;
     /// [`Program::adapts`].
@@ -157,7 +149,7 @@ impl<P: Program> Configured for Of<P> {
     }
 
     fn equals(&self, other: &dyn Configured) -> bool {
-        (other as &dyn Any).downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
+        other.get::<P>() == Some(&self.0)
     }
 
     fn validate(&self) -> Result<(), ProgramError> {
@@ -180,16 +172,6 @@ impl<P: Program> Configured for Of<P> {
         Arc::new(Schedule::<P>::new(self.0.clone(), P::waiting(&self.0)))
     }
 
-    fn dataplane(
-        &self,
-        switch: &str,
-        hashes: &HashFamily,
-        schedule: &AnySchedule,
-    ) -> Result<Box<dyn Dataplane>, ProgramError> {
-        let own = Schedule::<P>::new(self.0.clone(), P::start(&self.0));
-        P::dataplane(&self.0, switch, hashes, schedule.get().unwrap_or(&own))
-    }
-
     fn reader(&self, switch: &str, hashes: &HashFamily) -> RecordReader {
         let read = P::reader(&self.0, switch, hashes);
         Arc::new(move |bytes| Ok(Box::new(read(bytes)?)))
@@ -199,8 +181,8 @@ impl<P: Program> Configured for Of<P> {
         Box::new(P::exact(&self.0))
     }
 
-    fn utilisation_reader(&self, hashes: &HashFamily) -> Option<UtilisationReader> {
-        P::utilisation_reader(&self.0, hashes)
+    fn congestion_feedback(&self, hashes: &HashFamily) -> Option<CongestionFeedback> {
+        P::congestion_feedback(&self.0, hashes)
     }
 
     fn local_only(&self) -> Option<&'static str> {
@@ -211,18 +193,17 @@ impl<P: Program> Configured for Of<P> {
         P::Analysis::TASKS.iter().position(|own| *own == task)
     }
 
-    fn start(&self) -> AnyParameters {
-        AnyParameters::new(P::start(&self.0))
+    fn start(&self) -> Vec<u8> {
+        P::start(&self.0).encode()
     }
 
-    fn parameters(&self, bytes: &[u8]) -> Result<AnyParameters, DecodeError> {
-        let parameters = P::Parameters::decode(bytes)?;
-        P::fits(&self.0, &parameters)?;
-        Ok(AnyParameters::new(parameters))
+    fn fits(&self, parameters: &[u8]) -> Result<(), DecodeError> {
+        Ok(P::fits(&self.0, &P::Parameters::decode(parameters)?)?)
     }
 
-    fn fits(&self, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        P::fits(&self.0, own::<P>(parameters)?)
+    fn alike(&self, one: &[u8], other: &[u8]) -> bool {
+        let [one, other] = [one, other].map(P::Parameters::decode);
+        matches!((one, other), (Ok(one), Ok(other)) if one.is_like(&other))
     }
 
     fn longest(&self) -> usize {
@@ -272,7 +253,7 @@ impl dyn Configured {
     /// # Errors
     /// If it cannot be built as configured.
     pub fn build(&self, switch: &str, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
-        self.dataplane(switch, hashes, &self.schedule())
+        self.schedule().dataplane(switch, hashes)
     }
 
     /// The program's pipeline in the switch of this name, with the parameters of the first epoch. No

@@ -1,14 +1,15 @@
 //! Parameters by epoch: a controller writes, all replicas of a switch read.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arrayvec::ArrayVec;
 
 use super::setting::{SettingReader, Settled};
-use super::{AnyParameters, AnyRecord, Program, ProgramConfig, ProgramError};
+use super::{AnyRecord, Dataplane, DecodeError, Foreign, Parameters, Program, ProgramConfig, ProgramError};
+use crate::history::Described;
 use crate::lock::Hold;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::table::{Reader, Shared};
 
 /// Updates that wait for their epoch, and those of the epochs that are running somewhere.
@@ -51,11 +52,10 @@ impl<T> Steps<T> {
 
 /// The reader's end of what follows from the parameters of each epoch. The writer of the schedule
 /// works it out.
-#[derive(Debug)]
 pub struct Derived<T> {
     steps: Reader<Steps<Arc<T>>>,
     /// The schedule works things out as long as somebody reads them.
-    _follower: Arc<dyn Any + Send + Sync>,
+    _follower: Arc<dyn Send + Sync>,
 }
 
 impl<T> Derived<T> {
@@ -192,28 +192,42 @@ impl<P: Program> Schedule<P> {
 pub type AnySchedule = Arc<dyn ErasedSchedule>;
 
 /// [`Schedule`] without its type.
-pub trait ErasedSchedule: Any + Send + Sync + fmt::Debug {
-    /// [`Schedule::update`]; also an error for parameters of another program.
-    fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError>;
-    /// [`Schedule::at`].
-    fn at(&self, epoch: u64) -> AnyParameters;
-    /// [`Schedule::settle`]; the record is of this program.
-    fn settle(&self, epoch: u64, record: &AnyRecord);
+pub trait ErasedSchedule: Send + Sync + fmt::Debug {
+    /// [`Schedule::update`] with the byte form of parameters; also an error when it is none.
+    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError>;
+    /// The byte form of [`Schedule::at`].
+    fn at(&self, epoch: u64) -> Vec<u8>;
+    /// [`Parameters::describe`] of an epoch's.
+    fn describe(&self, epoch: u64) -> Option<Described>;
+    /// [`Schedule::settle`]; an error for a record of another program.
+    fn settle(&self, epoch: u64, record: &AnyRecord) -> Result<(), Foreign>;
+    /// [`Program::dataplane`]: a replica of the switch of this name, which reads this schedule.
+    fn dataplane(&self, switch: &str, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError>;
     /// The program, as it is configured.
     fn program(&self) -> ProgramConfig;
 }
 
 impl<P: Program> ErasedSchedule for Schedule<P> {
-    fn update(&self, from: u64, parameters: &AnyParameters) -> Result<(), ProgramError> {
-        Self::update(self, from, own::<P>(parameters)?.clone())
+    fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError> {
+        Ok(Self::update(self, from, P::Parameters::decode(parameters)?)?)
     }
 
-    fn at(&self, epoch: u64) -> AnyParameters {
-        AnyParameters::new(Self::at(self, epoch))
+    fn at(&self, epoch: u64) -> Vec<u8> {
+        Self::at(self, epoch).encode()
     }
 
-    fn settle(&self, epoch: u64, record: &AnyRecord) {
-        record.get().into_iter().for_each(|record| Self::settle(self, epoch, record));
+    fn describe(&self, epoch: u64) -> Option<Described> {
+        Parameters::describe(&Self::at(self, epoch))
+    }
+
+    fn settle(&self, epoch: u64, record: &AnyRecord) -> Result<(), Foreign> {
+        let foreign = Foreign { program: P::NAME, what: "a record" };
+        Self::settle(self, epoch, record.get().ok_or(foreign)?);
+        Ok(())
+    }
+
+    fn dataplane(&self, switch: &str, hashes: &HashFamily) -> Result<Box<dyn Dataplane>, ProgramError> {
+        P::dataplane(&self.config, switch, hashes, self)
     }
 
     fn program(&self) -> ProgramConfig {
@@ -221,28 +235,10 @@ impl<P: Program> ErasedSchedule for Schedule<P> {
     }
 }
 
-impl dyn ErasedSchedule {
-    /// The schedule, if it is of this program.
-    pub(super) fn get<P: Program>(&self) -> Option<&Schedule<P>> {
-        (self as &dyn Any).downcast_ref()
-    }
-}
-
-/// The parameters, which are to be of this program.
-pub(super) fn own<P: Program>(parameters: &AnyParameters) -> Result<&P::Parameters, ProgramError> {
-    let foreign = ProgramError::Combination { program: P::NAME, why: "the parameters are of another program" };
-    parameters.get().ok_or(foreign)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Parameters;
     use crate::program::chamelemon::{ChameleMon, Config, Runtime};
-
-    fn any(parameters: impl Parameters) -> AnyParameters {
-        AnyParameters::new(parameters)
-    }
 
     #[test]
     fn updates_hold_from_their_epoch_on() {
@@ -333,22 +329,22 @@ mod tests {
         let config = Config::default();
         let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
         let erased: AnySchedule = Arc::new(schedule.clone());
-        let runtime = |sample| any(Runtime { sample, ..config.runtime() });
+        let runtime = |sample| Runtime { sample, ..config.runtime() }.encode();
         erased.update(7, &runtime(9)).unwrap();
-        assert_eq!((schedule.at(7).sample, erased.at(6)), (9, any(config.runtime())));
+        assert_eq!((schedule.at(7).sample, erased.at(6)), (9, config.runtime().encode()));
         assert!(erased.update(8, &runtime(65_537)).unwrap_err().to_string().contains("sample = 65537"));
-        assert!(erased.update(8, &any(())).is_err());
+        assert!(erased.update(8, &().encode()).is_err());
         assert_eq!(erased.at(8), runtime(9));
     }
 
     #[test]
     fn parameters_come_as_bytes() {
         let program = crate::program::ProgramConfig::new::<ChameleMon>(Config::default());
-        let runtime = |sample| any(Runtime { sample, ..Config::default().runtime() });
-        assert_eq!(program.parameters(&runtime(9).encode()), Ok(runtime(9)));
-        let refused = |bytes: &[u8]| program.parameters(bytes).unwrap_err().to_string();
-        assert!(refused(&runtime(65_537).encode()).contains("sample = 65537"));
+        let runtime = |sample| Runtime { sample, ..Config::default().runtime() }.encode();
+        assert_eq!(program.fits(&runtime(9)), Ok(()));
+        let refused = |bytes: &[u8]| program.fits(bytes).unwrap_err().to_string();
+        assert!(refused(&runtime(65_537)).contains("sample = 65537"));
         assert_eq!(refused(&[1, 2]), "it ends after 2 bytes, in the parameters");
-        assert_eq!(refused(&[runtime(9).encode(), vec![0]].concat()), "1 bytes too many");
+        assert_eq!(refused(&[runtime(9), vec![0]].concat()), "1 bytes too many");
     }
 }

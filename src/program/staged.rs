@@ -1,6 +1,5 @@
 //! A program that is one chain of ingress or egress stages: its dataplane and its bank follow from the chain.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -139,7 +138,7 @@ where
     }
 
     fn exchange_all(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<StagedBank<P>>() {
+        if let Some(spare) = spare.get_mut::<StagedBank<P>>() {
             self.stages.exchange(&mut spare.registers);
         }
     }

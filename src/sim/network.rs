@@ -12,6 +12,7 @@ use super::ledger::Ledger;
 use super::node::Node;
 use super::packet::{Packet, Sent, Tag};
 use super::queue::LinkQueue;
+use super::routes::{RecomputedRoutes, Router};
 use super::source::Source;
 use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
@@ -403,6 +404,18 @@ impl Network {
 
     pub fn topology(&self) -> &Topology {
         &self.traffic.topology
+    }
+
+    /// The paths of flows as the routers' tables have them. Changes of the tables show.
+    pub fn routes(&self) -> RecomputedRoutes {
+        let Traffic { topology, addresses, .. } = &self.traffic;
+        let router = |(switch, node): (u32, &Node)| {
+            let next = addresses.of_switch(switch).map(|port| self.peer(port)).collect();
+            Some(Router { routing: node.routing.clone()?, next })
+        };
+        let host = |(host, switch): (usize, &u32)| (addresses.host(topology, host), *switch);
+        let hosts = topology.hosts().iter().enumerate().map(host).collect();
+        RecomputedRoutes::new((0..).zip(&self.nodes).filter_map(router).collect(), hosts)
     }
 
     /// The flows of an epoch: of the running one or the one before, and of as many more as faults

@@ -22,7 +22,8 @@ pub struct Node {
     pub schedules: Vec<AnySchedule>,
     collector: Collector,
     handed: Arc<Mutex<Vec<Handed>>>,
-    _routing: Option<Routing>,
+    /// Its tables: present in every switch of a simulated network.
+    pub routing: Option<Routing>,
 }
 
 impl Node {
@@ -30,7 +31,7 @@ impl Node {
         let Assembly { switches: workers, mut collector, schedules, routing, .. } = assembly;
         let handed = Arc::<Mutex<Vec<Handed>>>::default();
         collector.subscribe(Box::new(Keeper { handed: handed.clone(), strays: BTreeMap::new() }));
-        Self { workers, schedules, collector, handed, _routing: routing }
+        Self { workers, schedules, collector, handed, routing }
     }
 
     /// Has a worker do what `work` says. Banks that rotate meanwhile are taken at once, so that a

@@ -3,11 +3,14 @@
 mod clocks;
 mod complete;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::*;
-use crate::answers::HeavyFlows;
+use crate::answers::{ByRoute, Certainty, HeavyFlow, HeavyFlows, Query, Route, Routes, Task};
+use crate::history::Window;
 use crate::pisa::DropReason;
+use crate::wire::{Flow, FlowKey};
 
 /// A network of links without end of rate, 10 µs long, and epochs of 50 ms.
 pub(crate) fn setup(topology: &str, workload: &str, losses: &[&str]) -> Setup {
@@ -54,6 +57,45 @@ fn switches_may_be_configured_otherwise() {
     wrong("s2:hashpipe:slots=1,slots=2", "slots is given twice");
     wrong("s2:hashpipe:key=src", "key = Source: it has to be Tuple, as in the other switches");
     assert!("s2:hashpipe".parse::<OwnSettings>().unwrap_err().contains("write SWITCH:PROGRAM:KEY=VALUE"));
+}
+
+/// Recomputed paths are those that packets took, over all equal paths, and chosen by them a flow is one
+/// that crossed these switches.
+#[test]
+fn recomputed_routes_are_the_ways_of_packets() {
+    for topology in ["fattree:4", "line:5", "testbed"] {
+        let mut setup = setup(topology, "keyvalue/uniform,flows=500,seed=7", &[]);
+        setup.programs = vec!["hashpipe:slots=4096,scope=network".parse().unwrap()];
+        let (simulation, _) = run(&setup, 2);
+        let network = simulation.network();
+        let routes = network.routes();
+        let switches = |flow: &Flow| -> Vec<u32> {
+            let of = routes.of(flow);
+            let [Route { switches, certainty: Certainty::Sure, .. }] = &of[..] else { panic!("{flow}: {of:?}") };
+            switches.iter().flatten().filter_map(|name| build::switch_of(name)).collect()
+        };
+        let mut lengths = BTreeSet::new();
+        for (flow, way) in network.generation(1).ways() {
+            let recomputed = switches(&flow.tuple.flow());
+            lengths.insert(recomputed.len());
+            assert!(way == recomputed.iter().fold(packet::Way::default(), |way, &switch| way.through(switch)));
+        }
+        assert!(topology != "fattree:4" || lengths == BTreeSet::from([1, 3, 5]), "{lengths:?}");
+
+        let history = simulation.newest(0).unwrap().history;
+        let heavy = |path: &[&str], routes: Option<RecomputedRoutes>| {
+            let path = path.iter().map(|name| (*name).to_owned()).collect();
+            let routes = routes.map(|routes| ByRoute::new(Arc::new(routes)));
+            let query = Query { path, routes, ..Query::new(Task::Heavy, Window::All) };
+            history.answer::<HeavyFlows>(&query)
+        };
+        assert!(heavy(&["s1"], None).is_err());
+        let [all, chosen] = [&[][..], &["s1"]].map(|path| heavy(path, Some(network.routes())).unwrap());
+        let crosses = |flow: &&HeavyFlow| switches(&flow.name.flow().unwrap()).contains(&1);
+        let expected: Vec<_> = all.heavy.iter().filter(crosses).cloned().collect();
+        assert!(!expected.is_empty() && chosen.heavy == expected && expected.len() < all.heavy.len());
+        assert_eq!(chosen.claim.incomplete, all.claim.incomplete);
+    }
 }
 
 /// Runs some epochs, and holds the books.

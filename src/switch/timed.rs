@@ -142,8 +142,8 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.with_latency(std::slice::from_mut(phv), program);
     }
 
-    fn confuse(&mut self, epoch: u64, packets: u64) {
-        self.program.confuse(epoch, packets);
+    fn count_ambiguous(&mut self, epoch: u64, packets: u64) {
+        self.program.count_ambiguous(epoch, packets);
     }
 
     fn prepare(&mut self, epoch: u64) {

@@ -27,8 +27,8 @@ impl Switch {
     /// with the epoch's bit of before.
     #[cold]
     pub fn stood_still(&mut self, since: Nanos, now: Nanos, packets: u64) {
-        if let Some(epochs) = self.confused(since, now) {
-            self.confuse([packets; 2], epochs);
+        if let Some(epochs) = self.ambiguous(since, now) {
+            self.count_ambiguous([packets; 2], epochs);
         }
     }
 
@@ -37,7 +37,7 @@ impl Switch {
     pub fn waited<F: Frame>(&mut self, ingress: PortId, burst: &[F], since: Nanos, now: Nanos) {
         // Those from hosts are counted in the epoch in which they are processed.
         let from_fabric = self.ports.get(usize::from(ingress)).is_some_and(|port| port.role == Role::Fabric);
-        let Some(epochs) = self.confused(since, now).filter(|_| from_fabric) else { return };
+        let Some(epochs) = self.ambiguous(since, now).filter(|_| from_fabric) else { return };
         let mut by_bit = [0; 2];
         for frame in burst {
             let mut headers = Headers::default();
@@ -47,23 +47,23 @@ impl Switch {
             };
             by_bit[usize::from(bit)] += u64::from(class != 0);
         }
-        self.confuse(by_bit, epochs);
+        self.count_ambiguous(by_bit, epochs);
     }
 
     /// The first and the last epoch of those that packets of between these times can be of, when
     /// their bit does not tell all of them apart.
-    fn confused(&self, since: Nanos, now: Nanos) -> Option<(u64, u64)> {
-        if self.longest_wait() == Nanos::MAX { None } else { self.telemetry.clock.confused(since, now) }
+    fn ambiguous(&self, since: Nanos, now: Nanos) -> Option<(u64, u64)> {
+        if self.longest_wait() == Nanos::MAX { None } else { self.telemetry.clock.ambiguous(since, now) }
     }
 
     /// Packets of each epoch bit may be of any of these epochs.
-    fn confuse(&mut self, by_bit: [u64; 2], (first, last): (u64, u64)) {
+    fn count_ambiguous(&mut self, by_bit: [u64; 2], (first, last): (u64, u64)) {
         // Each stands for the one two later as well.
         let end = last.saturating_sub(1);
         let back = (first + MOST).max(end.saturating_sub(MOST));
         for epoch in (first..end.min(first + MOST)).chain(back..end) {
             let packets = by_bit[(epoch & 1) as usize];
-            self.telemetry.programs.iter_mut().for_each(|program| program.confuse(epoch, packets));
+            self.telemetry.programs.iter_mut().for_each(|program| program.count_ambiguous(epoch, packets));
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::pisa::hash::Polynomial;
 use crate::pisa::table::TableUse;
 use crate::tables::Change;
 use crate::telemetry::epoch::Nanos;
+use crate::wire::Flow;
 
 /// The control half of routing.
 #[derive(Clone)]
@@ -66,6 +67,11 @@ impl Routing {
     /// New neighbours that were refused because the table was full of ones in use.
     pub fn refused(&self) -> u64 {
         self.control().refused()
+    }
+
+    /// The port by which packets of a five-tuple leave now; `None` if they are not forwarded.
+    pub fn port_of(&self, flow: &Flow) -> Option<PortId> {
+        self.control().port_of(flow)
     }
 
     /// Memory of the tables.

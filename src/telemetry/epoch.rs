@@ -215,7 +215,7 @@ impl EpochClock {
 
     /// The first and the last epoch of packets that came between these times, when a packet's
     /// lowest bit does not tell all of them apart.
-    pub fn confused(&self, since: Nanos, until: Nanos) -> Option<(u64, u64)> {
+    pub fn ambiguous(&self, since: Nanos, until: Nanos) -> Option<(u64, u64)> {
         let length = self.length?;
         let first = self.time(since).saturating_sub(self.transit) / length;
         let last = self.time(until).saturating_add(self.transit) / length;
@@ -319,7 +319,7 @@ mod tests {
     /// Packets of a time are of its epoch, or of a neighbour within the transit time. One bit tells
     /// two epochs in a row apart.
     #[test]
-    fn one_bit_confuses_every_other_epoch() {
+    fn one_bit_leaves_every_other_epoch_ambiguous() {
         let mut clock = EpochClock::new(Some(100)).with_transit(20);
         let cases = [
             ((520, 679), None),
@@ -329,10 +329,10 @@ mod tests {
             ((5, 950), Some((0, 9))),
         ];
         for ((since, until), confused) in cases {
-            assert_eq!(clock.confused(since, until), confused, "{since} to {until}");
+            assert_eq!(clock.ambiguous(since, until), confused, "{since} to {until}");
         }
         clock.set_behind(300);
-        assert_eq!(clock.confused(820, 980), Some((5, 7)));
+        assert_eq!(clock.ambiguous(820, 980), Some((5, 7)));
     }
 
     /// A short delay after the transit time is not an overdue rotation.

@@ -16,7 +16,10 @@ impl Settling {
 
 impl Sink for Settling {
     fn closed(&mut self, Closed { program, last, record, .. }: Closed<'_>) {
-        self.0.get(program).into_iter().for_each(|schedule| schedule.settle(last, record));
+        let settled = self.0.get(program).map(|schedule| schedule.settle(last, record));
+        if let Some(Err(error)) = settled {
+            tracing::error!("epoch {last}: {error}");
+        }
     }
 
     fn renewed(&mut self, schedules: &[AnySchedule]) {

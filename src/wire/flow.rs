@@ -27,6 +27,26 @@ pub struct Flow {
     pub proto: Option<u8>,
 }
 
+impl Flow {
+    /// Which fields it has, in their order.
+    pub fn fields(&self) -> [bool; 5] {
+        let Self { src, dst, sport, dport, proto } = self;
+        [src.is_some(), dst.is_some(), sport.is_some(), dport.is_some(), proto.is_some()]
+    }
+
+    /// The flow with these of its fields alone.
+    #[must_use]
+    pub fn only(&self, [src, dst, sport, dport, proto]: [bool; 5]) -> Self {
+        Self {
+            src: self.src.filter(|_| src),
+            dst: self.dst.filter(|_| dst),
+            sport: self.sport.filter(|_| sport),
+            dport: self.dport.filter(|_| dport),
+            proto: self.proto.filter(|_| proto),
+        }
+    }
+}
+
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |ip: Option<IpAddr>, port: Option<u16>| match (ip, port) {

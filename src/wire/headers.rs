@@ -1,6 +1,7 @@
 //! The parser's result: the fields that forwarding and measurement match on.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{Flow, FlowKey, Tuple4, Tuple6};
@@ -227,6 +228,17 @@ impl Headers {
     }
 
     /// The five-tuple of an IPv4 or IPv6 packet.
+    /// Headers with the fields of a five-tuple, and no others; `None` if one is missing.
+    pub fn of_flow(flow: &Flow) -> Option<Self> {
+        let (net, src_ip, dst_ip) = match (flow.src?, flow.dst?) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => (Net::Ipv4, src.to_bits().into(), dst.to_bits().into()),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => (Net::Ipv6, src.to_bits(), dst.to_bits()),
+            _ => return None,
+        };
+        let (sport, dport, proto) = (flow.sport?, flow.dport?, flow.proto?);
+        Some(Self { net, src_ip, dst_ip, sport, dport, proto, ..Self::default() })
+    }
+
     pub fn flow(&self) -> Option<Flow> {
         match self.net {
             Net::Ipv4 => Some(Tuple4::of(self).flow()),

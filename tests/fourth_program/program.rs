@@ -11,7 +11,6 @@
 //! *Guarantee:* the counters of an epoch's sub-epochs add up to the packets that entered and left.
 //! A flow that shares its slot with no other is counted exactly.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -320,14 +319,14 @@ impl Dataplane for Microbursting {
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
+        if let Some(spare) = spare.get_mut::<MicroburstBank>() {
             self.flows.exchange(&mut spare.flows);
             (spare.coverage, spare.thinning) = (self.coverage, self.thinning);
         }
     }
 
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<MicroburstBank>() {
+        if let Some(spare) = spare.get_mut::<MicroburstBank>() {
             self.depths.exchange(&mut spare.depths);
             std::mem::swap(&mut self.reports, &mut spare.reports);
             self.deep = 0;
@@ -526,7 +525,6 @@ impl Analysis for BurstAnalysis {
     const TASKS: &'static [Task] = &[Task::Heavy, Task::Attention];
     type Record = Bursts;
     type Parameters = Settings;
-    type Early = ();
     type Network = Network;
     type Kept = KeptFlows<Bursts>;
 
@@ -534,11 +532,7 @@ impl Analysis for BurstAnalysis {
         true
     }
 
-    fn early(&self, _: &mut Bursts) -> Option<()> {
-        Some(())
-    }
-
-    fn epoch(&mut self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Box<Bursts>, ()>>) -> Burst {
+    fn epoch(&mut self, epoch: u64, settings: &Settings, reported: Vec<Reported<'_, Bursts>>) -> Burst {
         let (mut gaps, mut switches) = (Vec::new(), Vec::<(Arc<str>, Box<Bursts>)>::new());
         for Reported { switch, record, .. } in reported {
             let lacking = match &record {

@@ -10,7 +10,7 @@ use weir::history::{Finality, Reasons, Room, Window};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::pint::{Config, Pint};
-use weir::program::{AnyRecord, Bank, Closing, Dataplane, EpochBefore, ProgramConfig, RecordReader};
+use weir::program::{AnyRecord, AnyReported, Bank, Before, Closing, Dataplane, ProgramConfig, RecordReader};
 use weir::trace::SplitMix64;
 use weir::wire::{Headers, Net, Shim, proto, shim};
 
@@ -184,15 +184,19 @@ fn measure(case: &Case, seed: u64) -> Result<Taken> {
         let record = (line.reader)(&bytes)?;
         let decode = started.elapsed();
         let others = line.names.iter().filter(|name| **name != sink);
-        let reported = std::iter::once((sink.clone(), Ok(record)));
-        let reported = reported.chain(others.map(|name| (name.clone(), Ok(idle.clone())))).collect();
+        let reported = std::iter::once((&sink, record)).chain(others.map(|name| (name, idle.clone())));
+        let reported = reported.map(|(switch, record)| AnyReported {
+            switch: switch.clone(),
+            record: Ok(record),
+            before: Before::Nothing,
+        });
+        let reported = reported.collect();
         let started = Instant::now();
         analyser.close(Closing {
             epoch,
             first_epoch: epoch,
             parameters: &parameters,
             reported,
-            before: EpochBefore::Nothing,
             gaps: Vec::new(),
             doubts: Reasons::default(),
             finality: Finality::at_once(),

@@ -136,7 +136,7 @@ mod tests {
 
     fn look() -> Snapshot {
         let switch = |name: &str, connected| NetworkSwitch { name: name.into(), connected, ..Default::default() };
-        let measured = ProgramConfig::networked().start().describe().unwrap();
+        let measured = ProgramConfig::networked().schedule().describe(7).unwrap();
         let attention =
             EpochAttention { why: "as before".into(), ..EpochAttention::new(Epoch::new(7, 50_000_000), measured) };
         let claim = Claim {

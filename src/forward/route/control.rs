@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::dataplane::Tables;
 use super::entries::Entries;
 use super::{
     Config, DEAD_SECONDS, Digest, FORGET_SECONDS, Neighbour, Neighbours, Net, Plan, Route, RoutedPort, Routes, Signs,
@@ -15,7 +16,7 @@ use crate::forward::text::Wrong;
 use crate::pisa::PortId;
 use crate::pisa::hash::{IndexHashes, Polynomial};
 use crate::pisa::table::{Exact, Shape, Shared, TableUse};
-use crate::wire::Mac;
+use crate::wire::{Flow, Headers, Mac};
 
 /// The tables of a router, and their writer.
 #[derive(Debug)]
@@ -122,6 +123,18 @@ impl Control {
 
     pub fn config(&self) -> Config {
         self.config
+    }
+
+    /// The port by which packets of a five-tuple leave now; `None` if they are not forwarded.
+    pub fn port_of(&self, flow: &Flow) -> Option<PortId> {
+        let tables = Tables {
+            routes: &self.routes.current(),
+            neighbours: &self.neighbours.current(),
+            ports: &self.ports,
+            hits: &[],
+            ecmp: &self.ecmp,
+        };
+        tables.port_of(&Headers::of_flow(flow)?)
     }
 
     pub fn plan(&self) -> &Plan {

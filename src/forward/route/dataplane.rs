@@ -122,12 +122,12 @@ impl Route {
 }
 
 /// The tables that a burst is matched against.
-struct Tables<'a> {
-    routes: &'a Routes,
-    neighbours: &'a Neighbours,
-    ports: &'a [RoutedPort],
-    hits: &'a [Hits],
-    ecmp: &'a IndexHashes,
+pub(super) struct Tables<'a> {
+    pub routes: &'a Routes,
+    pub neighbours: &'a Neighbours,
+    pub ports: &'a [RoutedPort],
+    pub hits: &'a [Hits],
+    pub ecmp: &'a IndexHashes,
 }
 
 impl Tables<'_> {
@@ -165,6 +165,20 @@ impl Tables<'_> {
         match action {
             None => Ok(Decision::Answer(Error::NoRoute, DropReason::NoRoute)),
             Some(action) => self.follow(action, phv),
+        }
+    }
+
+    /// The port of the action for a unicast packet with these headers, whatever port it came by.
+    pub fn port_of(&self, headers: &Headers) -> Option<PortId> {
+        let action = match headers.net {
+            Net::Ipv4 => self.match4(headers).ok()??,
+            Net::Ipv6 => self.routes.v6.get(headers.dst_ip)?,
+            Net::Other => return None,
+        };
+        let phv = Phv { headers: Headers { ttl: u8::MAX, ..*headers }, ..Phv::default() };
+        match self.follow(action, &phv).ok()? {
+            Decision::Forward { hop, .. } | Decision::Resolve(hop) => Some(hop.port),
+            _ => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{ChangeError, Controller, Member, NetworkProfile, ParameterUpdate, Report, ReportError};
 use crate::history::{Finality, Gap, Reason, Reasons, SwitchGap};
-use crate::program::{AnyParameters, AnyRecord, Closing, Difference, EpochBefore, ProgramConfig, ProgramError, Strays};
+use crate::program::{AnyRecord, AnyReported, Before, Closing, Difference, ProgramConfig, Strays};
 use crate::telemetry::epoch::Nanos;
 
 /// Of more epochs in a row than this, on which nobody has reported, the last alone is closed, and
@@ -65,12 +65,14 @@ impl Controller {
         if member.first_epoch > running + 1 {
             // It said so when its clock was ahead.
             member.first_epoch = epoch + 1;
-            self.analyser.forget_early(Some(&shared), 0);
+            self.next_parts.forget(Some(&shared), 0);
         }
         let spans = (first_epoch < epoch).then_some(Gap::Spans { first_epoch });
         let started = (epoch < member.first_epoch).then_some(Gap::Started);
         // Of several epochs' packets those of one bit cannot be told apart.
-        self.analyser.take_early(&shared, epoch, &mut record, whole && spans.is_none());
+        if let Some(part) = record.split_next().filter(|_| whole && spans.is_none()) {
+            self.next_parts.add(&shared, epoch, part);
+        }
         self.pass_quiet_epochs(first_epoch);
         let gap = spans.or(started).or((!whole).then_some(Gap::Part));
         if self.adds() {
@@ -106,7 +108,7 @@ impl Controller {
             let mut open = Open { first_epoch: Some(first_epoch), ..Open::default() };
             open.records.insert(switch.clone(), Ok(record));
             SwitchGap::add(&mut open.gaps, switch, gap.unwrap_or(Gap::Part));
-            self.put_together(epoch, open, vec![switch.clone()], EpochBefore::Unknown, None);
+            self.put_together(epoch, open, vec![switch.clone()], Before::Unknown, None);
             return update;
         }
         if first_epoch < epoch {
@@ -246,7 +248,7 @@ impl Controller {
         self.next = running;
         self.open.clear();
         self.history.forget_from(running);
-        self.analyser.forget_early(None, 0);
+        self.next_parts.forget(None, 0);
         for member in self.members.values_mut() {
             member.offsets.clear();
             member.since = member.since.min(running);
@@ -314,10 +316,10 @@ impl Controller {
         let switches = there.map(|(name, _)| name.clone()).collect();
         let is_first = self.settings.replays && self.history.newest().is_none();
         let before = match self.quiet {
-            _ if self.settings.fabric => EpochBefore::Elsewhere,
-            Some((after, _)) if after == epoch => EpochBefore::Nothing,
-            _ if epoch == 0 || is_first => EpochBefore::Nothing,
-            _ => EpochBefore::InRecords,
+            _ if self.settings.fabric => Before::Elsewhere,
+            Some((after, _)) if after == epoch => Before::Nothing,
+            _ if epoch == 0 || is_first => Before::Nothing,
+            _ => Before::Part(()),
         };
         let next = self.settings.shifts.then(|| self.first_update(now)).flatten();
         self.put_together(epoch, open, switches, before, next)
@@ -330,16 +332,17 @@ impl Controller {
         epoch: u64,
         open: Open,
         switches: Vec<Arc<str>>,
-        before: EpochBefore,
+        before: Before<()>,
         next: Option<u64>,
     ) -> Option<ParameterUpdate> {
         self.keep();
         let Open { first_epoch, mut records, gaps, waiting, late_packets } = open;
-        let parameters = self.parameters(epoch)?.clone();
+        let parameters = self.parameters(epoch)?.to_vec();
         let latest = self.updates.back()?.parameters.clone();
-        let mut record = |name: Arc<str>| {
-            let record = records.remove(&name).unwrap_or(Err(Gap::Missing));
-            (name, record)
+        let mut reported = |switch: Arc<str>| {
+            let record = records.remove(&switch).unwrap_or(Err(Gap::Missing));
+            let before = before.with(self.next_parts.about(&switch, epoch));
+            AnyReported { switch, record, before }
         };
         let quiet_from = self.quiet.filter(|(after, _)| *after == epoch).map(|(_, from)| from);
         let mut doubts = Reasons::default();
@@ -349,14 +352,14 @@ impl Controller {
             epoch,
             first_epoch: quiet_from.or(first_epoch).unwrap_or(epoch),
             parameters: &parameters,
-            reported: switches.into_iter().map(&mut record).collect(),
-            before,
+            reported: switches.into_iter().map(&mut reported).collect(),
             gaps,
             doubts,
             finality: Finality { is_final, waiting, late_packets, ..Finality::default() },
-            decide: next.map(|next| (next, &latest)),
+            decide: next.map(|next| (next, &*latest)),
         };
         let decided = self.analyser.close(closing).inspect_err(|error| tracing::error!("epoch {epoch}: {error}"));
+        self.next_parts.close(epoch);
         let (next, decision) = next.zip(decided.ok()?)?;
         self.update(next, decision.parameters.clone());
         Some(ParameterUpdate { epoch: next, parameters: decision.parameters })
@@ -372,8 +375,12 @@ impl Controller {
         Some((now.saturating_add(lead_time) / length + 1).max(self.updates.back()?.epoch))
     }
 
-    fn update(&mut self, epoch: u64, parameters: AnyParameters) {
-        let alike = self.updates.back().is_some_and(|latest| parameters.is_like(&latest.parameters));
+    fn update(&mut self, epoch: u64, parameters: Vec<u8>) {
+        let alike = |latest: &ParameterUpdate| {
+            let program = self.profile.as_ref().map(|profile| &profile.program);
+            program.is_some_and(|program| program.alike(&parameters, &latest.parameters))
+        };
+        let alike = self.updates.back().is_some_and(alike);
         self.revision += u64::from(!alike);
         self.updates.retain(|update| update.epoch < epoch);
         self.updates.push_back(ParameterUpdate { epoch, parameters });
@@ -399,11 +406,13 @@ impl Controller {
         if let Some(Difference { key, value, other: ours }) = program.difference(&network.program) {
             return Err(ChangeError::Differs { program: name, key, value, ours });
         }
-        let wrong = |error: ProgramError| ChangeError::Parameters(error.to_string());
-        program.validate().map_err(wrong)?;
+        program.validate().map_err(|error| ChangeError::Parameters(error.to_string()))?;
         let parameters = program.start();
         let switches = self.members.values().filter_map(|member| member.program.as_ref());
-        [&network.program].into_iter().chain(switches).try_for_each(|of| of.fits(&parameters)).map_err(wrong)?;
+        let misfit = [&network.program].into_iter().chain(switches).find_map(|of| of.fits(&parameters).err());
+        if let Some(error) = misfit {
+            return Err(ChangeError::Parameters(error.to_string()));
+        }
         let epoch = self.first_update(now).ok_or_else(unknown)?;
         self.update(epoch, parameters);
         Ok(epoch)

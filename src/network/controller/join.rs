@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::finality::Pending;
 use super::local::WHOLE_RUN;
 use super::{Controller, Member, ParameterUpdate};
-use crate::program::{AnyParameters, Clash, Difference, Foreign, ProgramConfig};
+use crate::program::{Clash, Difference, Foreign, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 
@@ -37,7 +37,7 @@ pub struct JoinRequest {
     pub name: String,
     pub profile: NetworkProfile,
     /// Parameters in use until an update takes effect.
-    pub parameters: AnyParameters,
+    pub parameters: Vec<u8>,
     /// The first epoch that it measures from its beginning.
     pub first_epoch: u64,
 }
@@ -164,7 +164,7 @@ impl Controller {
                 if *first_epoch > member.first_epoch {
                     member.first_epoch = *first_epoch;
                     let name = self.name(name);
-                    self.analyser.forget_early(name.as_ref(), first_epoch.saturating_sub(1));
+                    self.next_parts.forget(name.as_ref(), first_epoch.saturating_sub(1));
                 }
             }
             None if full => return Err(JoinError::Full { name: name.clone(), max }),
@@ -187,9 +187,10 @@ impl Controller {
     ///
     /// # Errors
     /// If it runs another program than the controller is for.
-    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: AnyParameters) -> Result<(), Foreign> {
+    pub(super) fn agree(&mut self, profile: NetworkProfile, parameters: Vec<u8>) -> Result<(), Foreign> {
         self.keep();
         self.analyser.configure(&profile.program)?;
+        self.next_parts.forget(None, 0);
         self.updates = [ParameterUpdate { epoch: 0, parameters }].into();
         self.history.set_length(if profile.length == WHOLE_RUN { 0 } else { profile.length });
         self.profile = Some(profile);

@@ -13,6 +13,7 @@ mod epochs;
 mod finality;
 mod join;
 mod local;
+mod next_parts;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -20,25 +21,30 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use self::epochs::Open;
 use self::finality::Pending;
 pub use self::join::{ChangeError, EvictError, JoinError, JoinRequest, MAX_NAME, MAX_SWITCHES, NetworkProfile};
 pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked, local_room};
-pub use self::saved::{SAVED_VERSION, Saved, SavedError, SavedUpdate};
+use self::next_parts::NextParts;
+pub use self::saved::{SAVED_VERSION, Saved, SavedError};
 use crate::answers::Asked;
 use crate::config::DEFAULT_HORIZON;
 use crate::history::Room;
-use crate::program::{AnyAnalyser, AnyParameters, AnyRecord, ProgramConfig};
+use crate::program::{AnyAnalyser, AnyRecord, ProgramConfig};
 use crate::telemetry::epoch::Nanos;
 
 /// Memory of a program's history, in bytes.
 pub const HISTORY_BYTES: usize = 96 << 20;
 
 /// From epoch `epoch` on, measure with `parameters`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ParameterUpdate {
     pub epoch: u64,
-    pub parameters: AnyParameters,
+    /// The byte form.
+    pub parameters: Vec<u8>,
 }
 
 /// How the controller behaves.
@@ -164,6 +170,7 @@ pub struct Controller {
     begun: bool,
     next: u64,
     open: BTreeMap<u64, Open>,
+    next_parts: NextParts,
     /// Of a replay, the epoch that comes next and the first epoch without packets before it.
     quiet: Option<(u64, u64)>,
     /// What answers wait for until they are final.
@@ -185,6 +192,7 @@ impl Controller {
             begun: false,
             next: 0,
             open: BTreeMap::new(),
+            next_parts: NextParts::default(),
             quiet: None,
             pending: Pending::default(),
             revision: 0,
@@ -204,9 +212,10 @@ impl Controller {
         let wrong = |key, why: String| SavedError::Wrong { key, why };
         profile.validate().map_err(|why| wrong("profile", why))?;
         let latest = saved.updates.last().ok_or_else(|| wrong("updates", "there is none".into()))?;
-        let latest = profile.program.parameters(&latest.parameters);
-        let latest = latest.map_err(|error| wrong("updates", error.to_string()))?;
-        controller.agree(profile.clone(), latest).map_err(|error| wrong("profile", error.to_string()))?;
+        profile.program.fits(&latest.parameters).map_err(|error| wrong("updates", error.to_string()))?;
+        controller
+            .agree(profile.clone(), latest.parameters.clone())
+            .map_err(|error| wrong("profile", error.to_string()))?;
         for name in &saved.switches {
             join::check_name(name).map_err(|error| wrong("switches", error.to_string()))?;
             controller.members.insert(name.as_str().into(), Member::new(false, 0, 0));
@@ -223,7 +232,7 @@ impl Controller {
         Saved {
             version: saved::SAVED_VERSION,
             profile: self.profile.clone(),
-            updates: self.updates.back().into_iter().map(SavedUpdate::from).collect(),
+            updates: self.updates.back().cloned().into_iter().collect(),
             switches: self.members.keys().map(|name| name.to_string()).collect(),
         }
     }
@@ -240,9 +249,9 @@ impl Controller {
     }
 
     /// The parameters of an epoch.
-    fn parameters(&self, epoch: u64) -> Option<&AnyParameters> {
+    fn parameters(&self, epoch: u64) -> Option<&[u8]> {
         let in_force = self.updates.iter().rev().find(|update| update.epoch <= epoch);
-        in_force.or(self.updates.front()).map(|update| &update.parameters)
+        in_force.or(self.updates.front()).map(|update| &*update.parameters)
     }
 
     /// The update in force at an epoch, and those for later ones.

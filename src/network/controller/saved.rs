@@ -15,24 +15,9 @@ pub struct Saved {
     /// `None` as long as no switch has joined.
     pub profile: Option<NetworkProfile>,
     /// The updates that were sent, the latest last.
-    pub updates: Vec<SavedUpdate>,
+    pub updates: Vec<ParameterUpdate>,
     /// The switches that are expected.
     pub switches: Vec<String>,
-}
-
-/// An update, as it is stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SavedUpdate {
-    pub epoch: u64,
-    /// The byte form of the parameters.
-    pub parameters: Vec<u8>,
-}
-
-impl From<&ParameterUpdate> for SavedUpdate {
-    fn from(update: &ParameterUpdate) -> Self {
-        Self { epoch: update.epoch, parameters: update.parameters.encode() }
-    }
 }
 
 /// A state from which this version cannot go on.

@@ -19,7 +19,7 @@ use crate::program::chamelemon::attention::State;
 use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Runtime, Schedule, Sketches};
 use crate::program::hashpipe::HashPipe;
 use crate::program::pint::{self, Pint};
-use crate::program::{AnyParameters, AnySchedule, Bank, Dataplane, ProgramConfig};
+use crate::program::{AnySchedule, Bank, Dataplane, Parameters, ProgramConfig};
 use crate::wire::{Headers, Net, Shim};
 
 const LENGTH: Nanos = 50_000_000;
@@ -78,12 +78,12 @@ impl Edge {
     }
 
     fn request(&self, first_epoch: u64) -> JoinRequest {
-        let parameters = AnyParameters::new(self.runtime);
+        let parameters = self.runtime.encode();
         JoinRequest { name: self.name.clone(), profile: profile(), parameters, first_epoch }
     }
 
     fn update(&self, update: &ParameterUpdate) {
-        self.schedule.update(update.epoch, *update.parameters.get().unwrap()).unwrap();
+        self.schedule.update(update.epoch, Runtime::decode(&update.parameters).unwrap()).unwrap();
     }
 
     /// A packet of a flow enters; what it carries through the network.
@@ -427,7 +427,7 @@ fn parameters_are_changed_on_demand() {
         assert_eq!(network.gaps(), []);
     }
     let measured = network.newest().adaptation.clone().unwrap().measured;
-    assert_eq!(Some(measured), AnyParameters::new(wanted.runtime()).describe());
+    assert_eq!(Some(measured), wanted.runtime().describe());
 
     let refused = |network: &mut Network, program| network.controller.change(&program, now).unwrap_err().to_string();
     let larger = program(&Config { arrays: config().arrays + 1, ..config() });
@@ -466,7 +466,10 @@ fn updates_are_for_the_epoch_after_the_running_one() {
         let update = results.iter().find_map(|result| result.clone().ok().flatten()).unwrap();
         assert_eq!(update.epoch, epoch + 2);
         let updated = network.newest().adaptation.clone().unwrap().update;
-        assert_eq!(updated, update.parameters.describe().map(|described| (update.epoch, described)));
+        assert_eq!(
+            updated,
+            Runtime::decode(&update.parameters).unwrap().describe().map(|described| (update.epoch, described))
+        );
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
     let adaptation = |answers: &Shown| answers.adaptation.clone().unwrap();
@@ -486,7 +489,7 @@ fn updates_are_for_the_epoch_after_the_running_one() {
 fn records_that_do_not_fit() {
     type Spoil = fn(&mut Report);
     fn sketches(report: &mut Report) -> &mut Sketches {
-        report.record.get_mut().unwrap()
+        (&mut *report.record as &mut dyn std::any::Any).downcast_mut().unwrap()
     }
     let cases: [(Spoil, Gap); 6] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),

@@ -204,8 +204,7 @@ impl LinkedProgram {
     fn view(&self, length: Option<Nanos>) -> documents::LinkedProgram {
         let epoch = length.and_then(|length| wall_clock().checked_div(length));
         let epoch = epoch.map(|epoch| Epoch::new(epoch, length.unwrap_or_default()));
-        let attention =
-            epoch.and_then(|epoch| Some(EpochAttention::new(epoch, self.schedule.at(epoch.number).describe()?)));
+        let attention = epoch.and_then(|epoch| Some(EpochAttention::new(epoch, self.schedule.describe(epoch.number)?)));
         documents::LinkedProgram { program: self.name().into(), refused: self.refused.clone(), attention }
     }
 

@@ -6,7 +6,7 @@ use super::{VERSION, proto};
 use crate::config::MAX_NETWORKED;
 use crate::network::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::pisa::hash::HashFamily;
-use crate::program::{AnyParameters, ProgramConfig};
+use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 use crate::text::is_name;
@@ -88,7 +88,7 @@ pub struct Hello {
 pub struct Offer {
     pub program: ProgramConfig,
     /// Parameters in use until an update takes effect.
-    pub parameters: AnyParameters,
+    pub parameters: Vec<u8>,
 }
 
 /// Longest text that a switch may call its software.
@@ -118,7 +118,7 @@ impl From<&Hello> for proto::Hello {
 
 impl From<&Offer> for proto::Program {
     fn from(Offer { program, parameters }: &Offer) -> Self {
-        Self { program: serde_json::to_string(program).unwrap_or_default(), parameters: parameters.encode().into() }
+        Self { program: serde_json::to_string(program).unwrap_or_default(), parameters: parameters.clone().into() }
     }
 }
 
@@ -160,14 +160,15 @@ impl TryFrom<&proto::Program> for Offer {
     }
 }
 
-fn read_parameters(field: &'static str, bytes: &[u8], program: &ProgramConfig) -> Result<AnyParameters, BadMessage> {
-    program.parameters(bytes).map_err(|error| BadMessage { field, why: error.to_string() })
+fn read_parameters(field: &'static str, bytes: &[u8], program: &ProgramConfig) -> Result<Vec<u8>, BadMessage> {
+    program.fits(bytes).map_err(|error| BadMessage { field, why: error.to_string() })?;
+    Ok(bytes.to_vec())
 }
 
 impl proto::Update {
     /// For the program at this place of the switch's hello.
     pub(super) fn new(program: usize, update: &ParameterUpdate) -> Self {
-        Self { from_epoch: update.epoch, parameters: update.parameters.encode().into(), program: program as u32 }
+        Self { from_epoch: update.epoch, parameters: update.parameters.clone().into(), program: program as u32 }
     }
 }
 
@@ -234,6 +235,7 @@ impl proto::Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::Parameters as _;
     use crate::program::chamelemon::{ChameleMon, Config, Runtime};
 
     fn hello() -> Hello {
@@ -252,8 +254,8 @@ mod tests {
         Offer { parameters: program.start(), program }
     }
 
-    fn runtime(sample: u32) -> AnyParameters {
-        AnyParameters::new(Runtime { sample, ..Config::default().runtime() })
+    fn runtime(sample: u32) -> Vec<u8> {
+        Runtime { sample, ..Config::default().runtime() }.encode()
     }
 
     #[test]

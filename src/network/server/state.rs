@@ -133,13 +133,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::network::controller::{NetworkProfile, SavedUpdate};
+    use crate::network::controller::{NetworkProfile, ParameterUpdate};
     use crate::program::ProgramConfig;
     use crate::program::chamelemon::{ChameleMon, Config};
 
     fn state() -> State {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
-        let updates = vec![SavedUpdate { epoch: 7, parameters: program.start().encode() }];
+        let updates = vec![ParameterUpdate { epoch: 7, parameters: program.start() }];
         let profile =
             NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::TelemetryHeader::Dscp };
         let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };

@@ -16,7 +16,7 @@ use crate::api::serve::tests::{Identity, ca, files, roles};
 use crate::api::view;
 use crate::config::{Address, NetworkConfig};
 use crate::history::Entry;
-use crate::network::controller::{Controller, ControllerSettings, MAX_SWITCHES, Saved, SavedUpdate};
+use crate::network::controller::{Controller, ControllerSettings, MAX_SWITCHES, ParameterUpdate, Saved};
 use crate::network::rpc::proto::controller_client::ControllerClient;
 use crate::network::rpc::proto::from_switch::What as From;
 use crate::network::rpc::proto::to_switch::What as To;
@@ -86,7 +86,7 @@ impl Lab {
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
         let saved = |program: &ProgramConfig| {
-            let updates = vec![SavedUpdate { epoch: 0, parameters: program.start().encode() }];
+            let updates = vec![ParameterUpdate { epoch: 0, parameters: program.start() }];
             Saved { version: 2, profile: Some(config.profile(program)), updates, switches: expected.clone() }
         };
         let controllers = config.programs.iter().map(saved).collect();
@@ -186,8 +186,7 @@ impl Fake {
 
     fn report(&self, epoch: u64) {
         for (program, schedule) in self.schedules.iter().enumerate() {
-            let config = schedule.program();
-            let mut dataplane = config.dataplane(self.name, &self.hashes.lock().unwrap(), schedule).unwrap();
+            let mut dataplane = schedule.dataplane(self.name, &self.hashes.lock().unwrap()).unwrap();
             dataplane.allocate();
             dataplane.enter(epoch, true);
             let mut bank = dataplane.spare();

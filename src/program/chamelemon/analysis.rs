@@ -4,7 +4,7 @@ use super::adaptation::adaptation;
 use super::attention::Attention;
 use super::decoder::encoding::Form;
 use super::names::Known;
-use super::network::{Early, Network, NetworkEpoch, Reported};
+use super::network::{Network, NetworkEpoch, Reported};
 use super::{Config, Runtime, Showed, Sketches};
 use crate::answers::Task;
 use crate::history::Adaptation;
@@ -28,7 +28,6 @@ impl NetworkAnalysis {
 impl Analysis for NetworkAnalysis {
     type Record = Sketches;
     type Parameters = Runtime;
-    type Early = Early;
     type Network = Network;
     type Kept = Showed;
 
@@ -41,10 +40,6 @@ impl Analysis for NetworkAnalysis {
         let lengths = sketches.tower.iter().map(|level| (level.bits, level.sizes.len()));
         let expected = self.form.tower.0.iter().map(|level| (level.width.bits(), level.counters as usize));
         sketches.shape == self.form.shape && lengths.eq(expected)
-    }
-
-    fn early(&self, sketches: &mut Sketches) -> Option<Early> {
-        Early::of(sketches)
     }
 
     fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>) -> NetworkEpoch {

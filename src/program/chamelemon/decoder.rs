@@ -217,11 +217,13 @@ impl Sketches {
         self.runtime.hh_threshold.clamp(1, max)
     }
 
-    /// Takes out what left with this epoch bit; the record then says that nothing did.
-    pub fn take_downstream_parts(&mut self, bit: bool) -> DownstreamParts {
-        let none = || Fermat::new(self.hashes.clone(), Part::new());
-        let none = DownstreamParts { hl: none(), ll: none() };
-        std::mem::replace(&mut self.downstream_parts[usize::from(bit)], none)
+    /// Splits off what left with the next epoch's bit. `None` if the replicas do not agree.
+    pub(super) fn split_next(&mut self) -> Option<Self> {
+        let mut next = Self::of_classifier(self.runtime, self.shape, Vec::new(), self.hashes.clone());
+        (next.bit, next.unmarked, next.unfollowed) = (!self.bit, self.unmarked, self.unfollowed);
+        let parts = usize::from(next.bit);
+        std::mem::swap(&mut next.downstream_parts[parts], &mut self.downstream_parts[parts]);
+        (!self.mixed).then_some(next)
     }
 
     /// The classifier's answer for a flow, never below its size; [`INFINITE`] when all its counters

@@ -204,6 +204,10 @@ impl Record for Sketches {
         Some(&mut self.strays)
     }
 
+    fn split_next(&mut self) -> Option<Self> {
+        self.split_next()
+    }
+
     fn is_hashed_with(&self, hashes: &HashFamily) -> bool {
         self.is_hashed_with(hashes)
     }

@@ -14,33 +14,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::completeness::losses_lack;
-use super::decoder::{Change, Delta, Distribution, DownstreamParts, INFINITE, Losses, Mismatch, Sized};
+use super::decoder::{Change, Delta, Distribution, INFINITE, Losses, Mismatch, Sized};
 use super::{Analysis, FlowId, Runtime, Sketches};
 use crate::history::{Gap, Reason, Reasons, SwitchGap};
-use crate::program::Epoch;
+use crate::program::{Before, Epoch};
 
 /// What is known of one switch when an epoch closes.
-pub type Reported<'a> = crate::program::Reported<'a, Box<Sketches>, Early>;
-
-/// What left in an epoch before the transit time of its beginning was over.
-pub type Before<'a> = crate::program::Before<'a, Early>;
-
-/// The early packets of the next epoch, from a switch's record of an epoch.
-#[derive(Clone, Debug)]
-pub struct Early {
-    downstream_parts: DownstreamParts,
-    unmarked: u64,
-    unfollowed: u64,
-}
-
-impl Early {
-    /// Takes them out of a record; `None` when its cores do not agree.
-    pub fn of(sketches: &mut Sketches) -> Option<Self> {
-        let downstream_parts = sketches.take_downstream_parts(!sketches.bit);
-        let Sketches { unmarked, unfollowed, .. } = *sketches;
-        (!sketches.mixed).then_some(Self { downstream_parts, unmarked, unfollowed })
-    }
-}
+pub type Reported<'a> = crate::program::Reported<'a, Sketches>;
 
 /// One switch's sketches with its heavy hitters decoded.
 pub struct Edge {
@@ -222,7 +202,7 @@ fn measured_with(runtime: &Runtime, sketches: Box<Sketches>) -> Result<Sketches,
 
 /// Adds a switch to what entered and did not leave. Gaps that may only make losses seem more are
 /// returned, another is an error.
-fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Result<[Option<Gap>; 2], Gap> {
+fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<&Sketches>) -> Result<[Option<Gap>; 2], Gap> {
     let sketches = analysis.sketches();
     let delta = match delta {
         None => delta.insert(Delta::entered(analysis).map_err(|Mismatch| Gap::Mixed)?),
@@ -237,8 +217,8 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<'_>) -> Re
         Before::Nothing => {}
         Before::Unknown => return Err(Gap::Before),
         Before::Elsewhere => return Err(Gap::Elsewhere),
-        Before::Early(early) => {
-            delta.leave(&early.downstream_parts).map_err(|Mismatch| Gap::Before)?;
+        Before::Part(early) => {
+            delta.left(early, sketches.bit).map_err(|Mismatch| Gap::Before)?;
             unmarked = unmarked.saturating_add(early.unmarked);
             unfollowed = unfollowed.saturating_add(early.unfollowed);
         }

@@ -1,7 +1,6 @@
 //! The program as the switch holds it: classifier and upstream encoder in ingress, downstream
 //! encoder in egress.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -353,7 +352,7 @@ impl Dataplane for ChameleMonDataplane {
         }
     }
 
-    fn confuse(&mut self, epoch: u64, packets: u64) {
+    fn count_ambiguous(&mut self, epoch: u64, packets: u64) {
         if packets > 0 {
             self.strays.count(shim::epoch_of(epoch), packets);
         }
@@ -399,8 +398,7 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
-        let spare: &mut dyn Any = spare;
-        if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
+        if let Some(spare) = spare.get_mut::<ChameleMonBank>() {
             self.tower.exchange(&mut spare.tower);
             self.upstream.exchange(&mut spare.upstream);
             std::mem::swap(&mut spare.names, &mut self.names);
@@ -410,8 +408,7 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
-        let spare: &mut dyn Any = spare;
-        if let Some(spare) = spare.downcast_mut::<ChameleMonBank>() {
+        if let Some(spare) = spare.get_mut::<ChameleMonBank>() {
             self.downstream.exchange(&mut spare.downstream);
             spare.runtimes = self.runtimes;
             std::mem::swap(&mut spare.strays, &mut self.strays);

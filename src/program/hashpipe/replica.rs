@@ -1,7 +1,6 @@
 //! The program as the switch holds it: one pipeline for each address family, and the bank of their
 //! registers.
 
-use std::any::Any;
 use std::num::NonZeroU32;
 
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
@@ -219,8 +218,7 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
     }
 
     fn exchange(&mut self, spare: &mut dyn Bank) {
-        let spare: &mut dyn Any = spare;
-        if let Some(spare) = spare.downcast_mut::<HashPipeBank<A, B>>() {
+        if let Some(spare) = spare.get_mut::<HashPipeBank<A, B>>() {
             self.v4.exchange(&mut spare.v4);
             self.v6.exchange(&mut spare.v6);
         }

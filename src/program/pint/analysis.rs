@@ -127,7 +127,6 @@ fn packets(record: &Digests, plan: impl Fn(PlanId) -> bool) -> u64 {
 impl Analysis for PintAnalysis {
     type Record = Digests;
     type Parameters = PlanParameters;
-    type Early = ();
     type Network = Showed;
     type Kept = Showed;
 
@@ -136,10 +135,6 @@ impl Analysis for PintAnalysis {
 
     fn fits(&self, _: &Digests) -> bool {
         true
-    }
-
-    fn early(&self, _: &mut Digests) -> Option<()> {
-        Some(())
     }
 
     /// A packet is decoded if all switches had the controller's plan for it: those that reported, and
@@ -151,7 +146,7 @@ impl Analysis for PintAnalysis {
         &mut self,
         epoch: u64,
         parameters: &PlanParameters,
-        reported: Vec<Reported<'_, Box<Digests>, ()>>,
+        reported: Vec<Reported<'_, Digests>>,
     ) -> Epoch<Showed> {
         let (mut gaps, mut records) = (Vec::new(), Vec::new());
         let (id, mut next, mut agreed, mut silent) = (parameters.id(), PlanUse::Unknown, true, false);

@@ -85,7 +85,7 @@ use replica::Replica;
 use values::Aggregation;
 use values::dataplane::Codes;
 
-use super::{Clash, Dataplane, Difference, Program, ProgramError, ReadRecord, Schedule, UtilisationReader};
+use super::{Clash, CongestionFeedback, Dataplane, Difference, Program, ProgramError, ReadRecord, Schedule};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -192,7 +192,7 @@ impl Program for Pint {
     }
 
     /// Of the first query for the utilisation of the busiest link.
-    fn utilisation_reader(config: &Config, hashes: &HashFamily) -> Option<UtilisationReader> {
+    fn congestion_feedback(config: &Config, hashes: &HashFamily) -> Option<CongestionFeedback> {
         let coding = Coding::new(config.parameters(), hashes);
         let is_its = |query: &&Query| (query.value, query.aggregation) == (Value::Utilisation, Aggregation::Max);
         let query = *coding.parameters.queries.0.iter().find(is_its)?;

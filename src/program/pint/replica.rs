@@ -3,7 +3,6 @@
 
 pub(super) mod usage;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -337,7 +336,7 @@ impl Dataplane for Replica {
     }
 
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = (spare as &mut dyn Any).downcast_mut::<ReplicaBank>() {
+        if let Some(spare) = spare.get_mut::<ReplicaBank>() {
             std::mem::swap(&mut self.reports, &mut spare.reports);
             std::mem::swap(&mut self.loops, &mut spare.loops);
             spare.ports.iter_mut().for_each(|memory| self.ports.copy_to(memory));
@@ -400,7 +399,7 @@ mod tests {
             let schedule = Schedule::<Pint>::new(config.clone(), config.parameters());
             let replica = Replica::new(&config, "s", &family, &schedule);
             let mut spare = replica.spare();
-            let bank = (spare.as_mut() as &mut dyn Any).downcast_mut::<ReplicaBank>().unwrap();
+            let bank = spare.get_mut::<ReplicaBank>().unwrap();
             let counted: Vec<_> = replica.layout().reports.iter().map(|of| of.reports as usize).collect();
             assert_eq!(counted, [bank.reports.places(), bank.loops.places()]);
         }

@@ -52,18 +52,11 @@ impl TrueWays {
     fn new<'a>(paths: &[FlowPath], truth: impl Iterator<Item = &'a Generation>) -> Self {
         let named: Vec<_> = paths.iter().filter_map(|path| path.flow.flow()).collect();
         // Fields that no answer has do not define a flow.
-        let (src, dst) = (named.iter().any(|flow| flow.src.is_some()), named.iter().any(|flow| flow.dst.is_some()));
-        let ports = named.iter().any(|flow| flow.proto.is_some());
+        let mut fields = [false; 5];
+        named.iter().for_each(|flow| fields.iter_mut().zip(flow.fields()).for_each(|(has, more)| *has |= more));
         let mut ways = FxHashMap::<_, FxHashSet<_>>::default();
         for (flow, way) in truth.flat_map(Generation::ways) {
-            let whole = flow.tuple.flow();
-            let flow = Flow {
-                src: whole.src.filter(|_| src),
-                dst: whole.dst.filter(|_| dst),
-                sport: whole.sport.filter(|_| ports),
-                dport: whole.dport.filter(|_| ports),
-                proto: whole.proto.filter(|_| ports),
-            };
+            let flow = flow.tuple.flow().only(fields);
             ways.entry(flow).or_default().insert(way);
         }
         Self(ways)

@@ -12,7 +12,7 @@ use super::report::{Completion, Totals};
 use super::segment::{Kind, Segment};
 use super::{FeedbackSource, Transport};
 use crate::pisa::hash::HashFamily;
-use crate::program::UtilisationReader;
+use crate::program::CongestionFeedback;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::{Arrival, Arrivals, SizeLaw};
 
@@ -75,7 +75,7 @@ pub struct Hosts {
     timeout: Nanos,
     /// Bytes that a packet has for INT.
     int: u32,
-    reader: Option<UtilisationReader>,
+    reader: Option<CongestionFeedback>,
     /// Flows to come; none any more when the last epoch is over.
     arrivals: Option<Peekable<Flows>>,
     hosts: Vec<Host>,
@@ -114,7 +114,7 @@ impl Hosts {
         let family = HashFamily::reproducible(setup.workload.seed);
         let reader = match transport.feedback {
             FeedbackSource::Digest => {
-                let mut readers = setup.programs.iter().filter_map(|program| program.utilisation_reader(&family));
+                let mut readers = setup.programs.iter().filter_map(|program| program.congestion_feedback(&family));
                 Some(readers.next().ok_or(SimError::NoUtilisation)?)
             }
             FeedbackSource::Int | FeedbackSource::None => None,

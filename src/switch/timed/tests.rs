@@ -80,8 +80,8 @@ impl Dataplane for Slow {
         self.called("trace_egress");
     }
 
-    fn confuse(&mut self, _: u64, _: u64) {
-        self.called("confuse");
+    fn count_ambiguous(&mut self, _: u64, _: u64) {
+        self.called("count_ambiguous");
     }
 
     fn prepare(&mut self, _: u64) {
@@ -261,7 +261,7 @@ fn every_function_reaches_the_program() {
     timed.prepare(1);
     timed.enter(1, true);
     timed.enter_sub_epoch(SubEpoch { index: 0, of: timed.sub_epochs() }, true);
-    timed.confuse(1, 1);
+    timed.count_ambiguous(1, 1);
     pass(&mut timed, 1, 1);
     timed.trace(&mut Phv::default(), &mut Recorder::default());
     timed.trace_egress(&mut Phv::default(), &mut Recorder::default());

@@ -142,7 +142,7 @@ fn the_longest_transit_time() {
     let answered = switch.answered();
     assert!(answered[1..].iter().all(|(_, gaps)| gaps.is_empty()), "{answered:?}");
     let epochs = switch.history().outlines();
-    let first = AnyParameters::new(config().runtime()).describe();
+    let first = config().runtime().describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
         "updates take effect"
@@ -157,7 +157,7 @@ fn a_part_is_a_gap_where_counts_do_not_just_add() {
         traffic(&mut edge, epoch);
         let mut report = edge.end(epoch, |_| {});
         if epoch == 103 {
-            assert!(report.record.get_mut::<Sketches>().unwrap().strays.add(102, 7));
+            assert!(report.record.strays_mut().unwrap().add(102, 7));
         }
         report.whole = epoch != 103;
         switch.report(&report, (epoch + 1) * LENGTH);

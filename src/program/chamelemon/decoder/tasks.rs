@@ -270,14 +270,7 @@ impl Delta {
     /// # Errors
     /// If the sketches do not fit. The sum is then worth nothing.
     pub fn left(&mut self, sketches: &Sketches, bit: bool) -> Result<(), Mismatch> {
-        self.leave(&sketches.downstream_parts[usize::from(bit)])
-    }
-
-    /// Takes off what left.
-    ///
-    /// # Errors
-    /// If the sketches do not fit. The sum is then worth nothing.
-    pub fn leave(&mut self, DownstreamParts { hl, ll }: &DownstreamParts) -> Result<(), Mismatch> {
+        let DownstreamParts { hl, ll } = &sketches.downstream_parts[usize::from(bit)];
         self.packets[0] -= hl.packets();
         self.packets[1] -= ll.packets();
         self.hl.subtract(hl)?;
