@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::answers::{Asked, Claimed, FlowCount, FlowName, FoundFlows, HeavyFlows, Task, Unit};
+use crate::answers::{
+    Answers, Asked, Certainty, Claimed, FlowCount, FlowName, FlowPath, FoundFlows, HeavyFlows, PathAnswers, Paths,
+    Query, Task, Told, Unit,
+};
 use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
-use crate::history::{AnyHistory, Entry, Finality, Gap, History, Reasons, Room};
+use crate::history::{AnyHistory, Entry, Epochs, Finality, Gap, History, Kept, Reasons, Room};
 use crate::network::socket;
 use crate::observe::Observers;
 use crate::pisa::hash::HashFamily;
@@ -388,6 +391,71 @@ fn a_switch_that_says_nothing_is_given_ten_seconds() {
     drop(listener);
 }
 
+/// The document that a service answers to a question.
+fn answered<A: Answering>(service: Arc<A>, question: &str) -> serde_json::Value {
+    let router = super::service::tasks().with_state(service);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let request = format!("GET /v1/{question} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    runtime.block_on(serve::converse(tokio::io::join(request.as_bytes(), &mut answer), router));
+    let answer = String::from_utf8(answer).unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+/// What a program keeps that answers paths.
+struct KeptPaths(PathAnswers);
+
+impl Kept for KeptPaths {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Answers for KeptPaths {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+        (query.task == Task::Paths).then(|| Paths::over(epochs, query, |kept| Some(&kept.0)))
+    }
+}
+
+/// Two programs: one counts flows, the other knows the paths of all but the heaviest.
+struct Beside;
+
+impl Answering for Beside {
+    fn history(&self, task: Task, _: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+        if task != Task::Paths {
+            return Ok(heavy());
+        }
+        let switches = |port: u16| vec![Some("a".into()), Some(if port.is_multiple_of(2) { "b" } else { "c" }.into())];
+        let path = |port: u16| FlowPath {
+            switches: switches(port),
+            certainty: Certainty::Sure,
+            ..FlowPath::of(FlowName::Flow(Flow { sport: Some(port), ..Flow::default() }))
+        };
+        let history = History::new(Room { epochs: 9, bytes: usize::MAX });
+        let flows = (1..50).map(path).collect();
+        history.push(Entry::new(5, KeptPaths(PathAnswers { flows, ..PathAnswers::default() })));
+        Ok(Arc::new(history))
+    }
+}
+
+/// The paths are those of the program beside the one that is asked. A flow without one is left out.
+#[test]
+fn flows_are_chosen_by_paths_of_another_program() {
+    let ports = |question: &str| {
+        let document = answered(Arc::new(Beside), question);
+        let heavy = document["heavy"].as_array().unwrap();
+        let ports: Vec<_> = heavy.iter().map(|flow| flow["flow"]["sport"].as_u64().unwrap()).collect();
+        (ports, document["incomplete"] == serde_json::json!(["paths_unknown"]))
+    };
+    assert_eq!(ports("heavy?top=3"), (vec![50, 49, 48], false));
+    assert_eq!(ports("heavy?top=3&path=a,b"), (vec![48, 46, 44], true));
+    assert_eq!(ports("heavy?top=3&path=c"), (vec![49, 47, 45], true));
+    assert_eq!(ports("heavy?top=3&path=b,a"), (vec![], true));
+    let none = answered(Arc::new(fake()), "heavy?path=a");
+    assert!(none["error"].as_str().unwrap().contains("chosen by the paths that another program answers"), "{none}");
+}
+
 /// The programs of the registry, with histories of epochs of which a switch reported.
 struct Registry(Vec<(ProgramConfig, Arc<dyn Asked>)>);
 
@@ -440,19 +508,10 @@ impl Registry {
             names.map(|task| (program.name(), task)).collect::<Vec<_>>()
         };
         let asked: Vec<_> = self.0.iter().flat_map(asked).collect();
-        let router = super::service::tasks().with_state(Arc::new(self));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let service = Arc::new(self);
         let flow = |task| if task == Task::Frequency.name() { "&flow=10.0.0.1:1%20-%3E%20*" } else { "" };
         let document = |(program, task)| {
-            let request = format!(
-                "GET /v1/{task}?program={program}{} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n",
-                flow(task)
-            );
-            let mut answer = Vec::new();
-            runtime.block_on(serve::converse(tokio::io::join(request.as_bytes(), &mut answer), router.clone()));
-            let answer = String::from_utf8(answer).unwrap();
-            let body = answer.split_once("\r\n\r\n").unwrap().1;
-            ((program, task), serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}")))
+            ((program, task), answered(service.clone(), &format!("{task}?program={program}{}", flow(task))))
         };
         asked.into_iter().map(document).collect()
     }

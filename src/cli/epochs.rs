@@ -31,8 +31,8 @@ pub struct Epochs {
     /// Name only flows like this, as "10.0.0.1:80 → 10.0.0.0/24:* tcp" (-> for the arrow, * for any)
     #[arg(long, value_name = "FLOW", help_heading = EPOCHS)]
     flow: Option<Pattern>,
-    /// Name only flows whose paths cross these switches in this order; where answers know switches: paths,
-    /// latency, loops, utilisation, values
+    /// Name only flows whose paths cross these switches in this order, as far as paths are known (`weir
+    /// show paths`)
     #[arg(long, value_name = "SWITCH", value_delimiter = ',', help_heading = EPOCHS)]
     path: Vec<String>,
     #[command(flatten)]
