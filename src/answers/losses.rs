@@ -81,7 +81,7 @@ impl Sums {
     fn add(&mut self, flow: FlowName, packets: u64, exact: bool) {
         if packets > 0 {
             let sum = self.0.entry(flow).or_insert((0, true));
-            *sum = (sum.0 + packets, sum.1 && exact);
+            *sum = (sum.0.saturating_add(packets), sum.1 && exact);
         }
     }
 
@@ -111,13 +111,13 @@ impl Losses {
             let (found, lack_of_epoch) = of(entry);
             let exact = lack_of_epoch.leave_counts_exact();
             lack.extend(&lack_of_epoch);
-            all.late_packets += entry.finality.late_packets;
+            all.late_packets = all.late_packets.saturating_add(entry.finality.late_packets);
             let Some(LossesFound { flows, lost_packets, gained_packets }) = found else {
                 all.unknown_epochs += 1;
                 continue;
             };
-            all.lost_packets += lost_packets;
-            all.gained_packets += gained_packets;
+            all.lost_packets = all.lost_packets.saturating_add(*lost_packets);
+            all.gained_packets = all.gained_packets.saturating_add(*gained_packets);
             for Loss { flow, lost: of_lost, gained: of_gained, exact: whole } in flows {
                 lost.add(*flow, *of_lost, exact && *whole);
                 gained.add(*flow, *of_gained, exact && *whole);
@@ -207,4 +207,24 @@ fn counted_table(flows: &[CountedFlow], heading: &str) -> Table {
         row![counted.name.to_string(), packets, Cell::new("", counted.exact)]
     });
     Table::new(["flow", heading, "|exact"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{History, Room, Window};
+
+    #[test]
+    fn sums_stay_at_the_largest_number() {
+        let history = History::new(Room { epochs: 2, bytes: usize::MAX });
+        (1..=2).for_each(|epoch| history.push(Entry::new(epoch, ())));
+        let loss = Loss { flow: FlowName::default(), lost: u64::MAX, gained: u64::MAX, exact: true };
+        let found = LossesFound { flows: vec![loss], lost_packets: u64::MAX, gained_packets: u64::MAX };
+        let epochs = history.select(Window::All, true);
+        let told =
+            Losses::over(&epochs, &Query::new(Task::Losses, Window::All), |_| (Some(&found), Reasons::default()));
+        let super::super::Answer::Losses(losses) = told.answer else { panic!("{told:?}") };
+        let sums = [losses.lost_packets, losses.gained_packets, losses.losses[0].packets, losses.gains[0].packets];
+        assert_eq!(sums, [u64::MAX; 4]);
+    }
 }

@@ -112,7 +112,7 @@ impl NetworkEpoch {
     /// for the classifier.
     pub fn flow_size(&self, id: FlowId) -> Option<u64> {
         let decoded = self.edges.iter().filter_map(|edge| edge.analysis.decoded_size(id));
-        decoded.reduce(|a, b| a + b).or_else(|| self.classified(id))
+        decoded.reduce(u64::saturating_add).or_else(|| self.classified(id))
     }
 
     fn classified(&self, id: FlowId) -> Option<u64> {
@@ -129,7 +129,8 @@ impl NetworkEpoch {
         let flows = self.edges.iter().map(|edge| edge.analysis.hh().flows.len()).sum();
         let mut sizes = FxHashMap::with_capacity_and_hasher(flows, Default::default());
         for Sized { id, packets } in self.edges.iter().flat_map(|edge| edge.analysis.candidates_sized()) {
-            *sizes.entry(id).or_insert(0) += packets;
+            let size = sizes.entry(id).or_insert(0u64);
+            *size = size.saturating_add(packets);
         }
         let heavy = sizes.into_iter().filter(|(_, packets)| *packets > threshold);
         let mut heavy: Vec<_> = heavy.map(|(id, packets)| Sized { id, packets }).collect();
@@ -150,7 +151,8 @@ impl NetworkEpoch {
         changes.dedup_by(|next, change| {
             let same = next.id == change.id;
             if same {
-                (change.before, change.after) = (change.before + next.before, change.after + next.after);
+                change.before = change.before.saturating_add(next.before);
+                change.after = change.after.saturating_add(next.after);
             }
             same
         });

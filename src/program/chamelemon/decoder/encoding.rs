@@ -14,7 +14,7 @@ use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
 use crate::program::chamelemon::names::Name;
 use crate::program::chamelemon::{Config, Hashes, MAX_STRAY_EPOCHS, Partition, Runtime, Shape, Strays, TowerShape};
-use crate::program::{Parameters, Reports};
+use crate::program::{MAX_REPLICAS, Parameters, Reports};
 use crate::wire::shim::EPOCH_BITS;
 
 /// The first byte.
@@ -22,6 +22,9 @@ pub const VERSION: u8 = 4;
 /// Bits of the second byte.
 const BIT: u8 = 1;
 const MIXED: u8 = 2;
+/// Largest count of a bucket, of either sign: a bucket is a register of 32 bits in each replica, and
+/// the replicas' registers add up.
+const MAX_COUNT: u64 = MAX_REPLICAS as u64 * u32::MAX as u64;
 /// Longest encodings: of a bucket, and of all strays.
 const LONGEST_BUCKET: usize = 4 * FRAGMENTS + MAX_U64;
 const LONGEST_STRAYS: usize = MAX_STRAY_EPOCHS * (MAX_U32 + MAX_U64) + 2 * MAX_U64;
@@ -279,7 +282,11 @@ impl Bytes<'_> {
             }
         }
         let count = self.number("a bucket's count")?;
-        let bucket = Bucket { ids, count: (count >> 1) as i64 ^ -((count & 1) as i64) };
+        let count = (count >> 1) as i64 ^ -((count & 1) as i64);
+        if count.unsigned_abs() > MAX_COUNT {
+            return self.wrong("a bucket's count", "32 bits from each of up to 128 cores");
+        }
+        let bucket = Bucket { ids, count };
         if bucket.is_empty() { self.wrong("a bucket", "empty ones are not written") } else { Ok(bucket) }
     }
 }

@@ -11,7 +11,8 @@ use super::super::hashes::{Hashes, Key};
 use super::super::id::{self, FRAGMENTS, FlowId};
 
 /// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a
-/// subtraction that took too much.
+/// subtraction that took too much. The number wraps: decoding of records that no switch made may
+/// double it again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
     pub ids: [u32; FRAGMENTS],
@@ -25,12 +26,12 @@ impl Bucket {
 
     fn add(&mut self, other: &Self) {
         self.ids = std::array::from_fn(|i| field::add(self.ids[i], other.ids[i]));
-        self.count += other.count;
+        self.count = self.count.wrapping_add(other.count);
     }
 
     pub(super) fn sub(&mut self, other: &Self) {
         self.ids = std::array::from_fn(|i| field::sub(self.ids[i], other.ids[i]));
-        self.count -= other.count;
+        self.count = self.count.wrapping_sub(other.count);
     }
 }
 
@@ -100,7 +101,7 @@ impl Fermat {
 
     /// Packets that it holds: every row counts each packet once.
     pub fn packets(&self) -> i64 {
-        self.row(0).iter().map(|bucket| bucket.count).sum()
+        self.row(0).iter().map(|bucket| bucket.count).fold(0, i64::saturating_add)
     }
 
     fn nonempty(&self) -> usize {
@@ -181,7 +182,10 @@ impl Fermat {
     pub fn decode_knowing(mut self, verify: Verify, known: impl IntoIterator<Item = FlowId>) -> Decoded {
         let mut flows = self.peel(verify);
         if self.nonempty() > 0 {
-            self.split_twins(known, |id, packets| *flows.entry(id).or_insert(0) += packets);
+            self.split_twins(known, |id, more| {
+                let packets = flows.entry(id).or_insert(0i64);
+                *packets = packets.wrapping_add(more);
+            });
         }
         flows.retain(|_, packets| *packets != 0);
         let buckets_left = self.nonempty();
@@ -202,7 +206,8 @@ impl Fermat {
                 continue;
             }
             extractions -= 1;
-            *flows.entry(id).or_insert(0) += flow.count;
+            let packets = flows.entry(id).or_insert(0i64);
+            *packets = packets.wrapping_add(flow.count);
             for &other in places {
                 let bucket = &mut self.buckets[other as usize];
                 bucket.sub(&flow);

@@ -94,7 +94,7 @@ impl Analysis {
             None => u64::from(self.sketches.hh_threshold() - 1),
             Some(below) => below.size_at(&self.sketches.counters(id)),
         };
-        Some(encoded + before)
+        Some(encoded.saturating_add(before))
     }
 
     /// Packets of a flow: decoded for a heavy-hitter candidate, else what the classifier says,
@@ -253,9 +253,10 @@ impl Delta {
         if *mixed {
             return Err(Mismatch);
         }
-        self.packets[1] += ll.packets();
+        self.packets[1] = self.packets[1].saturating_add(ll.packets());
         if runtime.partition.hl > 0 {
-            self.packets[0] += hh.packets() + hl.packets();
+            let heavy = hh.packets().saturating_add(hl.packets());
+            self.packets[0] = self.packets[0].saturating_add(heavy);
             self.sure &= analysis.hh.complete;
             self.known.extend(analysis.hh.flows.keys());
             analysis.hh.flows.iter().for_each(|(&id, &packets)| self.hl.insert(id, packets));
@@ -271,8 +272,8 @@ impl Delta {
     /// If the sketches do not fit. The sum is then worth nothing.
     pub fn left(&mut self, sketches: &Sketches, bit: bool) -> Result<(), Mismatch> {
         let DownstreamParts { hl, ll } = &sketches.downstream_parts[usize::from(bit)];
-        self.packets[0] -= hl.packets();
-        self.packets[1] -= ll.packets();
+        self.packets[0] = self.packets[0].saturating_sub(hl.packets());
+        self.packets[1] = self.packets[1].saturating_sub(ll.packets());
         self.hl.subtract(hl)?;
         self.ll.subtract(ll)
     }
@@ -306,7 +307,7 @@ impl Delta {
             packets,
         };
         let (heavy, light) = (victims(hl, hl_flows, packets[0]), victims(ll, ll_flows, packets[1]));
-        let [lost_packets, gained_packets] = [0, 1].map(|i| heavy_sums[i] + light_sums[i]);
+        let [lost_packets, gained_packets] = [0, 1].map(|i| heavy_sums[i].saturating_add(light_sums[i]));
         Losses { flows, heavy, light, lost_packets, gained_packets, decoded }
     }
 }
@@ -314,15 +315,16 @@ impl Delta {
 fn add_light(lost: &mut FxHashMap<FlowId, Loss>, id: FlowId, packets: i64) {
     let light = Loss::new(id, packets, false);
     let loss = lost.entry(id).or_insert(Loss { lost: 0, gained: 0, ..light });
-    (loss.lost, loss.gained) = (loss.lost + light.lost, loss.gained + light.gained);
+    (loss.lost, loss.gained) = (loss.lost.saturating_add(light.lost), loss.gained.saturating_add(light.gained));
 }
 
 /// Packets lost and gained of one class, the difference of which is `net`. Of flows that were not
 /// decoded the difference alone is known: they count as lost, or as gained, by the fewest packets.
 fn sums(decoded: &Decoded, net: i64) -> [u64; 2] {
-    let sum = |sign: i64| decoded.flows.values().map(|packets| (packets * sign).max(0)).sum::<i64>();
+    let sum = |sign: i128| decoded.flows.values().map(|packets| (i128::from(*packets) * sign).max(0)).sum::<i128>();
+    let net = i128::from(net);
     let gained = sum(-1).max(sum(1) - net);
-    [net + gained, gained].map(i64::unsigned_abs)
+    [net + gained, gained].map(|packets| packets.try_into().unwrap_or(u64::MAX))
 }
 
 /// A flow of which not as many packets left as entered.
@@ -343,7 +345,7 @@ pub struct Loss {
 impl Loss {
     /// `packets` of one class: below 0 when more left than entered.
     pub fn new(id: FlowId, packets: i64, heavy: bool) -> Self {
-        let [lost, gained] = [packets, -packets].map(|packets| packets.max(0).unsigned_abs());
+        let [lost, gained] = [packets.max(0), packets.min(0)].map(i64::unsigned_abs);
         Self { id, lost, gained, heavy, exact: true }
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::DownstreamParts;
+use super::super::{Analysis, Delta, DownstreamParts, PARTS};
 use super::*;
 use crate::program::chamelemon::FlowId;
 use crate::program::chamelemon::decoder::Verify;
@@ -221,6 +221,54 @@ fn what_breaks_a_rule_is_named() {
         })
         .contains("64 bits at the most")
     );
+}
+
+/// No switch counts more packets in a bucket than its cores' registers hold.
+#[test]
+fn counts_are_bounded_by_registers() {
+    let of = |count| {
+        let mut sketches = blank(&config());
+        sketches.hh.row_mut(0)[0].count = count;
+        reader(&config()).read(&sketches.encode()).map(|read| assert_eq!(read, sketches))
+    };
+    let most = 128 * i64::from(u32::MAX);
+    assert_eq!([most, -most].map(of), [Ok(()), Ok(())]);
+    for count in [most + 1, -most - 1, i64::MAX, i64::MIN] {
+        let refused = of(count).unwrap_err().to_string();
+        assert!(refused.ends_with("32 bits from each of up to 128 cores"), "{refused}");
+    }
+}
+
+proptest! {
+    /// Whatever buckets hold, also as if each had one flow: sums and decoding end without an overflow.
+    #[test]
+    fn counts_of_any_size_are_decoded(
+        buckets in prop::collection::vec(
+            (0..PARTS, 0..4usize, 0..12u16, prop_oneof![Just(i64::MAX), Just(i64::MIN), any::<i64>(), -9..9i64]),
+            0..200,
+        ),
+    ) {
+        let mut sketches = blank(&config());
+        for (part, row, n, count) in buckets {
+            let part = sketches.parts_mut().into_iter().nth(part).unwrap();
+            let key = part.key(flow(n.into()));
+            let pure = part.bucket(flow(n.into()), &key, count);
+            if row < part.rows.len() {
+                let at = part.places(&key)[row] as usize;
+                part.buckets[at] = pure;
+            }
+        }
+        let analysis = Analysis::new(sketches.clone());
+        analysis.losses();
+        analysis.heavy_hitters(0);
+        let mut delta = Delta::entered(&analysis).unwrap();
+        for _ in 0..3 {
+            delta.enter(&analysis).unwrap();
+        }
+        delta.left(&sketches, false).unwrap();
+        delta.decode();
+        sketches.merge(&sketches.clone()).unwrap();
+    }
 }
 
 /// Two switches' records make the same answer after the way over the wire.
