@@ -1,5 +1,7 @@
 //! A service that is none, and what clients get of it.
 
+mod claims;
+
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -13,15 +15,17 @@ use crate::answers::{
 };
 use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
-use crate::history::{AnyHistory, Entry, Epochs, Finality, Gap, History, Kept, Reasons, Room};
+use crate::history::{AnyHistory, Entry, Epochs, Gap, History, Kept, Room, Window};
 use crate::network::socket;
 use crate::observe::Observers;
-use crate::pisa::hash::HashFamily;
 use crate::port::FaultSpec;
 use crate::program::hashpipe::Counts;
-use crate::program::{AnyReported, Before, Closing, KeptFlows, ProgramConfig};
+use crate::program::{KeptFlows, ProgramConfig};
 use crate::tables::{self, Change, Op, Table, Tables};
 use crate::wire::Flow;
+
+/// Flows whose frequency is asked for.
+const FLOW: &str = "10.0.0.1:1 -> *";
 
 pub(crate) struct Fake(Tables, Observers);
 
@@ -456,64 +460,18 @@ fn flows_are_chosen_by_paths_of_another_program() {
     assert!(none["error"].as_str().unwrap().contains("chosen by the paths that another program answers"), "{none}");
 }
 
-/// The programs of the registry, with histories of epochs of which a switch reported.
-struct Registry(Vec<(ProgramConfig, Arc<dyn Asked>)>);
+/// A live switch's programs, each with four epochs.
+struct Registry(claims::Programs);
 
 impl Registry {
-    /// `missing` reports no epoch.
-    fn new(missing: Option<&str>) -> Self {
-        Self::of(missing, &[5, 6, 7])
-    }
-
-    fn of(missing: Option<&str>, epochs: &[u64]) -> Self {
-        let history = |program: ProgramConfig| {
-            let mut analyser = program.analyser(0, Room { epochs: 9, bytes: usize::MAX });
-            let history = analyser.history();
-            history.set_length(1_000_000_000);
-            for &epoch in epochs {
-                let record = program.build("there", &HashFamily::reproducible(1)).unwrap().spare().record();
-                let missing = missing.into_iter().map(|switch| (switch, Err(Gap::Missing)));
-                let reported = [("there", Ok(record))].into_iter().chain(missing);
-                let reported = reported.map(|(switch, record)| AnyReported {
-                    switch: switch.into(),
-                    record,
-                    before: Before::Nothing,
-                });
-                let closing = Closing {
-                    epoch,
-                    first_epoch: epoch,
-                    parameters: &program.start(),
-                    reported: reported.collect(),
-                    gaps: Vec::new(),
-                    doubts: Reasons::default(),
-                    finality: Finality::at_once(),
-                    decide: None,
-                };
-                analyser.close(closing).unwrap();
-                analyser.keep();
-            }
-            (program, history)
+    /// The document of a task as a client gets it; `route` is that of the task.
+    fn document(self: &Arc<Self>, program: &str, task: Task, route: &str) -> serde_json::Value {
+        let flow = if task == Task::Frequency {
+            format!("&flow={}", FLOW.replace(' ', "%20").replace('>', "%3E"))
+        } else {
+            String::new()
         };
-        Self(ProgramConfig::for_all_tasks().map(history).collect())
-    }
-
-    /// Every document of every task, by program and task.
-    fn documents(self) -> Vec<((&'static str, &'static str), serde_json::Value)> {
-        let asked = |(program, _): &(ProgramConfig, Arc<dyn Asked>)| {
-            let tasks = Task::ALL.into_iter().filter(|task| program.rank(*task).is_some());
-            let names = tasks.flat_map(|task| match task {
-                Task::Cardinality => vec!["cardinality", "entropy"],
-                task => vec![task.name()],
-            });
-            names.map(|task| (program.name(), task)).collect::<Vec<_>>()
-        };
-        let asked: Vec<_> = self.0.iter().flat_map(asked).collect();
-        let service = Arc::new(self);
-        let flow = |task| if task == Task::Frequency.name() { "&flow=10.0.0.1:1%20-%3E%20*" } else { "" };
-        let document = |(program, task)| {
-            ((program, task), answered(service.clone(), &format!("{task}?program={program}{}", flow(task))))
-        };
-        asked.into_iter().map(document).collect()
+        answered(self.clone(), &format!("{route}?program={program}&seconds=3{flow}"))
     }
 }
 
@@ -525,54 +483,48 @@ impl Answering for Registry {
     }
 }
 
-/// Whether a document says that something is missing of the switch `away`.
-fn says_gap(document: &serde_json::Value) -> bool {
-    let has = |key: &str, of: &dyn Fn(&serde_json::Value) -> bool| document[key].as_array().unwrap().iter().any(of);
-    let (reason, gap) = (has("incomplete", &|why| *why == "gap"), has("gaps", &|gap| gap["switch"] == "away"));
-    assert_eq!(reason, gap, "{document}");
-    reason && document["complete"] == false
-}
-
-/// No answer is zero without a word: whatever the program and the task, a switch that is away from
-/// the start or is missed only later, an epoch that was not analysed, and an epoch that has not come
-/// are in the document.
+/// No answer is zero without a word: whatever the task and the driver, the document and its page say
+/// which epochs they cover and which were not analysed, what is missing and of which switch, and
+/// whether they are complete and final.
 #[test]
 fn every_document_says_what_is_missing() {
-    let documents = Registry::new(None).documents();
-    assert!(documents.len() > 12, "{}", documents.len());
-    for (asked, document) in documents {
-        assert!(!says_gap(&document) && document["missing_epochs"] == 0, "{asked:?}: {document}");
-        assert_eq!(document["switches"], serde_json::json!(["there"]), "{asked:?}: {document}");
-    }
-    for (asked, document) in Registry::new(Some("away")).documents() {
-        assert!(says_gap(&document), "{asked:?}: {document}");
-    }
-    let late = Registry::new(None);
-    late.0.iter().for_each(|(_, history)| history.spoil(7, &"away".into(), Gap::Missing));
-    for (asked, document) in late.documents() {
-        assert!(says_gap(&document), "{asked:?}: {document}");
-    }
-    let not_analysed = |registry: Registry, (first, missing): (Option<u64>, u64)| {
-        for (asked, document) in registry.documents() {
-            let newest_alone = ["flows", "changes"].contains(&asked.1);
-            let why = document["incomplete"].as_array().unwrap().iter().any(|why| why == "not_analysed");
-            assert!(newest_alone && first.is_some() || why && document["complete"] == false, "{asked:?}: {document}");
-            assert!(newest_alone || document["missing_epochs"] == missing, "{asked:?}: {document}");
+    let documents: usize = claims::cases().map(|case| case.hold()).sum();
+    assert!(documents > 250, "{documents}");
+}
+
+#[test]
+fn every_task_has_its_route() {
+    let registry = Arc::new(Registry(claims::programs()));
+    for (program, history) in &registry.0 {
+        for task in Task::ALL.into_iter().filter(|task| program.rank(*task).is_some()) {
+            let entropy = (task == Task::Cardinality).then_some("entropy");
+            for route in [task.name()].into_iter().chain(entropy) {
+                let document = registry.document(program.name(), task, route);
+                assert_eq!(document, claims::expected(history, task), "{route} of {}", program.name());
+            }
         }
-    };
-    let paused = Registry::of(None, &[5, 7]);
-    not_analysed(paused, (Some(5), 1));
-    let empty = Registry::new(None);
-    empty.0.iter().for_each(|(_, history)| history.forget_from(0));
-    not_analysed(empty, (None, 0));
+    }
 }
 
 /// A gap that is found late is in the changes to the next epoch as well.
 #[test]
 fn changes_lack_what_the_epoch_before_lacks() {
-    let late = Registry::new(None);
-    late.0.iter().for_each(|(_, history)| history.spoil(6, &"away".into(), Gap::Missing));
-    let documents = late.documents();
-    let changes: Vec<_> = documents.iter().filter(|((_, task), _)| *task == "changes").collect();
-    assert!(!changes.is_empty() && changes.iter().all(|(_, document)| says_gap(document)), "{changes:?}");
+    let mut programs = claims::programs();
+    programs.retain(|(program, _)| program.rank(Task::Changes).is_some());
+    assert!(!programs.is_empty());
+    for (_, history) in &programs {
+        let changes = || claims::expected(history, Task::Changes);
+        assert_eq!(changes()["incomplete"], serde_json::json!(["below_threshold"]), "{}", changes());
+        let mut sequence = changes()["sequence"].as_u64().unwrap();
+        history.spoil(claims::FIRST + 2, &"away".into(), Gap::Missing);
+        let changes = changes();
+        assert_eq!(changes["gaps"][0]["switch"], "away", "{changes}");
+        assert!(changes["incomplete"].as_array().unwrap().contains(&"gap".into()), "{changes}");
+        let amended = [(); 2].map(|()| {
+            let claim = history.ask(&Query::new(Task::Changes, Window::Since { sequence })).unwrap().claim;
+            sequence = claim.sequence;
+            claim.last_epoch
+        });
+        assert_eq!(amended, [Some(claims::FIRST + 2), Some(claims::FIRST + 3)], "both are told again");
+    }
 }

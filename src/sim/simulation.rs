@@ -9,6 +9,7 @@ use super::controller::{Named, SimulatedController};
 use super::report::{EpochAnswers, EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault};
+use crate::answers::Asked;
 use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
@@ -81,6 +82,12 @@ impl Simulation {
     /// the last one are kept where something goes wrong.
     pub fn answers(&self, program: usize, epoch: u64) -> Option<EpochAnswers<'_>> {
         Some(self.programs.get(program)?.controller.answers(epoch + self.first))
+    }
+
+    /// The histories of the programs, in their order. Epochs other than the last two are kept where
+    /// something goes wrong.
+    pub fn histories(&self) -> Vec<Arc<dyn Asked>> {
+        self.programs.iter().map(|measuring| measuring.controller.history().clone()).collect()
     }
 
     /// The answers of program number `program` about the epoch that closed last.
