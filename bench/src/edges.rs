@@ -147,7 +147,7 @@ impl Edges {
         let (epoch, switches) = (network.number, network.switches.clone());
         history.push(Entry { adaptation, switches, ..Entry::new(epoch, self.analysis.keep(network)) });
         let answers = EpochAnswers { program: &self.config, history: &history, epoch };
-        let answers = ProgramReport::new(&answers, &self.generation, &[], |_| true);
+        let answers = ProgramReport::new(&answers, &self.generation, &[], &[], |_| true);
         Ok(report(answers))
     }
 

@@ -150,6 +150,13 @@ impl Claim {
         Self { start: Some(first), end: Some(last), ..self }
     }
 
+    /// The same where no record can come any more: at the end of a simulation.
+    #[must_use]
+    pub fn at_the_end(self) -> Self {
+        let incomplete = self.incomplete.without(Reason::Provisional);
+        Self { complete: incomplete.is_empty(), is_final: true, incomplete, ..self }
+    }
+
     /// The document with this claim.
     pub(super) fn with<A>(self, answer: A) -> Claimed<A> {
         Claimed { claim: self, answer }

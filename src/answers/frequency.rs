@@ -117,6 +117,14 @@ impl FoundFlows {
     }
 }
 
+impl Query {
+    /// The exact count of its flows together.
+    pub fn exact(&self, exact: &dyn Exact) -> u64 {
+        let meant = exact.counts().iter().filter(|(flow, _)| self.flow.is_none_or(|pattern| pattern.matches(flow)));
+        meant.map(|(_, count)| count).sum()
+    }
+}
+
 impl Frequency {
     /// The answer of a program.
     pub fn told(program: &str, unit: Unit, query: &Query, estimate: Estimate, lack: Reasons) -> Told {
@@ -143,10 +151,14 @@ impl Frequency {
 
     /// The same with the exact count of the query's flows beside it.
     #[must_use]
-    pub fn scored(mut self, query: &Query, exact: &dyn Exact) -> Self {
-        let meant = exact.counts().iter().filter(|(flow, _)| query.flow.is_none_or(|pattern| pattern.matches(flow)));
-        let truth = meant.map(|(_, count)| count).sum();
-        self.packets.iter_mut().chain(&mut self.bytes).for_each(|count| count.truth = Some(truth));
+    pub fn scored(self, query: &Query, exact: &dyn Exact) -> Self {
+        self.with_truth(Some(query.exact(exact)))
+    }
+
+    /// The same with this exact count beside it.
+    #[must_use]
+    pub fn with_truth(mut self, truth: Option<u64>) -> Self {
+        self.packets.iter_mut().chain(&mut self.bytes).for_each(|count| count.truth = truth);
         self
     }
 
@@ -166,7 +178,7 @@ impl Frequency {
     }
 
     /// The line that says how sure the lower bound is; empty where it is certain.
-    fn confidence_text(&self) -> String {
+    pub fn confidence_text(&self) -> String {
         if self.confidence >= 1.0 {
             return String::new();
         }
@@ -177,28 +189,38 @@ impl Frequency {
 /// Counts with their bounds, and the exact counts beside them when they are known. All are in the
 /// unit of the first.
 pub fn frequency_table<'a>(frequencies: impl IntoIterator<Item = &'a Frequency>) -> Table {
-    let mut unit = Unit::default();
-    let mut rows = Vec::new();
-    for frequency in frequencies {
-        unit = if frequency.bytes.is_some() { Unit::Bytes } else { Unit::Packets };
-        let count = frequency.count();
-        rows.push(row![
-            &*frequency.flow,
+    let frequencies: Vec<_> = frequencies.into_iter().collect();
+    let rows = frequencies.iter().map(|frequency| frequency.row());
+    Table::new(Frequency::columns(frequencies.first().copied()), rows).keyed(1)
+}
+
+impl Frequency {
+    /// The columns of a table of counts; all are in the unit of this one.
+    pub fn columns(first: Option<&Self>) -> [String; 6] {
+        let unit = if first.is_some_and(|first| first.bytes.is_some()) { Unit::Bytes } else { Unit::Packets };
+        let unit = unit.name();
+        [
+            "flow".into(),
+            format!(">{unit}"),
+            format!(">at least|lower_bound_{unit}"),
+            format!(">at most|upper_bound_{unit}"),
+            "|confidence".into(),
+            format!(">true?|true_{unit}"),
+        ]
+    }
+
+    /// A row of the table.
+    pub fn row(&self) -> Vec<Cell> {
+        let count = self.count();
+        row![
+            &*self.flow,
             count.estimate,
             count.lower_bound,
             Cell::or("not known", count.upper_bound),
-            Cell::new("", frequency.confidence),
+            Cell::new("", self.confidence),
             Cell::or("-", count.truth),
-        ]);
+        ]
     }
-    let unit = unit.name();
-    let [counted, least, most, truth] = [
-        format!(">{unit}"),
-        format!(">at least|lower_bound_{unit}"),
-        format!(">at most|upper_bound_{unit}"),
-        format!(">true?|true_{unit}"),
-    ];
-    Table::new(["flow", &counted, &least, &most, "|confidence", &truth], rows).keyed(1)
 }
 
 #[cfg(test)]

@@ -204,6 +204,7 @@ impl Demo {
             faults: Vec::new(),
             transport: None,
             wait: None,
+            patterns: Vec::new(),
             fabric: Fabric { telemetry_header: TelemetryHeader::default(), ..Fabric::default() },
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::Failure;
 use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
     Asked, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
@@ -12,6 +13,7 @@ use crate::answers::{
     loops_table, paths_table, score, utilisation_table,
 };
 use crate::history::{Reason, Reasons, Window};
+use crate::program::ProgramConfig;
 use crate::wire::Pattern;
 
 /// One program's part of a report.
@@ -245,6 +247,14 @@ impl Measured {
             None => page,
             Some(flows) => page.table("estimates", estimates_table(flows)),
         }
+    }
+}
+
+/// Checks that a program counts packets of flows, where `--frequency` asks for some.
+pub fn answer_frequencies(flows: &[Pattern], programs: &[ProgramConfig]) -> Result<(), Failure> {
+    match !flows.is_empty() && programs.iter().all(|program| program.rank(Task::Frequency).is_none()) {
+        true => Err(Failure::Usage("--frequency: no program counts packets of flows".into())),
+        false => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::budget::Memory;
-use super::measured::Measured;
+use super::measured::{Measured, answer_frequencies};
 use super::output::{self, Csv, Format, Page};
 use super::register_files::ExportOptions;
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
@@ -127,9 +127,7 @@ impl Replay {
         if self.min_recall.is_some() && programs.iter().all(|program| program.rank(Task::Heavy).is_none()) {
             return Err(Failure::Usage("--min-recall: no program names heavy flows".into()));
         }
-        if !self.frequency.is_empty() && programs.iter().all(|program| program.rank(Task::Frequency).is_none()) {
-            return Err(Failure::Usage("--frequency: no program counts packets of flows".into()));
-        }
+        answer_frequencies(&self.frequency, &programs)?;
         let mut config = in_memory(programs.clone());
         config.switch.forward = ForwardMode::Xconnect;
         config.switch.order = self.order;

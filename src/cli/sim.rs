@@ -4,12 +4,14 @@ mod answers;
 mod transport;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::measured::answer_frequencies;
 use super::output::{self, Csv, Page, Table, row};
 use super::{Failure, Programs, help, signals};
 use crate::answers::{EpochAttention, attention_table};
@@ -25,6 +27,7 @@ use crate::sim::{
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
+use crate::wire::Pattern;
 
 /// Groups of options.
 const NETWORK: &str = "Network";
@@ -34,6 +37,7 @@ const TRAFFIC: &str = "Traffic and faults";
 #[command(after_help = help::examples(&[
     "weir sim --loss flows=10%,rate=1% --epochs 8",
     "weir sim --topology fat-tree:4 --workload dctcp/uniform,flows=5k --seed 7",
+    "weir sim --frequency '* → * udp' --json",
     "weir sim --topology line:3 --loss link=all,rate=0.1% \\",
     "      --fault pause=s1,at=0.5s,for=120ms --json",
 ]))]
@@ -52,6 +56,15 @@ pub struct Sim {
     /// s1:hashpipe:slots=512; may be given several times
     #[arg(long = "switch", value_name = "SWITCH:P:KEY=VALUE,…", help_heading = help::MEASUREMENT)]
     switches: Vec<OwnSettings>,
+    /// A file with such settings, in a table [[program]] for each program of a switch: its keys are
+    /// switch, name and the settings. --switch goes before it
+    #[arg(long = "switches", value_name = "FILE", help_heading = help::MEASUREMENT)]
+    own: Option<PathBuf>,
+    /// Report in each epoch how many packets (or bytes) the flows like this have, beside their exact
+    /// number: "10.0.0.1:80 → 10.0.0.0/24:* tcp" (-> for the arrow, * for any); may be given several
+    /// times
+    #[arg(long, value_name = "FLOW", help_heading = help::MEASUREMENT)]
+    frequency: Vec<Pattern>,
     /// Epochs of traffic
     #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = help::MEASUREMENT)]
     epochs: u32,
@@ -152,6 +165,7 @@ impl Sim {
         let format = self.csv.clone().format(json)?;
         let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
         let programs = self.programs.or_networked()?;
+        answer_frequencies(&self.frequency, &programs)?;
         let setup = self.setup(&shape, programs)?;
         let started = Instant::now();
         let mut simulation = Simulation::new(&setup).map_err(failure)?;
@@ -184,7 +198,7 @@ impl Sim {
             return Err(Failure::Usage("--loss flows=…: once at most".into()));
         }
         const SECOND: u64 = 1_000_000_000;
-        Ok(Setup {
+        let mut setup = Setup {
             topology: shape.build().map_err(|e| Failure::Usage(format!("--topology: {e}")))?,
             programs,
             everywhere: self.everywhere,
@@ -200,8 +214,13 @@ impl Sim {
             faults: self.faults.clone(),
             transport: self.transport.clone(),
             wait: None,
+            patterns: self.frequency.clone(),
             fabric: Fabric { telemetry_header: self.telemetry_header, own: self.switches.clone(), ..Fabric::default() },
-        })
+        };
+        if let Some(file) = &self.own {
+            setup.fabric.own.splice(..0, OwnSettings::load(file)?);
+        }
+        Ok(setup)
     }
 
     fn epochs(&self, simulation: &mut Simulation, setup: &Setup) -> Vec<EpochReport> {
@@ -313,7 +332,8 @@ fn tables(epochs: &[EpochReport]) -> Page {
                     .table("attention", attention_table(&measured, None, true)),
             };
             let answers = attention.text(format!("{name}, its answers beside the truth:"));
-            page.and(answers.table("answers", answers::table(&reports)).of(name))
+            let answers = answers.table("answers", answers::table(&reports));
+            page.and(answers.and(answers::frequencies(name, &reports)).of(name))
         },
     )
 }

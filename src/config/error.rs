@@ -26,7 +26,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// The error of a value below the key `above`.
-    pub(super) fn below(self, above: &str) -> Self {
+    pub fn below(self, above: &str) -> Self {
         match self {
             Self::Value { key, value, right } => Self::Value { key: format!("{above}.{key}"), value, right },
             other => other,

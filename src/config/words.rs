@@ -41,6 +41,16 @@ impl ProgramConfig {
         let own = toml::Table::try_from(self).map_err(|error| error.to_string())?;
         with_settings(self.name(), own, settings)
     }
+
+    /// The same program with the settings of a table, and otherwise with its own.
+    ///
+    /// # Errors
+    /// Says which setting is wrong, and what would be right.
+    pub fn with_table(&self, settings: &toml::Table) -> Result<Self, ConfigError> {
+        let mut own = toml::Table::try_from(self).or_else(|error| wrong("name", self.name(), error.to_string()))?;
+        own.extend(settings.clone());
+        program(&own)
+    }
 }
 
 /// The program of a table, with these settings in place of those of the table.
@@ -206,7 +216,7 @@ fn right(schema: &Json, key: &str, message: &str) -> String {
 }
 
 /// The reader's own complaint, with the line that it is about.
-fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
+pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = line_at(text, at);
     // The reader's message names Rust's types; users expect ranges of numbers.

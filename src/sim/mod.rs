@@ -59,6 +59,7 @@ use crate::program::{Needs, ProgramConfig};
 use crate::switch::TelemetryHeader;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
+use crate::wire::Pattern;
 
 /// The longest frame with FCS, preamble and gap, and two shims.
 const LONGEST_BITS: u64 = 1550 * 8;
@@ -94,6 +95,8 @@ pub struct Setup {
     pub faults: Vec<Fault>,
     /// How long after the transit time the controller waits for a record; by default an epoch.
     pub wait: Option<Nanos>,
+    /// Flows whose packets are counted in each epoch.
+    pub patterns: Vec<Pattern>,
     pub fabric: Fabric,
 }
 
@@ -117,6 +120,7 @@ impl Setup {
             transport: None,
             faults: Vec::new(),
             wait: None,
+            patterns: Vec::new(),
             fabric: Fabric::default(),
         }
     }

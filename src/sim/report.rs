@@ -12,13 +12,13 @@ use serde_json::Map;
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::answers::{
-    Asked, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Heavy, HeavyFlows,
-    Latency, Loops, Losses, Paths, Query, Score, Unit, Utilisation, Value, Values, score,
+    Asked, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
+    HeavyFlows, Latency, Loops, Losses, Paths, Query, Score, Task, Unit, Utilisation, Value, Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
-use crate::wire::{Flow, FlowKey};
+use crate::wire::{Flow, FlowKey, Pattern};
 
 pub use paths::PathCounts;
 
@@ -82,6 +82,9 @@ pub struct ProgramReport {
     /// The heaviest flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
+    /// The counts that were asked for, of programs that have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frequencies: Vec<Claimed<Frequency>>,
     /// Number of flows, entropy and distribution of their sizes; null when not measured, or too
     /// many to tell.
     pub flows: Option<f64>,
@@ -269,6 +272,18 @@ impl EpochAnswers<'_> {
         self.history.ask(&query).ok()?.into_document()
     }
 
+    /// The count of the flows of each pattern, with the exact count that is given for its query. No
+    /// later record changes it.
+    fn frequencies(&self, flows: &[Pattern], truth: impl Fn(usize, &Query) -> Option<u64>) -> Vec<Claimed<Frequency>> {
+        let of = |flow: &Pattern| Query { flow: Some(*flow), ..Query::new(Task::Frequency, Window::Epoch(self.epoch)) };
+        let found = flows.iter().map(of).enumerate().map_while(|(place, query)| {
+            let mut found = self.history.answer::<Frequency>(&query).ok()?;
+            found.claim = std::mem::take(&mut found.claim).at_the_end();
+            Some(found.map(|found| found.with_truth(truth(place, &query))))
+        });
+        found.collect()
+    }
+
     fn losses(&self, nets: &FxHashMap<FlowName, i64>) -> Option<LossReport> {
         Some(LossReport::new(&self.answer(usize::MAX)?, nets))
     }
@@ -282,11 +297,12 @@ impl EpochAnswers<'_> {
 impl ProgramReport {
     /// `fabric` says which places are between the first and the last switch, and `beside` are the epochs
     /// before and after, of whose flows some are among paths: packets that leave within the transit time
-    /// after an epoch are in its records. Benches use it too.
+    /// after an epoch are in its records. The flows of `patterns` are counted.
     pub fn new(
         answers: &EpochAnswers<'_>,
         truth: &Generation,
         beside: &[&Generation],
+        patterns: &[Pattern],
         fabric: impl Fn(Where) -> bool,
     ) -> Self {
         let program = answers.program;
@@ -318,6 +334,7 @@ impl ProgramReport {
             values: values.iter().map(ValueCounts::new).collect(),
             heavy: heavy.as_ref().map(|heavy| HeavyScore::new(heavy, flows.as_deref(), &found, &*exact)),
             score: heavy.as_ref().map(|_| score(&found, exact.counts(), SCORED, CountedFrom::Sent)),
+            frequencies: answers.frequencies(patterns, |_, query| Some(query.exact(&*exact))),
             flows: flows.as_ref().and_then(|flows| flows.flows),
             true_flows: exact.counts().len() as u64,
             entropy_bits: flows.as_ref().and_then(|flows| flows.entropy_bits),
@@ -330,8 +347,9 @@ impl ProgramReport {
     /// The report with the answers as they stand now, where something went wrong, beside the net of
     /// each flow.
     #[must_use]
-    pub fn revised(&self, answers: &EpochAnswers<'_>, nets: &FxHashMap<FlowName, i64>) -> Self {
-        Self { losses: answers.losses(nets), gaps: answers.gaps(), ..self.clone() }
+    pub fn revised(&self, answers: &EpochAnswers<'_>, nets: &FxHashMap<FlowName, i64>, patterns: &[Pattern]) -> Self {
+        let frequencies = answers.frequencies(patterns, |place, _| self.frequencies.get(place)?.count().truth);
+        Self { losses: answers.losses(nets), gaps: answers.gaps(), frequencies, ..self.clone() }
     }
 }
 

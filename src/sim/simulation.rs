@@ -14,6 +14,7 @@ use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
+use crate::wire::Pattern;
 
 /// A program of the switches.
 struct Measuring {
@@ -36,6 +37,8 @@ pub struct Simulation {
     first: u64,
     /// How long answers may change after their epoch; `None` when nothing goes wrong.
     settles: Option<Nanos>,
+    /// Flows that are counted.
+    patterns: Vec<Pattern>,
     /// Reports of epochs that are over, where something goes wrong.
     reports: Vec<EpochReport>,
 }
@@ -69,6 +72,7 @@ impl Simulation {
             next: 0,
             first: setup.first_epoch(),
             settles: (!setup.faults.is_empty()).then(|| settles(setup)),
+            patterns: setup.patterns.clone(),
             reports: Vec::new(),
             network,
         })
@@ -150,7 +154,9 @@ impl Simulation {
                 let epoch = report.epoch + self.first;
                 if let Some(told) = told.get(&epoch) {
                     let nets = nets(controller.program(), ledger.nets(epoch as u32));
-                    report.programs.insert(name.clone(), told.revised(&controller.answers(epoch), &nets));
+                    report
+                        .programs
+                        .insert(name.clone(), told.revised(&controller.answers(epoch), &nets, &self.patterns));
                 }
             }
         }
@@ -216,7 +222,8 @@ impl Simulation {
     /// Gives the controllers these records, by program, and keeps what is told of the epochs that
     /// close.
     fn follow(&mut self, records: Vec<Vec<Named>>) -> Vec<(usize, ParameterUpdate)> {
-        let (network, first, now) = (&self.network, self.first, self.network.right_time());
+        let (network, patterns) = (&self.network, &self.patterns[..]);
+        let (first, now) = (self.first, self.network.right_time());
         let mut updates = Vec::new();
         for (program, (measuring, records)) in self.programs.iter_mut().zip(records).enumerate() {
             let Measuring { controller, told, .. } = measuring;
@@ -225,7 +232,10 @@ impl Simulation {
                 let beside = [epoch.checked_sub(1), Some(epoch + 1)].into_iter().flatten();
                 let beside: Vec<_> = beside.map(|epoch| network.generation(epoch)).collect();
                 let truth = network.generation(epoch);
-                told.insert(answers.epoch, ProgramReport::new(answers, truth, &beside, |at| fabric(network, at)));
+                told.insert(
+                    answers.epoch,
+                    ProgramReport::new(answers, truth, &beside, patterns, |at| fabric(network, at)),
+                );
             });
             updates.extend(update.map(|update| (program, update)));
         }

@@ -48,7 +48,7 @@ fn switches_may_be_configured_otherwise() {
         Simulation::new(&setup).err().map(|error| error.to_string())
     };
     let wrong = |own: &str, why: &str| assert_eq!(refused(false, own), Some(format!("--switch {own}: {why}")));
-    wrong("s3:hashpipe:slots=8", "the topology has no such switch");
+    wrong("s3:hashpipe:slots=8", "the topology has no such switch; it has s0, s1, s2");
     wrong("s1:hashpipe:slots=8", "the switch has no hosts, so it runs no program; --everywhere lets it");
     assert_eq!(refused(true, "s1:hashpipe:slots=8"), None);
     wrong("s2:pint:bits=8", "no such program; the switches run hashpipe, hashpipe_2");

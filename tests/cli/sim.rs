@@ -65,8 +65,121 @@ fn a_switch_has_settings_of_its_own() {
         refused("s1:hashpipe:count=bytes"),
         "weir: --switch s1:hashpipe:count=bytes: count = Bytes: it has to be Packets, as in the other switches"
     );
-    assert_eq!(refused("s9:hashpipe:slots=8"), "weir: --switch s9:hashpipe:slots=8: the topology has no such switch");
+    assert_eq!(
+        refused("s9:hashpipe:slots=8"),
+        "weir: --switch s9:hashpipe:slots=8: the topology has no such switch; it has s0, s1"
+    );
     assert!(refused("s1:hashpipe").contains("write SWITCH:PROGRAM:KEY=VALUE"));
+}
+
+/// Settings of switches come from a file, and --switch goes before them. What is wrong in the file is
+/// named with its line, and what would be right.
+#[test]
+fn settings_of_switches_come_from_a_file() {
+    let files = Files::new();
+    let words = "sim --topology line:2 --workload keyvalue,flows=300,seed=4 --epochs 1 --json --program hashpipe:slots=4096 --program hashpipe --switches own.toml";
+    let run = |text: &str, more: &str| {
+        std::fs::write(files.path("own.toml"), text).unwrap();
+        crate::weir_with(&files.path("."), format!("{words} {more}").split_whitespace())
+    };
+    let table =
+        |switch: &str, name: &str, setting: &str| format!("[[program]]\nswitch = {switch}\nname = {name}\n{setting}\n");
+    let small = "slots = 2\nslots6 = 0\nstages = 1\nestimate = \"sum\"\n";
+    let text = ["s0", "s1"].map(|switch| table(&format!("{switch:?}"), "\"hashpipe_2\"", small)).concat();
+    let document = run(&text, "").json();
+    let own = "hashpipe_2:estimate=sum,slots=2,slots6=0,stages=1";
+    assert_eq!(document["switch_settings"], serde_json::json!([format!("s0:{own}"), format!("s1:{own}")]));
+    let recall = |document: &serde_json::Value, program: &str| {
+        document["epochs"][0]["programs"][program]["score"]["recall"].as_f64().unwrap()
+    };
+    let [one, two] = ["hashpipe", "hashpipe_2"].map(|program| recall(&document, program));
+    assert!(one > 0.9 && two < 0.5, "{one} {two}");
+    let document = run(&text, "--switch s1:hashpipe_2:slots=4096").json();
+    assert!(recall(&document, "hashpipe_2") > 0.9, "{document}");
+
+    let refused = |text: &str, why: &str| {
+        let told = run(text, "").refused(2).to_owned();
+        assert!(told.ends_with(&format!("own.toml:{why}")), "{told}");
+    };
+    let good = table("\"s0\"", "\"hashpipe\"", "");
+    let after = |switch: &str, name: &str, setting: &str| format!("{good}{}", table(switch, name, setting));
+    refused(
+        &after("\"s1\"", "\"hashpipe\"", "slots = 0"),
+        "8: program[1].slots = 0: a whole number from 1 to 16777216",
+    );
+    refused(
+        &table("\"s1\"", "\"hashpipe\"", "key = \"srk\""),
+        "4: program[0].key = \"srk\": one of 5tuple, pair, src, dst",
+    );
+    let why = "4: program[0].count = Bytes: it has to be Packets, as in the other switches";
+    refused(&table("\"s1\"", "\"hashpipe\"", "count = \"bytes\""), why);
+    let why = "3: program[0].name = \"pint\": no such program; the switches run hashpipe, hashpipe_2";
+    refused(&table("\"s1\"", "\"pint\"", ""), why);
+    let why = "6: program[1].switch = \"s9\": the topology has no such switch; it has s0, s1";
+    refused(&after("\"s9\"", "\"hashpipe\"", ""), why);
+    refused(&table("9", "\"hashpipe\"", ""), "2: program[0].switch = 9: the name of a switch of the topology");
+    let why = "1: program[0].name = (missing): the name of a program of the switches";
+    refused("[[program]]\nswitch = \"s0\"\n", why);
+    let told = run("[[switch]]\n", "").refused(2).to_owned();
+    assert!(told.contains("own.toml:1: unknown field `switch`, expected `program`\n    [[switch]]"), "{told}");
+    let told = weir("sim --switches nowhere.toml").refused(2).to_owned();
+    assert!(told.contains("nowhere.toml: No such file"), "{told}");
+}
+
+/// The packets of certain flows have bounds in each epoch, beside their exact number.
+#[test]
+fn counts_of_flows_have_bounds() {
+    let words = [
+        "sim",
+        "--topology",
+        "line:2",
+        "--workload",
+        "keyvalue/uniform,flows=300,seed=4",
+        "--epochs",
+        "3",
+        "--frequency",
+        "* → *",
+        "--frequency",
+        "10.0.0.2 → *",
+        "--program",
+        "chamelemon:hh_threshold=1",
+        "--program",
+        "hashpipe",
+        "--program",
+        "pint",
+    ];
+    let files = Files::new();
+    let run = |more: &[&str]| crate::weir_with(&files.path("."), words.iter().chain(more).copied());
+    let document = run(&["--json"]).json();
+    for epoch in document["epochs"].as_array().unwrap() {
+        for program in ["chamelemon", "hashpipe"] {
+            let frequencies = epoch["programs"][program]["frequencies"].as_array().unwrap();
+            let [all, some] = &frequencies[..] else { panic!("{frequencies:?}") };
+            assert_eq!(all["packets"]["true"], epoch["sent_packets"]);
+            let few = some["packets"]["true"].as_u64().unwrap();
+            assert!(0 < few && few < all["packets"]["true"].as_u64().unwrap(), "{some}");
+            for (found, flow) in [(all, "* → *"), (some, "10.0.0.2 → *")] {
+                let count = &found["packets"];
+                assert_eq!((&found["flow"], &found["final"]), (&flow.into(), &true.into()), "{found}");
+                assert_eq!((&found["first_epoch"], &found["last_epoch"]), (&epoch["epoch"], &epoch["epoch"]));
+                assert!(count["lower_bound"].as_u64() <= count["true"].as_u64(), "{count}");
+                let most = count["upper_bound"].as_u64().unwrap_or(u64::MAX);
+                assert!(count["true"].as_u64().unwrap() <= most, "{count}");
+            }
+            if program == "chamelemon" {
+                assert_eq!((&all["complete"], &all["packets"]["estimate"]), (&true.into(), &all["packets"]["true"]));
+            }
+        }
+        assert!(epoch["programs"]["pint"].get("frequencies").is_none(), "it counts no packets of flows");
+    }
+    let csv = run(&["--csv=chamelemon.frequency"]).stdout;
+    let heads = "epoch,flow,packets,lower_bound_packets,upper_bound_packets,confidence,true_packets,incomplete";
+    assert_eq!((csv.lines().next(), csv.lines().count()), (Some(heads), 7), "{csv}");
+    let text = run(&[]).stdout;
+    assert!(text.contains("chamelemon, the flows that were asked for:") && text.contains("10.0.0.2 → *"), "{text}");
+    let words = ["sim", "--program", "pint", "--frequency", "* → *"];
+    let refused = crate::weir_with(&files.path("."), words).refused(2).to_owned();
+    assert_eq!(refused, "weir: --frequency: no program counts packets of flows");
 }
 
 /// Hosts that answer: how their flows went, as a document and as a table, and what they need.

@@ -214,6 +214,7 @@ fn two_simulations_agree() {
             faults: Vec::new(),
             transport: Some(format!("hpcc,feedback={feedback},load=50%,rtt=17514ns").parse().unwrap()),
             wait: None,
+            patterns: Vec::new(),
             fabric: Fabric::default(),
         };
         let mut simulation = Simulation::new(&setup).unwrap();

@@ -1,7 +1,8 @@
 //! A program's answers in a simulation beside the truth: a row for each epoch.
 
-use super::super::output::{Cell, Table, row};
-use crate::answers::{self, Score};
+use super::super::output::{Cell, Page, Table, row};
+use crate::answers::{self, Claimed, Frequency, Score};
+use crate::history::Reasons;
 use crate::sim::report::{
     LatencyCounts, LoopCounts, LossReport, LossScore, PathCounts, UtilisationCounts, ValueCounts,
 };
@@ -38,6 +39,22 @@ pub fn table(reports: &[(&EpochReport, &ProgramReport)]) -> Table {
         row
     };
     Table::new(columns, reports.iter().map(row))
+}
+
+/// The counts of certain flows, epoch by epoch; nothing of a program that has none.
+pub fn frequencies(program: &str, reports: &[(&EpochReport, &ProgramReport)]) -> Page {
+    let found = || reports.iter().flat_map(|(epoch, report)| report.frequencies.iter().map(|of| (epoch.epoch, of)));
+    let Some((_, first)) = found().next() else { return Page::default() };
+    let row = |(epoch, frequency): (u64, &Claimed<Frequency>)| {
+        let row = [row![epoch.to_string()], frequency.row(), vec![said(&frequency.claim.incomplete)]];
+        row.concat()
+    };
+    let columns = [vec![">epoch".to_owned()], Frequency::columns(Some(first)).into(), vec![SAYS.to_owned()]].concat();
+    let doubt = found().map(|(_, frequency)| frequency.confidence_text()).find(|text| !text.is_empty());
+    Page::default()
+        .text(format!("{program}, the flows that were asked for:"))
+        .table("frequency", Table::new(columns, found().map(row)))
+        .text(doubt.unwrap_or_default())
 }
 
 const HEAVY: [&str; 4] = [">k", ">recall", ">precision", ">size error|size_error_share"];
@@ -116,21 +133,21 @@ fn value_row(report: &ProgramReport, of: &ValueCounts) -> Vec<Cell> {
     row![*samples, Cell::or("-", largest), Cell::or("-", largest_switch.as_deref())]
 }
 
+const SAYS: &str = "says|incomplete";
 const LOSSES: [&str; 5] =
-    [">victims|victim_flows", ">found|found_flows", ">exact|exact_flows", ">wrong|wrong_loss_flows", "says|incomplete"];
+    [">victims|victim_flows", ">found|found_flows", ">exact|exact_flows", ">wrong|wrong_loss_flows", SAYS];
+
+/// What a program says of an answer that lacks this.
+fn said(incomplete: &Reasons) -> Cell {
+    let lack = incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
+    let says = if lack.is_empty() { "all".into() } else { format!("not all: {}", lack.join(", ")) };
+    Cell::new(says, lack.join(" "))
+}
 
 fn losses_row(report: &ProgramReport) -> Vec<Cell> {
     let Some(LossReport { losses, incomplete }) = &report.losses else { return vec![Cell::default(); LOSSES.len()] };
-    let lack = incomplete.iter().map(|reason| reason.name()).collect::<Vec<_>>();
-    let says = if lack.is_empty() { "all".into() } else { format!("not all: {}", lack.join(", ")) };
     let of = |count: fn(&LossScore) -> u64| Cell::or("-", losses.as_ref().map(count));
-    row![
-        of(|l| l.true_flows),
-        of(|l| l.right_flows),
-        of(|l| l.exact_flows),
-        of(|l| l.wrong_flows),
-        Cell::new(says, lack.join(" ")),
-    ]
+    row![of(|l| l.true_flows), of(|l| l.right_flows), of(|l| l.exact_flows), of(|l| l.wrong_flows), said(incomplete),]
 }
 
 const SIZES: [&str; 3] =
