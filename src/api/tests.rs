@@ -450,7 +450,7 @@ fn flows_are_chosen_by_paths_of_another_program() {
         let document = answered(Arc::new(Beside), question);
         let heavy = document["heavy"].as_array().unwrap();
         let ports: Vec<_> = heavy.iter().map(|flow| flow["flow"]["sport"].as_u64().unwrap()).collect();
-        (ports, document["incomplete"] == serde_json::json!(["paths_unknown"]))
+        (ports, document["incomplete"].as_array().unwrap().contains(&"paths_unknown".into()))
     };
     assert_eq!(ports("heavy?top=3"), (vec![50, 49, 48], false));
     assert_eq!(ports("heavy?top=3&path=a,b"), (vec![48, 46, 44], true));

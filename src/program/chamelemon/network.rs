@@ -220,7 +220,7 @@ fn add(delta: &mut Option<Delta>, analysis: &Analysis, before: Before<&Sketches>
         Before::Unknown => return Err(Gap::Before),
         Before::Elsewhere => return Err(Gap::Elsewhere),
         Before::Part(early) => {
-            delta.left(early, sketches.bit).map_err(|Mismatch| Gap::Before)?;
+            delta.left(early, early.bit).map_err(|Mismatch| Gap::Before)?;
             unmarked = unmarked.saturating_add(early.unmarked);
             unfollowed = unfollowed.saturating_add(early.unfollowed);
         }
