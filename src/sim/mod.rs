@@ -236,7 +236,7 @@ pub enum SimError {
     #[error("--fault: the topology has no switch {name:?}")]
     NoSwitch { name: String },
     #[error("--switch {own}: {why}")]
-    Own { own: OwnSettings, why: String },
+    Own { own: String, why: String },
     #[error("--fault clock: by at most {max} ns with epochs as short as these")]
     ClockTooSlow { max: Nanos },
     #[error("--transport: links need a rate, such as --rate 10Gbps")]

@@ -82,7 +82,7 @@ impl OwnSettings {
     }
 
     fn refused(&self, why: String) -> SimError {
-        SimError::Own { own: self.clone(), why }
+        SimError::Own { own: self.to_string(), why }
     }
 
     /// A key has a value that cannot be.

@@ -63,7 +63,7 @@ fn switches_may_be_configured_otherwise() {
 /// that crossed these switches.
 #[test]
 fn recomputed_routes_are_the_ways_of_packets() {
-    for topology in ["fattree:4", "line:5", "testbed"] {
+    for topology in ["fat-tree:4", "line:5", "testbed"] {
         let mut setup = setup(topology, "keyvalue/uniform,flows=500,seed=7", &[]);
         setup.programs = vec!["hashpipe:slots=4096,scope=network".parse().unwrap()];
         let (simulation, _) = run(&setup, 2);
@@ -80,7 +80,7 @@ fn recomputed_routes_are_the_ways_of_packets() {
             lengths.insert(recomputed.len());
             assert!(way == recomputed.iter().fold(packet::Way::default(), |way, &switch| way.through(switch)));
         }
-        assert!(topology != "fattree:4" || lengths == BTreeSet::from([1, 3, 5]), "{lengths:?}");
+        assert!(topology != "fat-tree:4" || lengths == BTreeSet::from([1, 3, 5]), "{lengths:?}");
 
         let history = simulation.newest(0).unwrap().history;
         let heavy = |path: &[&str], routes: Option<RecomputedRoutes>| {
@@ -93,7 +93,8 @@ fn recomputed_routes_are_the_ways_of_packets() {
         let [all, chosen] = [&[][..], &["s1"]].map(|path| heavy(path, Some(network.routes())).unwrap());
         let crosses = |flow: &&HeavyFlow| switches(&flow.name.flow().unwrap()).contains(&1);
         let expected: Vec<_> = all.heavy.iter().filter(crosses).cloned().collect();
-        assert!(!expected.is_empty() && chosen.heavy == expected && expected.len() < all.heavy.len());
+        assert_eq!(chosen.heavy, expected, "{topology}");
+        assert!(!expected.is_empty() && (expected.len() < all.heavy.len()) == (topology != "line:5"), "{topology}");
         assert_eq!(chosen.claim.incomplete, all.claim.incomplete);
     }
 }

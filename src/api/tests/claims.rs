@@ -161,7 +161,8 @@ impl Case {
         let word = |gap: &Value, key: &str| gap[key].as_str().unwrap_or_default().to_owned();
         let told = told.iter().map(|gap| (gap["epoch"].as_u64(), word(gap, "switch"), word(gap, "gap")));
         let mut told: Vec<_> = told.collect();
-        (expected.sort(), told.sort());
+        expected.sort();
+        told.sort();
         assert_eq!(told, expected, "{context}");
         let lacked = missing.iter().any(|missing| match missing.lack {
             Lack::Record | Lack::Part => true,
