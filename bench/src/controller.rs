@@ -50,7 +50,7 @@ struct Edge {
 impl Edge {
     fn new(config: &Config, hashes: &HashFamily) -> Result<Self> {
         let mut program = ChameleMonDataplane::new(config, hashes)?;
-        let schedule = Schedule::new(config.clone(), config.runtime());
+        let schedule = Schedule::new(config.clone(), config.parameters());
         program.allocate();
         program.follow(&schedule);
         program.enter(0, true);

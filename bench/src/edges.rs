@@ -18,7 +18,7 @@ use weir::program::chamelemon::attention::State;
 use weir::program::chamelemon::decoder::INFINITE;
 use weir::program::chamelemon::network::{NetworkEpoch, Reported};
 use weir::program::chamelemon::{
-    ChameleMon, ChameleMonDataplane, Config, FlowId, NetworkAnalysis, Runtime, Schedule, Sketches,
+    ChameleMon, ChameleMonDataplane, Config, EncoderParameters, FlowId, NetworkAnalysis, Schedule, Sketches,
 };
 use weir::program::{Analysis, Bank, Dataplane, Decision, ProgramConfig};
 use weir::sim::report::EpochAnswers;
@@ -40,7 +40,7 @@ pub struct Edges {
     shifts: bool,
     /// The parameters of the next epoch, and of the one after it: an update takes effect two epochs
     /// after the one that it was made from.
-    updates: [Runtime; 2],
+    updates: [EncoderParameters; 2],
     next: u64,
     generation: Generation,
 }
@@ -48,7 +48,7 @@ pub struct Edges {
 /// What an epoch was measured with, what was found, and the answers beside the truth.
 #[derive(Clone, Debug)]
 pub struct EdgesReport {
-    pub runtime: Runtime,
+    pub parameters: EncoderParameters,
     pub state: State,
     pub sampled_share: f64,
     /// Heavy-hitter candidates of the switch that had most, and whether all of all switches were
@@ -66,16 +66,16 @@ pub struct EdgesReport {
 impl EdgesReport {
     /// The report of an epoch, once its answers are known.
     fn of(network: &NetworkEpoch) -> impl FnOnce(ProgramReport) -> Self + use<> {
-        let runtime = network.runtime;
+        let parameters = network.parameters;
         let hh_flows = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
         let hh_flows = hh_flows.map(|flows| flows.into_iter().fold(0.0, f64::max));
         let losses = network.losses.as_ref();
         let (hl_flows, ll_flows) = (losses.and_then(|l| l.heavy.flows), losses.and_then(|l| l.light.flows));
         let hh_complete = network.hh_complete();
         move |answers| Self {
-            runtime,
-            state: State::of(&runtime),
-            sampled_share: f64::from(runtime.sample) / f64::from(Runtime::ALL),
+            parameters,
+            state: State::of(&parameters),
+            sampled_share: f64::from(parameters.sample) / f64::from(EncoderParameters::ALL),
             hh_flows,
             hh_complete,
             hl_flows,
@@ -122,7 +122,7 @@ impl Edges {
             names: edges.iter().map(|edge| format!("s{edge}").into()).collect(),
             analysis: NetworkAnalysis::new(config, setup.workload.seed),
             shifts: setup.shifts,
-            updates: [config.runtime(); 2],
+            updates: [config.parameters(); 2],
             spare: dataplane.spare(),
             generation: Generation::default(),
             next: 0,
@@ -156,8 +156,8 @@ impl Edges {
     /// # Errors
     /// If the encoders have no room for the parameters.
     pub fn shift(&mut self, workload: &Workload, victims: Option<Victims>) -> Result<(NetworkEpoch, String)> {
-        let [runtime, latest] = self.updates;
-        let network = self.measure(workload, victims, runtime)?;
+        let [parameters, latest] = self.updates;
+        let network = self.measure(workload, victims, parameters)?;
         let mut why = String::new();
         self.updates = [latest; 2];
         if self.shifts {
@@ -168,11 +168,16 @@ impl Edges {
     }
 
     /// Measures an epoch with these parameters.
-    fn measure(&mut self, workload: &Workload, victims: Option<Victims>, runtime: Runtime) -> Result<NetworkEpoch> {
+    fn measure(
+        &mut self,
+        workload: &Workload,
+        victims: Option<Victims>,
+        parameters: EncoderParameters,
+    ) -> Result<NetworkEpoch> {
         let epoch = self.next;
         self.next += 1;
         self.generation = self.traffic.draw(epoch, workload, victims);
-        let records = match self.blank(epoch, runtime)? {
+        let records = match self.blank(epoch, parameters)? {
             Some(blank) => self.records(&blank),
             None => Vec::new(),
         };
@@ -181,7 +186,7 @@ impl Edges {
             record: Ok(Box::new(sketches)),
             before: Before::Nothing,
         });
-        Ok(NetworkEpoch::analyse(epoch, runtime, reported.collect()))
+        Ok(NetworkEpoch::analyse(epoch, parameters, reported.collect()))
     }
 
     /// The flows of the epoch that passed last, and what became of them.
@@ -212,8 +217,8 @@ impl Edges {
     }
 
     /// An empty record of an epoch, as a switch with these parameters hands it over.
-    fn blank(&mut self, epoch: u64, runtime: Runtime) -> Result<Option<Sketches>> {
-        self.schedule.update(epoch, runtime)?;
+    fn blank(&mut self, epoch: u64, parameters: EncoderParameters) -> Result<Option<Sketches>> {
+        self.schedule.update(epoch, parameters)?;
         self.program.enter(epoch, true);
         self.program.exchange(self.spare.as_mut());
         self.program.exchange_egress(self.spare.as_mut());
@@ -224,8 +229,8 @@ impl Edges {
     /// class.
     fn classify(&mut self, ids: &[FlowId], edges: &mut [Sketches]) -> Vec<Classes> {
         let Some(first) = edges.first() else { return Vec::new() };
-        let runtime = first.runtime;
-        let encoded = encoded(&runtime);
+        let parameters = first.parameters;
+        let encoded = encoded(&parameters);
         let max: Vec<u32> = first.tower.iter().map(|level| level.max()).collect();
         let width: usize = first.tower.iter().map(|level| level.sizes.len()).sum();
         // The counters of all levels of all edges in a row, and where each flow's are.
@@ -243,7 +248,7 @@ impl Edges {
         let mut classes = vec![Classes::default(); ids.len()];
         // The counters of a flow beyond all thresholds tell nobody more by growing. If it loses
         // nothing more either, the rest of its packets is counted at once.
-        let beyond = runtime.hh_threshold.max(runtime.hl_threshold);
+        let beyond = parameters.hh_threshold.max(parameters.hl_threshold);
         let mut settled = vec![false; ids.len()];
         let Generation { sequence, .. } = &mut self.generation;
         for number in std::mem::take(sequence) {
@@ -258,8 +263,8 @@ impl Edges {
                 estimate = estimate.min(if *counter == max { INFINITE } else { *counter });
             }
             let class = match estimate {
-                _ if estimate >= runtime.hh_threshold => HH,
-                _ if estimate >= runtime.hl_threshold => HL,
+                _ if estimate >= parameters.hh_threshold => HH,
+                _ if estimate >= parameters.hl_threshold => HL,
                 _ => light[flow],
             };
             let class = if encoded[class] { class } else { NONE };
@@ -297,14 +302,14 @@ impl Edges {
 }
 
 /// Whether packets of each class have memory in the upstream encoder.
-fn encoded(runtime: &Runtime) -> [bool; 4] {
-    let partition = runtime.partition;
+fn encoded(parameters: &EncoderParameters) -> [bool; 4] {
+    let partition = parameters.partition;
     [false, partition.ll > 0, partition.hl > 0, partition.hh > 0]
 }
 
 fn follower(config: &Config, hashes: &HashFamily) -> Result<(ChameleMonDataplane, Schedule)> {
     let mut program = ChameleMonDataplane::new(config, hashes)?;
-    let schedule = Schedule::new(config.clone(), config.runtime());
+    let schedule = Schedule::new(config.clone(), config.parameters());
     program.allocate();
     program.follow(&schedule);
     Ok((program, schedule))
@@ -366,7 +371,7 @@ mod tests {
         let reports: Vec<_> = (0..14).map(|_| edges.epoch(&setup.workload, setup.victims()).unwrap()).collect();
         let shown: Vec<_> = reports[5..]
             .iter()
-            .map(|report| (report.runtime.hh_threshold, report.state, report.is_decoded()))
+            .map(|report| (report.parameters.hh_threshold, report.state, report.is_decoded()))
             .collect();
         assert!(shown.iter().all(|epoch| *epoch == shown[0] && epoch.2), "{shown:?}");
     }

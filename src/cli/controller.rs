@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::network::controller;
     use crate::program::Parameters;
-    use crate::program::chamelemon::Runtime;
+    use crate::program::chamelemon::EncoderParameters;
 
     /// With `shift = false` or `attention = fixed` what is configured holds, whatever was decided
     /// before the restart.
@@ -257,7 +257,7 @@ mod tests {
         let config = |text: &str| toml::from_str::<NetworkConfig>(text).unwrap();
         let shifting = config(NAME);
         let mut stored = state(&shifting, &file).unwrap();
-        let mut updated = Runtime::decode(&shifting.programs[0].start()).unwrap();
+        let mut updated = EncoderParameters::decode(&shifting.programs[0].start()).unwrap();
         updated.hh_threshold += 1;
         let updated = updated.encode();
         stored.controllers[0].updates = vec![ParameterUpdate { epoch: 9, parameters: updated.clone() }];

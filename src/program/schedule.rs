@@ -238,22 +238,22 @@ impl<P: Program> ErasedSchedule for Schedule<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::chamelemon::{ChameleMon, Config, Runtime};
+    use crate::program::chamelemon::{ChameleMon, Config, EncoderParameters};
 
     #[test]
     fn updates_hold_from_their_epoch_on() {
         let config = Config::default();
-        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
-        let runtime = |sample| Runtime { sample, ..config.runtime() };
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.parameters());
+        let parameters = |sample| EncoderParameters { sample, ..config.parameters() };
         for epoch in 0..20 {
-            schedule.update(10 + 2 * epoch, runtime(epoch as u32)).unwrap();
+            schedule.update(10 + 2 * epoch, parameters(epoch as u32)).unwrap();
         }
         let sample = |epoch| schedule.at(epoch).sample;
         assert_eq!([48, 49, 47, 1000].map(sample), [19, 19, 18, 19]);
         assert_eq!(sample(10 + 2 * 13), 13, "as many as there is room for");
-        schedule.update(40, runtime(500)).unwrap();
+        schedule.update(40, parameters(500)).unwrap();
         assert_eq!([39, 40, 48].map(sample), [14, 500, 500], "earlier updates for later epochs are forgotten");
-        assert!(schedule.update(50, runtime(65_537)).is_err());
+        assert!(schedule.update(50, parameters(65_537)).is_err());
         assert_eq!(sample(50), 500);
     }
 
@@ -265,17 +265,17 @@ mod tests {
         use std::thread::{self, ThreadId};
 
         let config = Config::default();
-        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.parameters());
         let worked_out = Arc::new(AtomicUsize::new(0));
         let counter = worked_out.clone();
-        let derive = move |runtime: &Runtime| -> (Runtime, ThreadId) {
+        let derive = move |parameters: &EncoderParameters| -> (EncoderParameters, ThreadId) {
             counter.fetch_add(1, Ordering::Relaxed);
-            (*runtime, thread::current().id())
+            (*parameters, thread::current().id())
         };
         let mut early = schedule.derived(derive.clone());
         let writer = thread::scope(|scope| {
             let write = || {
-                (0..20).for_each(|from| schedule.update(from, config.runtime()).unwrap());
+                (0..20).for_each(|from| schedule.update(from, config.parameters()).unwrap());
                 thread::current().id()
             };
             scope.spawn(write).join().unwrap()
@@ -283,13 +283,13 @@ mod tests {
         assert_eq!(worked_out.load(Ordering::Relaxed), 1 + 20);
         let mut late = schedule.derived(derive);
         for epoch in 0..25 {
-            let (runtime, by) = &**early.at(epoch);
-            assert_eq!((runtime, *by), (&schedule.at(epoch), writer));
+            let (parameters, by) = &**early.at(epoch);
+            assert_eq!((parameters, *by), (&schedule.at(epoch), writer));
             assert_eq!(late.at(epoch).0, schedule.at(epoch));
         }
         let before = worked_out.load(Ordering::Relaxed);
         drop((early, late));
-        schedule.update(30, config.runtime()).unwrap();
+        schedule.update(30, config.parameters()).unwrap();
         assert_eq!(worked_out.load(Ordering::Relaxed), before);
     }
 
@@ -305,13 +305,13 @@ mod tests {
             }
         }
         let config = Config::default();
-        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.parameters());
         let freed = Arc::<Mutex<Vec<ThreadId>>>::default();
         let noted = Arc::clone(&freed);
         let mut reader = schedule.derived(move |_| Noted(noted.clone()));
         let mut held = ArrayVec::<Arc<Noted>, 3>::new();
         for epoch in 0..40 {
-            schedule.update(epoch, config.runtime()).unwrap();
+            schedule.update(epoch, config.parameters()).unwrap();
             let read = || {
                 if held.is_full() {
                     held.remove(0);
@@ -327,24 +327,24 @@ mod tests {
     #[test]
     fn updates_of_any_program() {
         let config = Config::default();
-        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.runtime());
+        let schedule = Schedule::<ChameleMon>::new(config.clone(), config.parameters());
         let erased: AnySchedule = Arc::new(schedule.clone());
-        let runtime = |sample| Runtime { sample, ..config.runtime() }.encode();
-        erased.update(7, &runtime(9)).unwrap();
-        assert_eq!((schedule.at(7).sample, erased.at(6)), (9, config.runtime().encode()));
-        assert!(erased.update(8, &runtime(65_537)).unwrap_err().to_string().contains("sample = 65537"));
+        let parameters = |sample| EncoderParameters { sample, ..config.parameters() }.encode();
+        erased.update(7, &parameters(9)).unwrap();
+        assert_eq!((schedule.at(7).sample, erased.at(6)), (9, config.parameters().encode()));
+        assert!(erased.update(8, &parameters(65_537)).unwrap_err().to_string().contains("sample = 65537"));
         assert!(erased.update(8, &().encode()).is_err());
-        assert_eq!(erased.at(8), runtime(9));
+        assert_eq!(erased.at(8), parameters(9));
     }
 
     #[test]
     fn parameters_come_as_bytes() {
         let program = crate::program::ProgramConfig::new::<ChameleMon>(Config::default());
-        let runtime = |sample| Runtime { sample, ..Config::default().runtime() }.encode();
-        assert_eq!(program.fits(&runtime(9)), Ok(()));
+        let parameters = |sample| EncoderParameters { sample, ..Config::default().parameters() }.encode();
+        assert_eq!(program.fits(&parameters(9)), Ok(()));
         let refused = |bytes: &[u8]| program.fits(bytes).unwrap_err().to_string();
-        assert!(refused(&runtime(65_537)).contains("sample = 65537"));
+        assert!(refused(&parameters(65_537)).contains("sample = 65537"));
         assert_eq!(refused(&[1, 2]), "it ends after 2 bytes, in the parameters");
-        assert_eq!(refused(&[runtime(9), vec![0]].concat()), "1 bytes too many");
+        assert_eq!(refused(&[parameters(9), vec![0]].concat()), "1 bytes too many");
     }
 }

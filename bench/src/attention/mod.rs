@@ -102,11 +102,11 @@ fn one(number: u64, scenario: Scenario, verbose: bool) -> Result<Outcome> {
 }
 
 fn shown(network: &NetworkEpoch, sizing: &Sizing, fits: bool) -> Shown {
-    let runtime = network.runtime;
+    let parameters = network.parameters;
     let decoded = network.hh_complete() && network.losses.as_ref().is_some_and(|losses| losses.decoded);
     let candidates = network.edges.iter().map(|edge| edge.analysis.candidates()).collect::<Option<Vec<_>>>();
     let max = candidates.map(|candidates| candidates.into_iter().fold(0.0, f64::max));
-    Shown { runtime, decoded, fits, load: max.map(|max| sizing.load(max, runtime.partition.hh)) }
+    Shown { parameters, decoded, fits, load: max.map(|max| sizing.load(max, parameters.partition.hh)) }
 }
 
 fn workload(law: &str, order: &str, longest: u32, flows: u32) -> Result<Workload> {

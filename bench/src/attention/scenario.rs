@@ -1,7 +1,7 @@
 //! Random traffic that stays, changes and varies, and what is asked of a controller that measures
 //! it.
 
-use weir::program::chamelemon::Runtime;
+use weir::program::chamelemon::EncoderParameters;
 use weir::program::chamelemon::attention::State;
 use weir::trace::SplitMix64;
 
@@ -103,7 +103,7 @@ impl Scenario {
 /// What an epoch showed.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    pub runtime: Runtime,
+    pub parameters: EncoderParameters,
     /// Whether all candidates and all losses that have memory were decoded.
     pub decoded: bool,
     /// Whether all true victims would have room in the memory for losses, at the load that is aimed
@@ -115,11 +115,11 @@ pub struct Shown {
 
 impl Shown {
     fn state(&self) -> State {
-        State::of(&self.runtime)
+        State::of(&self.parameters)
     }
 
     fn parameters(&self) -> [u32; 4] {
-        let Runtime { partition, hh_threshold, hl_threshold, .. } = self.runtime;
+        let EncoderParameters { partition, hh_threshold, hl_threshold, .. } = self.parameters;
         [partition.hl, partition.ll, hh_threshold, hl_threshold]
     }
 }
@@ -188,7 +188,7 @@ impl Outcome {
         self.moving += usize::from(!noisy && held.len() > 1);
         self.flipping += usize::from(flips(tail) > 0);
         self.ill += usize::from(last.state() == State::Ill && period.iter().all(|shown| shown.fits));
-        self.loads.extend(last.load.filter(|_| last.runtime.hh_threshold > 1));
+        self.loads.extend(last.load.filter(|_| last.parameters.hh_threshold > 1));
     }
 
     pub fn add(&mut self, other: &Self) {

@@ -16,7 +16,7 @@ use crate::history::{Entry, Gap, Reason, Reasons, SwitchGap, Window};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{BatchOrder as RunOrder, Disposition, Phv};
 use crate::program::chamelemon::attention::State;
-use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, Runtime, Schedule, Sketches};
+use crate::program::chamelemon::{ChameleMon, ChameleMonDataplane, Config, EncoderParameters, Schedule, Sketches};
 use crate::program::hashpipe::HashPipe;
 use crate::program::pint::{self, Pint};
 use crate::program::{AnySchedule, Bank, Dataplane, Parameters, ProgramConfig};
@@ -61,29 +61,29 @@ fn address(flow: u32) -> u32 {
 struct Edge {
     name: String,
     program: ChameleMonDataplane,
-    runtime: Runtime,
+    parameters: EncoderParameters,
     schedule: Schedule,
     spare: Box<dyn Bank>,
 }
 
 impl Edge {
-    fn new(name: &str, epoch: u64, runtime: Runtime) -> Self {
+    fn new(name: &str, epoch: u64, parameters: EncoderParameters) -> Self {
         let mut program = ChameleMonDataplane::new(&config(), &hashes()).unwrap();
-        let schedule = Schedule::new(config(), runtime);
+        let schedule = Schedule::new(config(), parameters);
         program.allocate();
         program.follow(&schedule);
         program.enter(epoch, true);
         let spare = program.spare();
-        Self { name: name.into(), program, runtime, schedule, spare }
+        Self { name: name.into(), program, parameters, schedule, spare }
     }
 
     fn request(&self, first_epoch: u64) -> JoinRequest {
-        let parameters = self.runtime.encode();
+        let parameters = self.parameters.encode();
         JoinRequest { name: self.name.clone(), profile: profile(), parameters, first_epoch }
     }
 
     fn update(&self, update: &ParameterUpdate) {
-        self.schedule.update(update.epoch, Runtime::decode(&update.parameters).unwrap()).unwrap();
+        self.schedule.update(update.epoch, EncoderParameters::decode(&update.parameters).unwrap()).unwrap();
     }
 
     /// A packet of a flow enters; what it carries through the network.
@@ -182,25 +182,31 @@ fn last(task: Task, seconds: f64) -> Query {
 struct Network {
     controller: Controller,
     edges: Vec<Edge>,
-    runtime: Runtime,
+    parameters: EncoderParameters,
     transit: Nanos,
     epoch: u64,
 }
 
 impl Network {
     fn new(names: &[&str], epoch: u64) -> Self {
-        Self::with(settings(), config().runtime(), TRANSIT, names, epoch)
+        Self::with(settings(), config().parameters(), TRANSIT, names, epoch)
     }
 
-    fn with(settings: ControllerSettings, runtime: Runtime, transit: Nanos, names: &[&str], epoch: u64) -> Self {
+    fn with(
+        settings: ControllerSettings,
+        parameters: EncoderParameters,
+        transit: Nanos,
+        names: &[&str],
+        epoch: u64,
+    ) -> Self {
         let controller = Controller::new(&profile().program, settings);
-        let mut network = Self { controller, edges: Vec::new(), runtime, transit, epoch };
+        let mut network = Self { controller, edges: Vec::new(), parameters, transit, epoch };
         names.iter().for_each(|name| network.join(name));
         network
     }
 
     fn join(&mut self, name: &str) {
-        let edge = Edge::new(name, self.epoch, self.runtime);
+        let edge = Edge::new(name, self.epoch, self.parameters);
         let first = if self.epoch == 0 { 0 } else { self.epoch + 1 };
         let profile = NetworkProfile { transit: self.transit, ..profile() };
         let request = JoinRequest { profile, ..edge.request(first) };
@@ -404,7 +410,7 @@ fn leaving_and_starting_again() {
 #[test]
 fn parameters_are_changed_on_demand() {
     let fixed = ControllerSettings { shifts: false, ..settings() };
-    let mut network = Network::with(fixed, config().runtime(), TRANSIT, &["a", "b"], 6);
+    let mut network = Network::with(fixed, config().parameters(), TRANSIT, &["a", "b"], 6);
     network.epoch(90, &[]);
     let wanted = Config { hh_threshold: config().hh_threshold + 9, ..config() };
     let program = |config: &Config| ProgramConfig::new::<ChameleMon>(config.clone());
@@ -427,7 +433,7 @@ fn parameters_are_changed_on_demand() {
         assert_eq!(network.gaps(), []);
     }
     let measured = network.newest().adaptation.clone().unwrap().measured;
-    assert_eq!(Some(measured), wanted.runtime().describe());
+    assert_eq!(Some(measured), wanted.parameters().describe());
 
     let refused = |network: &mut Network, program| network.controller.change(&program, now).unwrap_err().to_string();
     let larger = program(&Config { arrays: config().arrays + 1, ..config() });
@@ -468,7 +474,10 @@ fn updates_are_for_the_epoch_after_the_running_one() {
         let updated = network.newest().adaptation.clone().unwrap().update;
         assert_eq!(
             updated,
-            Runtime::decode(&update.parameters).unwrap().describe().map(|described| (update.epoch, described))
+            EncoderParameters::decode(&update.parameters)
+                .unwrap()
+                .describe()
+                .map(|described| (update.epoch, described))
         );
         assert!(network.gaps().iter().all(|(_, gap)| *gap != Gap::Parameters));
     }
@@ -494,7 +503,7 @@ fn records_that_do_not_fit() {
     let cases: [(Spoil, Gap); 6] = [
         (|report| report.first_epoch -= 1, Gap::Spans { first_epoch: 7 }),
         (|report| sketches(report).mixed = true, Gap::Mixed),
-        (|report| sketches(report).runtime.sample = 5, Gap::Parameters),
+        (|report| sketches(report).parameters.sample = 5, Gap::Parameters),
         (|report| assert!(sketches(report).strays.add(8, 3)), Gap::Strays { packets: 3 }),
         (|report| sketches(report).unmarked = 2, Gap::Unmarked { packets: 2 }),
         (|report| sketches(report).unfollowed = 4, Gap::Unfollowed { packets: 4 }),
@@ -519,7 +528,7 @@ fn records_that_do_not_fit() {
 /// other's loss.
 #[test]
 fn only_flows_that_lost_packets_are_victims() {
-    let mut network = Network::with(finality::waits(0), config().runtime(), TRANSIT, &["a"], 6);
+    let mut network = Network::with(finality::waits(0), config().parameters(), TRANSIT, &["a"], 6);
     (0..2).for_each(|_| drop(network.epoch(90, &[])));
     let doubled = network.edges[0].enter(5000, 8);
     (0..3).for_each(|_| network.edges[0].leave(doubled));

@@ -236,7 +236,7 @@ impl proto::Record {
 mod tests {
     use super::*;
     use crate::program::Parameters as _;
-    use crate::program::chamelemon::{ChameleMon, Config, Runtime};
+    use crate::program::chamelemon::{ChameleMon, Config, EncoderParameters};
 
     fn hello() -> Hello {
         Hello {
@@ -254,14 +254,14 @@ mod tests {
         Offer { parameters: program.start(), program }
     }
 
-    fn runtime(sample: u32) -> Vec<u8> {
-        Runtime { sample, ..Config::default().runtime() }.encode()
+    fn parameters(sample: u32) -> Vec<u8> {
+        EncoderParameters { sample, ..Config::default().parameters() }.encode()
     }
 
     #[test]
     fn what_is_said_is_understood() {
         assert_eq!(Hello::try_from(proto::Hello::from(&hello())), Ok(hello()));
-        let update = ParameterUpdate { epoch: 77, parameters: runtime(9) };
+        let update = ParameterUpdate { epoch: 77, parameters: parameters(9) };
         let sent = proto::Update::new(3, &update);
         assert_eq!((sent.program, read_update(&sent, &offer().program)), (3, Ok(update)));
         let (hashes, programs) = (HashFamily::reproducible(1), vec![Ok(2), Err(Refusal::Same("chamelemon"))]);
@@ -305,7 +305,7 @@ mod tests {
             unread(&|offer| offer.parameters = prost::bytes::Bytes::new()),
             "program.parameters: it ends after 0 bytes, in the parameters"
         );
-        let update = ParameterUpdate { epoch: 7, parameters: runtime(65_537) };
+        let update = ParameterUpdate { epoch: 7, parameters: parameters(65_537) };
         let error = read_update(&proto::Update::new(0, &update), &offer().program).unwrap_err();
         assert!(error.to_string().contains("sample = 65537"), "{error}");
         let empty = proto::Update { from_epoch: 1, ..Default::default() };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::attention::State;
 use super::network::NetworkEpoch;
-use super::{Partition, Runtime};
+use super::{EncoderParameters, Partition};
 use crate::history::{Adaptation, Described};
 
 pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {
@@ -17,7 +17,7 @@ pub(super) fn adaptation(network: &NetworkEpoch) -> Adaptation {
         "light_losses": light,
         "load_share": load(network, heavy.zip(light)),
     });
-    Adaptation { measured: network.runtime.described(), facts: object(facts), ..Adaptation::default() }
+    Adaptation { measured: network.parameters.described(), facts: object(facts), ..Adaptation::default() }
 }
 
 /// Flows over the buckets of an upstream encoder, at the switch with most candidates: these, and
@@ -33,7 +33,7 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value { map } else { Map::new() }
 }
 
-impl Runtime {
+impl EncoderParameters {
     /// The parameters with their units.
     pub(super) fn described(&self) -> Described {
         let Self { partition: Partition { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed: _ } = *self;

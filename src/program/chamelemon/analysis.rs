@@ -5,7 +5,7 @@ use super::attention::Attention;
 use super::decoder::encoding::Form;
 use super::names::Known;
 use super::network::{Network, NetworkEpoch, Reported};
-use super::{Config, Runtime, Showed, Sketches};
+use super::{Config, EncoderParameters, Showed, Sketches};
 use crate::answers::Task;
 use crate::history::Adaptation;
 use crate::program::{Analysis, Decision};
@@ -27,7 +27,7 @@ impl NetworkAnalysis {
 
 impl Analysis for NetworkAnalysis {
     type Record = Sketches;
-    type Parameters = Runtime;
+    type Parameters = EncoderParameters;
     type Network = Network;
     type Kept = Showed;
 
@@ -42,14 +42,14 @@ impl Analysis for NetworkAnalysis {
         sketches.shape == self.form.shape && lengths.eq(expected)
     }
 
-    fn epoch(&mut self, epoch: u64, runtime: &Runtime, reported: Vec<Reported<'_>>) -> NetworkEpoch {
-        let epoch = NetworkEpoch::analyse(epoch, *runtime, reported);
+    fn epoch(&mut self, epoch: u64, parameters: &EncoderParameters, reported: Vec<Reported<'_>>) -> NetworkEpoch {
+        let epoch = NetworkEpoch::analyse(epoch, *parameters, reported);
         self.known.age();
         epoch.network.edges.iter().for_each(|edge| edge.analysis.sketches().add_names(&mut self.known));
         epoch
     }
 
-    fn decide(&mut self, network: &NetworkEpoch, latest: &Runtime, next: u64) -> Decision<Runtime> {
+    fn decide(&mut self, network: &NetworkEpoch, latest: &EncoderParameters, next: u64) -> Decision<EncoderParameters> {
         if network.edges.is_empty() {
             self.attention.keep(latest, next, "no switch has reported: everything stays")
         } else {

@@ -6,7 +6,7 @@ use super::dataplane::{COUNTERS, Counter};
 use super::decoder::{Level, Sketches};
 use super::hashes::Hashes;
 use super::names::Names;
-use super::parameters::{Runtime, Shape};
+use super::parameters::{EncoderParameters, Shape};
 use crate::pisa::{ArrayCells, GroupRegisters, Registers};
 use crate::program::{AnyRecord, Bank, StrayRegisters};
 
@@ -63,7 +63,7 @@ pub struct ChameleMonBank {
     pub downstream: Vec<RowRegisters>,
     pub(super) shape: Shape,
     pub(super) hashes: Arc<Hashes>,
-    pub(super) runtimes: [Runtime; 2],
+    pub(super) parameters_by_bit: [EncoderParameters; 2],
     pub(super) bit: bool,
     /// Packets that left in a class or epoch that had no part.
     pub(super) strays: StrayRegisters,

@@ -9,11 +9,11 @@
 //! The other answers are complete when no flow that they ask for is missing.
 
 use super::decoder::Losses;
-use super::{Partition, Runtime};
+use super::{EncoderParameters, Partition};
 use crate::history::{Reason, Reasons};
 
 /// Why the losses of an epoch are not complete. `None` stands for losses that are unknown.
-pub fn losses_lack(losses: Option<&Losses>, runtime: &Runtime, has_gaps: bool) -> Reasons {
+pub fn losses_lack(losses: Option<&Losses>, parameters: &EncoderParameters, has_gaps: bool) -> Reasons {
     let mut reasons = Reasons::default();
     reasons.add_if(has_gaps, Reason::Gap);
     match losses {
@@ -23,17 +23,17 @@ pub fn losses_lack(losses: Option<&Losses>, runtime: &Runtime, has_gaps: bool) -
             reasons.add_if(losses.gained_packets > 0, Reason::Gained);
         }
     }
-    unmeasured(runtime).into_iter().for_each(|reason| reasons.add(reason));
+    unmeasured(parameters).into_iter().for_each(|reason| reasons.add(reason));
     reasons
 }
 
 /// Why packets of some flows are not encoded, whatever becomes of them; `None` when all are.
-pub fn unmeasured(runtime: &Runtime) -> Option<Reason> {
-    let Partition { hh, hl, ll } = runtime.partition;
-    let light = runtime.hl_threshold > 1;
+pub fn unmeasured(parameters: &EncoderParameters) -> Option<Reason> {
+    let Partition { hh, hl, ll } = parameters.partition;
+    let light = parameters.hl_threshold > 1;
     if hh == 0 || hl == 0 || (light && ll == 0) {
         Some(Reason::Unmeasured)
-    } else if light && runtime.sample < Runtime::ALL {
+    } else if light && parameters.sample < EncoderParameters::ALL {
         Some(Reason::Sampled)
     } else {
         None

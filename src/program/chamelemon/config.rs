@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChameleMon;
 use super::dataplane::MAX_LEVELS;
-use super::parameters::{Partition, Runtime, Shape};
+use super::parameters::{EncoderParameters, Partition, Shape};
 use crate::program::{Program, ProgramError};
 use crate::text::serde_as_text;
 
@@ -186,7 +186,7 @@ impl Default for Config {
             ll: 0,
             hh_threshold: 250,
             hl_threshold: 1,
-            sample: Runtime::ALL,
+            sample: EncoderParameters::ALL,
             names: 8192,
             attention: AttentionMode::Auto,
         }
@@ -205,15 +205,15 @@ impl Config {
     }
 
     /// The parameters of the first epoch. Thresholds end where the classifier does.
-    pub fn runtime(&self) -> Runtime {
+    pub fn parameters(&self) -> EncoderParameters {
         self.asked().within(self.tower.max())
     }
 
-    fn asked(&self) -> Runtime {
+    fn asked(&self) -> EncoderParameters {
         let room = self.downstream.min(self.upstream).saturating_sub(self.ll);
         let hl = self.hl.unwrap_or(room.min(512));
         let hh = self.hh.unwrap_or(self.upstream.saturating_sub(self.ll).saturating_sub(hl));
-        Runtime {
+        EncoderParameters {
             partition: Partition { hh, hl, ll: self.ll },
             hh_threshold: self.hh_threshold,
             hl_threshold: self.hl_threshold,

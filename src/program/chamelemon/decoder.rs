@@ -25,7 +25,7 @@ use super::dataplane::{MAX_LEVELS, Part};
 use super::hashes::Hashes;
 use super::id::FlowId;
 use super::names::{Known, Name};
-use super::parameters::{Runtime, Shape, counter_range};
+use super::parameters::{EncoderParameters, Shape, counter_range};
 use crate::pisa::hash::HashFamily;
 use crate::program::{MergeError, Record, Reports, Strays};
 use crate::wire::{Flow, Tuple4, Tuple6};
@@ -71,7 +71,7 @@ pub struct DownstreamParts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketches {
     /// What packets that entered were measured with.
-    pub runtime: Runtime,
+    pub parameters: EncoderParameters,
     pub shape: Shape,
     pub tower: Vec<Level>,
     pub hh: Fermat,
@@ -100,11 +100,13 @@ pub struct Sketches {
 
 impl Sketches {
     pub(super) fn read(bank: &ChameleMonBank, shape: &Shape, hashes: &Arc<Hashes>) -> Self {
-        let ChameleMonBank { runtimes, bit, unmarked, unfollowed, .. } = *bank;
-        let runtime = runtimes[usize::from(bit)];
-        let [_, ll, hl, hh] = runtime.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
+        let ChameleMonBank { parameters_by_bit, bit, unmarked, unfollowed, .. } = *bank;
+        let parameters = parameters_by_bit[usize::from(bit)];
+        let [_, ll, hl, hh] = parameters.upstream(shape).map(|part| part_of(&bank.upstream, part, hashes));
         let left = |bit: bool| {
-            runtimes[usize::from(bit)].downstream(shape, bit).map(|part| part_of(&bank.downstream, part, hashes))
+            parameters_by_bit[usize::from(bit)]
+                .downstream(shape, bit)
+                .map(|part| part_of(&bank.downstream, part, hashes))
         };
         let ([_, ll0, hl0, _], [_, ll1, hl1, _]) = (left(false), left(true));
         let tower = bank.tower.iter().map(|counters| counters.read()).collect();
@@ -115,14 +117,14 @@ impl Sketches {
             unmarked,
             unfollowed,
             names: bank.names.read(),
-            ..Self::new(runtime, *shape, tower, parts, hashes.clone())
+            ..Self::new(parameters, *shape, tower, parts, hashes.clone())
         }
     }
 
     /// Of an epoch of bit 0 in which every packet could be followed, without names. `parts` are in
     /// the order of [`Self::parts`].
     pub(super) fn new(
-        runtime: Runtime,
+        parameters: EncoderParameters,
         shape: Shape,
         tower: Vec<Level>,
         [hh, hl, ll, hl0, ll0, hl1, ll1]: [Fermat; PARTS],
@@ -132,7 +134,7 @@ impl Sketches {
         let (strays, unmarked, unfollowed) = (Strays::default(), 0, 0);
         let (bit, mixed, names) = (false, false, Reports::none(0));
         Self {
-            runtime,
+            parameters,
             shape,
             tower,
             hh,
@@ -150,9 +152,14 @@ impl Sketches {
     }
 
     /// A classifier without encoders.
-    pub(super) fn of_classifier(runtime: Runtime, shape: Shape, tower: Vec<Level>, hashes: Arc<Hashes>) -> Self {
+    pub(super) fn of_classifier(
+        parameters: EncoderParameters,
+        shape: Shape,
+        tower: Vec<Level>,
+        hashes: Arc<Hashes>,
+    ) -> Self {
         let parts = std::array::from_fn(|_| Fermat::new(hashes.clone(), Part::new()));
-        Self::new(runtime, shape, tower, parts, hashes)
+        Self::new(parameters, shape, tower, parts, hashes)
     }
 
     pub(super) fn hashes(&self) -> &Arc<Hashes> {
@@ -180,7 +187,7 @@ impl Sketches {
         if self.shape != other.shape || lengths(self) != lengths(other) {
             return Err(MergeError::Shape { program: Self::PROGRAM, what: "lengths" });
         }
-        if self.runtime != other.runtime || other.mixed || self.try_merge(other).is_err() {
+        if self.parameters != other.parameters || other.mixed || self.try_merge(other).is_err() {
             self.mixed = true;
         }
         self.strays.merge(&other.strays);
@@ -214,12 +221,12 @@ impl Sketches {
     /// T_h as it was in effect: at least 1, and at most what makes all of a flow's counters full.
     pub fn hh_threshold(&self) -> u32 {
         let max = self.tower.iter().map(Level::max).max().unwrap_or(1);
-        self.runtime.hh_threshold.clamp(1, max)
+        self.parameters.hh_threshold.clamp(1, max)
     }
 
     /// Splits off what left with the next epoch's bit. `None` if the replicas do not agree.
     pub(super) fn split_next(&mut self) -> Option<Self> {
-        let mut next = Self::of_classifier(self.runtime, self.shape, Vec::new(), self.hashes.clone());
+        let mut next = Self::of_classifier(self.parameters, self.shape, Vec::new(), self.hashes.clone());
         (next.bit, next.unmarked, next.unfollowed) = (!self.bit, self.unmarked, self.unfollowed);
         let parts = usize::from(next.bit);
         std::mem::swap(&mut next.downstream_parts[parts], &mut self.downstream_parts[parts]);
@@ -269,7 +276,7 @@ impl Sketches {
 
     /// Whether a light loss of this flow would have been sampled.
     pub fn samples(&self, id: FlowId) -> bool {
-        self.runtime.samples(self.hashes.sample(id))
+        self.parameters.samples(self.hashes.sample(id))
     }
 }
 

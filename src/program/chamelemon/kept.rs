@@ -11,7 +11,7 @@ use super::completeness::losses_lack;
 use super::decoder::{Change, Decoded, INFINITE, Level, Sized};
 use super::names::Known;
 use super::network::{Edge, Network, NetworkEpoch};
-use super::{Analysis, ChameleMon, FlowId, Hashes, Runtime, Shape, Sketches, frequency};
+use super::{Analysis, ChameleMon, EncoderParameters, FlowId, Hashes, Shape, Sketches, frequency};
 use crate::answers::{
     self, Answers, Changed, Distribution, EpochNumbers, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyChanges,
     HeavyFlows, Losses, LossesFound, Numbers, Query, Sizes, SwitchNumbers, Task, Told, Unit,
@@ -24,7 +24,7 @@ use crate::wire::Flow;
 #[derive(Debug)]
 pub struct Showed {
     number: u64,
-    runtime: Runtime,
+    parameters: EncoderParameters,
     edges: Vec<KeptEdge>,
     /// Of the network.
     flows: Option<f64>,
@@ -94,9 +94,9 @@ impl KeptEdge {
     }
 
     /// The sketches without encoders, and the candidates that were decoded.
-    fn edge(&self, runtime: Runtime) -> Edge {
+    fn edge(&self, parameters: EncoderParameters) -> Edge {
         let tower = self.classifier.iter().flatten().map(Packed::level).collect();
-        let sketches = Sketches::of_classifier(runtime, self.shape, tower, self.hashes.clone());
+        let sketches = Sketches::of_classifier(parameters, self.shape, tower, self.hashes.clone());
         let flows = self.candidates.iter().copied().collect();
         let hh = Decoded { flows, complete: self.complete, ..Decoded::default() };
         Edge { switch: self.switch.clone(), analysis: Analysis::of_decoded(sketches, hh) }
@@ -133,23 +133,23 @@ impl Showed {
         let named = |&id: &FlowId| Some((id, known.name(id).flow()?)).filter(|_| id.name().flow().is_none());
         Self {
             number: epoch.number,
-            runtime: epoch.runtime,
+            parameters: epoch.parameters,
             names: candidates.filter_map(named).collect(),
             edges: epoch.edges.iter().map(KeptEdge::new).collect(),
             flows: epoch.told_cardinality(),
             entropy_bits: epoch.told_entropy_bits(),
             distribution: epoch.told_distribution().map(|distribution| distribution.rounded()),
             flows_lack: epoch.flows_lack(),
-            losses_lack: losses_lack(epoch.losses.as_ref(), &epoch.runtime, false).without(Reason::NotAnalysed),
+            losses_lack: losses_lack(epoch.losses.as_ref(), &epoch.parameters, false).without(Reason::NotAnalysed),
             losses,
         }
     }
 
     /// The network's sketches, but for their encoders.
     fn network(&self) -> NetworkEpoch {
-        let edges: Vec<_> = self.edges.iter().map(|edge| edge.edge(self.runtime)).collect();
+        let edges: Vec<_> = self.edges.iter().map(|edge| edge.edge(self.parameters)).collect();
         let switches = edges.iter().map(|edge| edge.switch.clone()).collect();
-        let network = Network { runtime: self.runtime, edges, losses: None };
+        let network = Network { parameters: self.parameters, edges, losses: None };
         NetworkEpoch { number: self.number, gaps: Vec::new(), switches, network }
     }
 
@@ -160,7 +160,7 @@ impl Showed {
 
     /// The flows that can be named.
     fn found(&self) -> FoundFlows {
-        let before = u64::from(self.runtime.hh_threshold.max(1) - 1);
+        let before = u64::from(self.parameters.hh_threshold.max(1) - 1);
         let mut sizes = FxHashMap::<FlowId, u64>::default();
         for (id, encoded) in self.edges.iter().flat_map(|edge| &edge.candidates) {
             if let Ok(encoded) = u64::try_from(*encoded) {
@@ -219,7 +219,7 @@ impl Showed {
         [before, after].into_iter().for_each(|epoch| lack.extend(&epoch.flows_lack));
         Changed {
             flows: flows.iter().map(change).collect(),
-            named_from: before.runtime.hh_threshold.max(after.runtime.hh_threshold).max(1).into(),
+            named_from: before.parameters.hh_threshold.max(after.parameters.hh_threshold).max(1).into(),
             lack,
         }
     }
@@ -240,9 +240,9 @@ impl Showed {
         }
         let mut edges = BTreeMap::<Arc<str>, Analysis>::new();
         let (mut names, mut lack) = (FxHashMap::default(), Reasons::default());
-        let mut runtime = None;
+        let mut parameters = None;
         for showed in epochs.iter().map(|entry| &entry.showed) {
-            runtime = Some(showed.runtime);
+            parameters = Some(showed.parameters);
             lack.extend(&showed.flows_lack);
             names.extend(showed.names.iter().map(|(id, flow)| (*id, *flow)));
             for Edge { switch, analysis } in showed.network().network.edges {
@@ -252,10 +252,10 @@ impl Showed {
                 }
             }
         }
-        let Some(runtime) = runtime else { return (None, FoundFlows::default()) };
+        let Some(parameters) = parameters else { return (None, FoundFlows::default()) };
         let named_from = edges.values().map(Analysis::least_named).max();
         let edges = edges.into_iter().map(|(switch, analysis)| Edge { switch, analysis }).collect();
-        let network = Network { runtime, edges, losses: None };
+        let network = Network { parameters, edges, losses: None };
         let network = NetworkEpoch { number: 0, gaps: Vec::new(), switches: Vec::new(), network };
         let name = |id: FlowId| names.get(&id).map_or_else(|| id.name(), |flow| FlowName::Flow(*flow));
         let count = |Sized { id, packets }| FlowCount { flow: name(id), count: packets.into() };

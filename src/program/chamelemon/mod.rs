@@ -94,7 +94,7 @@ pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use kept::Showed;
 pub use names::Known;
-pub use parameters::{Partition, Runtime, Shape};
+pub use parameters::{EncoderParameters, Partition, Shape};
 pub use replica::ChameleMonDataplane;
 
 use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record};
@@ -111,7 +111,7 @@ pub enum ChameleMon {}
 impl Program for ChameleMon {
     const NAME: &'static str = "chamelemon";
     type Config = Config;
-    type Parameters = Runtime;
+    type Parameters = EncoderParameters;
     type Setting = ();
     type Record = Sketches;
     type Analysis = NetworkAnalysis;
@@ -133,12 +133,12 @@ impl Program for ChameleMon {
         }
     }
 
-    fn start(config: &Config) -> Runtime {
-        config.runtime()
+    fn start(config: &Config) -> EncoderParameters {
+        config.parameters()
     }
 
-    fn fits(config: &Config, runtime: &Runtime) -> Result<(), ProgramError> {
-        runtime.validate(&config.shape())
+    fn fits(config: &Config, parameters: &EncoderParameters) -> Result<(), ProgramError> {
+        parameters.validate(&config.shape())
     }
 
     fn dataplane(

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::completeness::losses_lack;
 use super::decoder::{Change, Delta, Distribution, INFINITE, Losses, Mismatch, Sized};
-use super::{Analysis, FlowId, Runtime, Sketches};
+use super::{Analysis, EncoderParameters, FlowId, Sketches};
 use crate::history::{Gap, Reason, Reasons, SwitchGap};
 use crate::program::{Before, Epoch};
 
@@ -34,7 +34,7 @@ pub type NetworkEpoch = Epoch<Network>;
 /// The network's sketches, and what they say but for the gaps.
 pub struct Network {
     /// What was ordered for the epoch.
-    pub runtime: Runtime,
+    pub parameters: EncoderParameters,
     /// The switches whose flows are known.
     pub edges: Vec<Edge>,
     /// `None` when they are unknown because of a gap.
@@ -43,13 +43,13 @@ pub struct Network {
 
 impl NetworkEpoch {
     /// Puts the switches' records together.
-    pub fn analyse(epoch: u64, runtime: Runtime, parts: Vec<Reported<'_>>) -> Self {
+    pub fn analyse(epoch: u64, parameters: EncoderParameters, parts: Vec<Reported<'_>>) -> Self {
         let (mut edges, mut gaps) = (Vec::with_capacity(parts.len()), Vec::new());
         let mut delta = None;
         let mut known = true;
         for Reported { switch, record, before } in parts {
             let mut lacks = |gap| gaps.push(SwitchGap { switch: switch.clone(), gap });
-            match record.and_then(|sketches| measured_with(&runtime, sketches)) {
+            match record.and_then(|sketches| measured_with(&parameters, sketches)) {
                 Err(gap) => {
                     lacks(gap);
                     known = false;
@@ -69,7 +69,7 @@ impl NetworkEpoch {
         }
         let losses = delta.filter(|_| known).map(Delta::decode);
         let switches = edges.iter().map(|edge: &Edge| edge.switch.clone()).collect();
-        Self { number: epoch, gaps, switches, network: Network { runtime, edges, losses } }
+        Self { number: epoch, gaps, switches, network: Network { parameters, edges, losses } }
     }
 
     /// Whether every switch's flows are in it.
@@ -79,7 +79,7 @@ impl NetworkEpoch {
 
     /// Why its losses are not complete.
     pub fn losses_lack(&self) -> Reasons {
-        losses_lack(self.losses.as_ref(), &self.runtime, !self.gaps.is_empty())
+        losses_lack(self.losses.as_ref(), &self.parameters, !self.gaps.is_empty())
     }
 
     /// Why its heavy flows are not complete, whatever their size.
@@ -87,7 +87,7 @@ impl NetworkEpoch {
         let mut reasons = Reasons::default();
         reasons.add_if(!self.has_all_flows(), Reason::Gap);
         reasons.add_if(self.edges.is_empty() && self.gaps.is_empty(), Reason::NotAnalysed);
-        reasons.add_if(self.runtime.partition.hh == 0, Reason::Unmeasured);
+        reasons.add_if(self.parameters.partition.hh == 0, Reason::Unmeasured);
         reasons.add_if(!self.edges.iter().all(|edge| edge.analysis.hh().complete), Reason::Undecoded);
         reasons
     }
@@ -194,10 +194,10 @@ impl NetworkEpoch {
 }
 
 /// Whether a record was measured as ordered.
-fn measured_with(runtime: &Runtime, sketches: Box<Sketches>) -> Result<Sketches, Gap> {
+fn measured_with(parameters: &EncoderParameters, sketches: Box<Sketches>) -> Result<Sketches, Gap> {
     match &*sketches {
         sketches if sketches.mixed => Err(Gap::Mixed),
-        sketches if sketches.runtime != *runtime => Err(Gap::Parameters),
+        sketches if sketches.parameters != *parameters => Err(Gap::Parameters),
         _ => Ok(*sketches),
     }
 }

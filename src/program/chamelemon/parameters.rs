@@ -99,7 +99,7 @@ pub struct Partition {
 /// All that a controller changes. It takes effect with the next epoch, for the packets that enter
 /// in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Runtime {
+pub struct EncoderParameters {
     pub partition: Partition,
     /// T_h: a flow of this size or more is a heavy-hitter candidate.
     pub hh_threshold: u32,
@@ -111,7 +111,7 @@ pub struct Runtime {
     pub sample_seed: u16,
 }
 
-impl Runtime {
+impl EncoderParameters {
     pub const ALL: u32 = 1 << 16;
 
     /// The same with thresholds that have an effect: a classifier takes a flow of `max` packets or
@@ -171,9 +171,9 @@ mod tests {
             let ll = u32::from(cut[0]) % (up.min(down) + 1);
             let hl = u32::from(cut[1]) % (up.min(down) - ll + 1);
             let partition = Partition { ll, hl, hh: up - hl - ll };
-            let runtime = Runtime { partition, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
-            runtime.validate(&shape).unwrap();
-            let both = [(runtime.upstream(&shape), up), (runtime.downstream(&shape, false), down)];
+            let parameters = EncoderParameters { partition, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
+            parameters.validate(&shape).unwrap();
+            let both = [(parameters.upstream(&shape), up), (parameters.downstream(&shape, false), down)];
             for (parts, length) in both {
                 for row in 0..shape.rows() {
                     let mut end = 0;
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
-        let fits = Runtime {
+        let fits = EncoderParameters {
             partition: Partition { hh: 1024, hl: 2560, ll: 512 },
             hh_threshold: 100,
             hl_threshold: 10,
@@ -198,11 +198,11 @@ mod tests {
             sample_seed: 0,
         };
         assert_eq!(fits.validate(&shape), Ok(()));
-        let partition = |hh, hl, ll| Runtime { partition: Partition { hh, hl, ll }, ..fits };
+        let partition = |hh, hl, ll| EncoderParameters { partition: Partition { hh, hl, ll }, ..fits };
         for wrong in [partition(1025, 2560, 512), partition(0, 2561, 512), partition(0, 0, 3073)] {
             assert!(wrong.validate(&shape).is_err(), "{wrong:?}");
         }
-        assert!(Runtime { hl_threshold: 101, ..fits }.validate(&shape).is_err());
-        assert!(Runtime { sample: 65_537, ..fits }.validate(&shape).is_err());
+        assert!(EncoderParameters { hl_threshold: 101, ..fits }.validate(&shape).is_err());
+        assert!(EncoderParameters { sample: 65_537, ..fits }.validate(&shape).is_err());
     }
 }

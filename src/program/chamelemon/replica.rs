@@ -10,7 +10,7 @@ use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTabl
 use super::hashes::{self, Hashes};
 use super::id::digests;
 use super::names::{Name, Names};
-use super::parameters::{Runtime, Shape, counter_slots, part};
+use super::parameters::{EncoderParameters, Shape, counter_slots, part};
 use super::{Config, Level, Schedule, Width};
 use crate::pisa::hash::{HashFamily, HashLayout, HighSlots, SlotRange};
 use crate::pisa::table::Reader;
@@ -124,13 +124,13 @@ fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
 }
 
 /// The tables behind the classifier, by the parameters of an epoch.
-fn class_table(runtime: &Runtime, shape: &Shape) -> ClassTable {
-    let parts = runtime.upstream(shape);
+fn class_table(parameters: &EncoderParameters, shape: &Shape) -> ClassTable {
+    let parts = parameters.upstream(shape);
     ClassTable {
-        hh_threshold: runtime.hh_threshold,
-        hl_threshold: runtime.hl_threshold,
-        sample: runtime.sample,
-        sample_seed: runtime.sample_seed,
+        hh_threshold: parameters.hh_threshold,
+        hl_threshold: parameters.hl_threshold,
+        sample: parameters.sample,
+        sample_seed: parameters.sample_seed,
         carried: ClassTable::carried(&parts),
         parts: PartTable::new(&parts),
     }
@@ -150,12 +150,12 @@ pub struct ChameleMonDataplane {
     open: [u32; 2],
     /// The parameters by epoch bit, the bit of the running epoch, and what the next one begins
     /// with.
-    runtimes: [Runtime; 2],
+    parameters_by_bit: [EncoderParameters; 2],
     bit: bool,
     /// The running epoch, and the one that its parameters have been looked up for.
     epoch: Option<u64>,
     prepared: Option<u64>,
-    schedule: Reader<Steps<Runtime>>,
+    schedule: Reader<Steps<EncoderParameters>>,
     /// Packets that left in a class or epoch that has no part.
     strays: StrayRegisters,
     /// Packets that went on without their class, and those that became several which nobody
@@ -172,7 +172,7 @@ impl ChameleMonDataplane {
     /// If the configuration is out of range.
     pub fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
         config.validate()?;
-        let (shape, runtime) = (config.shape(), config.runtime());
+        let (shape, parameters) = (config.shape(), config.parameters());
         let hashes = Arc::new(Hashes::new(hashes, config.tower.0.len(), shape.rows() as usize));
         let levels = &config.tower.0;
         let slots = |level: &Level| counter_slots(level.counters);
@@ -183,13 +183,13 @@ impl ChameleMonDataplane {
             tower: Repeat((0..).zip(levels).map(|(i, level)| TowerStage::new(i, level.width, slots(level))).collect()),
             upstream: encoder("upstream", &shape, |row| shape.cells(row, shape.upstream)),
             downstream: encoder("downstream", &shape, |row| 2 * shape.cells(row, shape.downstream)),
-            gate: class_table(&runtime, &shape),
-            downstream_parts: [false, true].map(|bit| PartTable::new(&runtime.downstream(&shape, bit))),
-            runtimes: [runtime; 2],
+            gate: class_table(&parameters, &shape),
+            downstream_parts: [false, true].map(|bit| PartTable::new(&parameters.downstream(&shape, bit))),
+            parameters_by_bit: [parameters; 2],
             bit: false,
             epoch: None,
             prepared: None,
-            schedule: Schedule::new(config.clone(), runtime).reader(),
+            schedule: Schedule::new(config.clone(), parameters).reader(),
             open: [0, 1],
             strays: StrayRegisters::default(),
             unmarked: 0,
@@ -205,15 +205,15 @@ impl ChameleMonDataplane {
     }
 
     /// The parameters that packets entering now are measured with.
-    pub fn runtime(&self) -> &Runtime {
-        &self.runtimes[usize::from(self.bit)]
+    pub fn parameters(&self) -> &EncoderParameters {
+        &self.parameters_by_bit[usize::from(self.bit)]
     }
 
-    fn set_downstream_parts(&mut self, epoch: u64, runtime: Runtime) {
+    fn set_downstream_parts(&mut self, epoch: u64, parameters: EncoderParameters) {
         let bit = epoch & 1 == 1;
         self.open[usize::from(bit)] = shim::epoch_of(epoch);
-        self.runtimes[usize::from(bit)] = runtime;
-        self.downstream_parts[usize::from(bit)] = PartTable::new(&runtime.downstream(&self.shape, bit));
+        self.parameters_by_bit[usize::from(bit)] = parameters;
+        self.downstream_parts[usize::from(bit)] = PartTable::new(&parameters.downstream(&self.shape, bit));
     }
 
     fn close_downstream_parts(&mut self, bit: bool) {
@@ -359,13 +359,13 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn prepare(&mut self, epoch: u64) {
-        let runtime = *self.schedule.load().at(epoch);
-        self.set_downstream_parts(epoch, runtime);
+        let parameters = *self.schedule.load().at(epoch);
+        self.set_downstream_parts(epoch, parameters);
         self.prepared = Some(epoch);
     }
 
     fn enter(&mut self, epoch: u64, fresh: bool) {
-        let before = *self.runtime();
+        let before = *self.parameters();
         if self.prepared != Some(epoch) {
             self.prepare(epoch);
         }
@@ -378,7 +378,7 @@ impl Dataplane for ChameleMonDataplane {
             // Registers that run on keep the parameters that they were filled with.
             self.set_downstream_parts(epoch, before);
         }
-        self.gate = class_table(self.runtime(), &self.shape);
+        self.gate = class_table(self.parameters(), &self.shape);
     }
 
     fn spare(&self) -> Box<dyn Bank> {
@@ -388,7 +388,7 @@ impl Dataplane for ChameleMonDataplane {
             downstream: self.downstream.zeroed(),
             shape: self.shape,
             hashes: self.hashing.hashes.clone(),
-            runtimes: self.runtimes,
+            parameters_by_bit: self.parameters_by_bit,
             bit: false,
             strays: StrayRegisters::default(),
             unmarked: 0,
@@ -402,7 +402,7 @@ impl Dataplane for ChameleMonDataplane {
             self.tower.exchange(&mut spare.tower);
             self.upstream.exchange(&mut spare.upstream);
             std::mem::swap(&mut spare.names, &mut self.names);
-            spare.runtimes = self.runtimes;
+            spare.parameters_by_bit = self.parameters_by_bit;
             spare.bit = self.bit;
         }
     }
@@ -410,7 +410,7 @@ impl Dataplane for ChameleMonDataplane {
     fn exchange_egress(&mut self, spare: &mut dyn Bank) {
         if let Some(spare) = spare.get_mut::<ChameleMonBank>() {
             self.downstream.exchange(&mut spare.downstream);
-            spare.runtimes = self.runtimes;
+            spare.parameters_by_bit = self.parameters_by_bit;
             std::mem::swap(&mut spare.strays, &mut self.strays);
             spare.unmarked = std::mem::take(&mut self.unmarked);
             spare.unfollowed = std::mem::take(&mut self.unfollowed);

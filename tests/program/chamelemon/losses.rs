@@ -96,13 +96,13 @@ impl Net {
 
 /// What a controller makes of the records.
 fn network(records: Vec<Sketches>) -> NetworkEpoch {
-    let (epoch, runtime) = (NOW / 50_000_000, records[0].runtime);
+    let (epoch, parameters) = (NOW / 50_000_000, records[0].parameters);
     let reported = |(number, sketches): (usize, Sketches)| Reported {
         switch: format!("s{number}").into(),
         record: Ok(Box::new(sketches)),
         before: Before::Nothing,
     };
-    NetworkEpoch::analyse(epoch, runtime, records.into_iter().enumerate().map(reported).collect())
+    NetworkEpoch::analyse(epoch, parameters, records.into_iter().enumerate().map(reported).collect())
 }
 
 /// What the switches together miss: no more and no less than these packets.

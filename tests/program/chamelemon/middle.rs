@@ -223,13 +223,13 @@ impl Network {
             collector.finish();
             records.extend(run.sum::<Sketches>().map(Box::new));
         }
-        let runtime = records[0].runtime;
+        let parameters = records[0].parameters;
         let reported = |(number, sketches)| Reported {
             switch: format!("s{number}").into(),
             record: Ok(sketches),
             before: Before::Nothing,
         };
-        NetworkEpoch::analyse(1, runtime, records.into_iter().enumerate().map(reported).collect())
+        NetworkEpoch::analyse(1, parameters, records.into_iter().enumerate().map(reported).collect())
     }
 }
 

@@ -16,8 +16,8 @@ use weir::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Disposition, Phv};
 use weir::program::chamelemon::decoder::Delta;
 use weir::program::chamelemon::{
-    Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, FINGERPRINT_BITS, FlowId, Naming,
-    Partition, Runtime, Schedule, Sketches,
+    Analysis, ChameleMon, ChameleMonBank, ChameleMonDataplane, Config, Counters, EncoderParameters, FINGERPRINT_BITS,
+    FlowId, Naming, Partition, Schedule, Sketches,
 };
 use weir::program::{AnyRecord, Dataplane, ProgramConfig};
 use weir::switch::{BURST, Burst, PortInfo, Role, Switch, Telemetry, TelemetryHeader, TxBursts};
@@ -207,7 +207,7 @@ proptest! {
         let hashes = HashFamily::reproducible(seed);
         let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
         let reference = Reference::new(&hashes, &config);
-        let Partition { hh, hl, ll } = config.runtime().partition;
+        let Partition { hh, hl, ll } = config.parameters().partition;
         let (up, down) = ([ll, hl, hh], [ll, hl]);
         let shape = config.shape();
         let widths = |buckets: u32, halves: usize| -> Vec<usize> {
@@ -311,7 +311,7 @@ proptest! {
             .unwrap();
         let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read();
         // As of a switch that was ordered so.
-        sketches.runtime.hh_threshold = threshold;
+        sketches.parameters.hh_threshold = threshold;
         let min = sketches.hh_threshold();
         prop_assert!(min < 1 << max.bits());
         let analysis = Analysis::new(sketches);
@@ -352,24 +352,24 @@ proptest! {
 fn parameters_change_between_epochs() {
     let config = Config::default();
     let mut program = ChameleMonDataplane::new(&config, &HashFamily::reproducible(1)).unwrap();
-    let schedule = Schedule::new(config.clone(), config.runtime());
+    let schedule = Schedule::new(config.clone(), config.parameters());
     program.follow(&schedule);
-    let before = *program.runtime();
-    let after = Runtime { partition: Partition { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
+    let before = *program.parameters();
+    let after = EncoderParameters { partition: Partition { hh: 1024, hl: 2560, ll: 512 }, hl_threshold: 9, ..before };
     program.enter(7, true);
     schedule.update(9, after).unwrap();
     program.enter(8, true);
-    assert_eq!(*program.runtime(), before);
+    assert_eq!(*program.parameters(), before);
     program.enter(9, false);
-    assert_eq!(*program.runtime(), before, "the registers ran on");
+    assert_eq!(*program.parameters(), before, "the registers ran on");
     program.enter(10, true);
-    assert_eq!(*program.runtime(), after);
+    assert_eq!(*program.parameters(), after);
     program.prepare(11);
     schedule.update(11, before).unwrap();
     program.enter(11, true);
-    assert_eq!(*program.runtime(), after, "the order came when its epoch was about to begin");
+    assert_eq!(*program.parameters(), after, "the order came when its epoch was about to begin");
     program.enter(12, true);
-    assert_eq!(*program.runtime(), before);
+    assert_eq!(*program.parameters(), before);
 }
 
 const EPOCH: u64 = 1_000_000;

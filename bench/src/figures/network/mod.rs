@@ -111,9 +111,9 @@ const QUANTITIES: [Quantity; 4] = [
         log: false,
         range: None,
         curves: &[
-            ("heavy hitters", |r| Some(r.runtime.partition.hh.into())),
-            ("heavy losses", |r| Some(r.runtime.partition.hl.into())),
-            ("light losses", |r| Some(r.runtime.partition.ll.into())),
+            ("heavy hitters", |r| Some(r.parameters.partition.hh.into())),
+            ("heavy losses", |r| Some(r.parameters.partition.hl.into())),
+            ("light losses", |r| Some(r.parameters.partition.ll.into())),
         ],
     },
     Quantity {
@@ -135,8 +135,8 @@ const QUANTITIES: [Quantity; 4] = [
         log: true,
         range: None,
         curves: &[
-            ("T_h", |r| Some(r.runtime.hh_threshold.max(1).into())),
-            ("T_l", |r| Some(r.runtime.hl_threshold.max(1).into())),
+            ("T_h", |r| Some(r.parameters.hh_threshold.max(1).into())),
+            ("T_l", |r| Some(r.parameters.hl_threshold.max(1).into())),
         ],
     },
     Quantity {
@@ -227,9 +227,9 @@ fn panel(seeds: &[&Run], quantity: &Quantity) -> Panel {
 fn absorbed(points: &[Point]) -> Vec<Option<usize>> {
     let period = |points: &[Point]| {
         let last = &points.last()?.report;
-        let hl = last.runtime.partition.hl;
+        let hl = last.parameters.partition.hl;
         points.iter().position(|Point { report, .. }| {
-            let near = report.runtime.partition.hl.abs_diff(hl) * 10 <= hl;
+            let near = report.parameters.partition.hl.abs_diff(hl) * 10 <= hl;
             report.state == last.state && near && report.is_decoded()
         })
     };
@@ -258,11 +258,11 @@ fn csv(runs: &[Run]) -> String {
                 point.load.1.to_string(),
                 r.state.name().into(),
                 paper.into(),
-                r.runtime.partition.hh.to_string(),
-                r.runtime.partition.hl.to_string(),
-                r.runtime.partition.ll.to_string(),
-                r.runtime.hh_threshold.to_string(),
-                r.runtime.hl_threshold.to_string(),
+                r.parameters.partition.hh.to_string(),
+                r.parameters.partition.hl.to_string(),
+                r.parameters.partition.ll.to_string(),
+                r.parameters.hh_threshold.to_string(),
+                r.parameters.hl_threshold.to_string(),
                 format!("{:.5}", r.sampled_share),
                 number(r.hh_flows),
                 number(r.hl_flows),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use weir::program::chamelemon::Runtime;
+use weir::program::chamelemon::EncoderParameters;
 use weir::sim::loss::Flows;
 use weir::sim::{Setup, Shape, Victims};
 use weir::trace::{Workload, WorkloadError};
@@ -157,7 +157,7 @@ fn one(job: Job, scale: Option<u32>, full: bool) -> Result<Run> {
 /// takes its points when the configuration is stable.
 fn settle(mut epoch: impl FnMut() -> Result<EdgesReport>) -> Result<(Option<usize>, EdgesReport)> {
     // The sampling has a seed of its own in every epoch.
-    let parameters = |report: &EdgesReport| Runtime { sample_seed: 0, ..report.runtime };
+    let parameters = |report: &EdgesReport| EncoderParameters { sample_seed: 0, ..report.parameters };
     let mut last: Option<EdgesReport> = None;
     for passed in 1..=*EPOCHS.end() {
         let report = epoch()?;

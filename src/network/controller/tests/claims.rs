@@ -14,19 +14,19 @@ fn answer<A: Document>(network: &Network, seconds: f64, (top, threshold): (usize
 
 /// A network whose answers are final at once.
 fn at_once(names: &[&str]) -> Network {
-    Network::with(waits(0), config().runtime(), TRANSIT, names, 6)
+    Network::with(waits(0), config().parameters(), TRANSIT, names, 6)
 }
 
 /// A network whose parameters stay, with T_h = 20.
-fn steady(runtime: Runtime) -> Network {
+fn steady(parameters: EncoderParameters) -> Network {
     let settings = ControllerSettings { shifts: false, horizon: Some(0), ..settings() };
-    Network::with(settings, runtime, TRANSIT, &["a", "b"], 6)
+    Network::with(settings, parameters, TRANSIT, &["a", "b"], 6)
 }
 
 /// Of 80 flows 2 have each number of packets from 1 to 40: 42 are candidates.
 #[test]
 fn heavy_flows_are_all_when_none_was_cut_and_none_too_small() {
-    let mut network = steady(config().runtime());
+    let mut network = steady(config().parameters());
     (0..2).for_each(|_| drop(network.epoch(80, &[])));
     let flows = |network: &Network, top, threshold| {
         let flows: Claimed<FlowSizes> = answer(network, 0.0, (top, threshold));
@@ -43,7 +43,7 @@ fn heavy_flows_are_all_when_none_was_cut_and_none_too_small() {
 /// Changes are all when both epochs know all candidates of the same switches.
 #[test]
 fn heavy_changes_are_all_when_both_epochs_are_whole() {
-    let mut network = steady(config().runtime());
+    let mut network = steady(config().parameters());
     let changes = |network: &Network, threshold| answer::<HeavyChanges>(network, 0.0, (16, threshold));
     network.epoch(80, &[]);
     let first = changes(&network, 20).claim;
@@ -87,7 +87,8 @@ fn victims_that_are_not_named() {
 #[test]
 fn sampled_losses_are_not_all() {
     let partition = Partition { hh: 128, hl: 256, ll: 128 };
-    let ill = Runtime { partition, hl_threshold: 10, sample: Runtime::ALL / 2, ..config().runtime() };
+    let ill =
+        EncoderParameters { partition, hl_threshold: 10, sample: EncoderParameters::ALL / 2, ..config().parameters() };
     let mut network = steady(ill);
     (0..2).for_each(|_| drop(network.epoch(100, &[])));
     let newest = network.newest();
@@ -143,7 +144,7 @@ fn epochs_between_that_are_not_there() {
 /// A flow with 19 packets in each of two epochs has no name, though it has 38 in both.
 #[test]
 fn sums_say_from_which_count_on_flows_are_named() {
-    let mut network = steady(config().runtime());
+    let mut network = steady(config().parameters());
     (0..3).for_each(|_| drop(network.epoch(80, &[])));
     let complete = |threshold| answer::<HeavyFlows>(&network, 0.1, (100, threshold)).claim.complete;
     assert_eq!((complete(38), complete(39)), (false, true));
@@ -153,7 +154,7 @@ fn sums_say_from_which_count_on_flows_are_named() {
 /// T_h - 1 where a flow was no candidate. Both say so.
 #[test]
 fn older_epochs_without_their_classifiers() {
-    let mut network = steady(config().runtime());
+    let mut network = steady(config().parameters());
     (0..6).for_each(|_| drop(network.epoch(80, &[])));
     let heavy = |seconds| answer::<HeavyFlows>(&network, seconds, (100, 1));
     let changes = || {

@@ -52,7 +52,7 @@ fn updates_reach_a_switch_whose_clock_is_ahead() {
 #[test]
 fn one_clock_needs_no_room() {
     let settings = ControllerSettings { one_clock: true, ..settings() };
-    let mut network = Network::with(settings, config().runtime(), LENGTH / 2, &["a"], 6);
+    let mut network = Network::with(settings, config().parameters(), LENGTH / 2, &["a"], 6);
     network.epoch(90, &[]);
     let [a] = network.records(90).try_into().unwrap();
     let update = network.controller.report("a", a, 8 * LENGTH + LENGTH / 4).unwrap().unwrap();
@@ -85,7 +85,7 @@ fn a_clock_that_is_set_back() {
 #[test]
 fn a_switch_that_joined_with_its_clock_ahead() {
     let mut network = Network::new(&["a"], 6);
-    let edge = Edge::new("b", 6, config().runtime());
+    let edge = Edge::new("b", 6, config().parameters());
     network.controller.join(&edge.request(1_000_000), 6 * LENGTH + 1).unwrap();
     network.edges.push(edge);
     network.epoch(90, &[]);
@@ -123,7 +123,7 @@ fn an_epoch_that_is_measured_twice() {
 /// Answers that are older than what was asked for say so, and are not all that there was.
 #[test]
 fn old_answers_are_called_old() {
-    let mut network = Network::with(super::finality::waits(0), config().runtime(), TRANSIT, &["a", "b"], 6);
+    let mut network = Network::with(super::finality::waits(0), config().parameters(), TRANSIT, &["a", "b"], 6);
     (0..4).for_each(|_| drop(network.epoch(90, &[])));
     let losses = |now, seconds| {
         let window = Window::Last { seconds };

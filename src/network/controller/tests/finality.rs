@@ -10,7 +10,7 @@ pub(super) fn waits(horizon: u64) -> ControllerSettings {
 }
 
 fn network(horizon: u64) -> Network {
-    Network::with(waits(horizon), config().runtime(), TRANSIT, &["a", "b"], 6)
+    Network::with(waits(horizon), config().parameters(), TRANSIT, &["a", "b"], 6)
 }
 
 fn answers(network: &Network, epoch: u64) -> Shown {
@@ -212,9 +212,9 @@ fn a_mark_lasts_until_later_records_say_more() {
 /// own epoch are doubted before they are final.
 #[test]
 fn gains_of_one_bit_doubt_earlier_losses() {
-    let mut network = Network::with(waits(2), config().runtime(), TRANSIT, &[], 6);
+    let mut network = Network::with(waits(2), config().parameters(), TRANSIT, &[], 6);
     for name in ["a", "b"] {
-        let edge = Edge::new(name, 6, config().runtime());
+        let edge = Edge::new(name, 6, config().parameters());
         let request =
             JoinRequest { profile: NetworkProfile { header: TelemetryHeader::Dscp, ..profile() }, ..edge.request(7) };
         network.controller.join(&request, 6 * LENGTH + 1).unwrap();

@@ -32,7 +32,7 @@ impl Switch {
 
     /// It measures losses.
     fn losing(transit: Nanos) -> (Self, Edge) {
-        let edge = Edge::new("alone", 100, config().runtime());
+        let edge = Edge::new("alone", 100, config().parameters());
         (Self::of(&[Arc::new(edge.schedule.clone())], false, transit, 100), edge)
     }
 
@@ -142,7 +142,7 @@ fn the_longest_transit_time() {
     let answered = switch.answered();
     assert!(answered[1..].iter().all(|(_, gaps)| gaps.is_empty()), "{answered:?}");
     let epochs = switch.history().outlines();
-    let first = config().runtime().describe();
+    let first = config().parameters().describe();
     assert!(
         epochs.iter().any(|epoch| Some(&epoch.adaptation.as_ref().unwrap().measured) != first.as_ref()),
         "updates take effect"

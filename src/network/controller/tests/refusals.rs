@@ -50,9 +50,9 @@ fn switches_that_differ_may_not_join() {
             .contains("no controller takes the records of hashpipe")
     );
     assert!(refused(JoinRequest { name: "two\nlines".into(), ..request.clone() }).contains("no name"));
-    let mut runtime = Runtime::decode(&request.parameters).unwrap();
-    runtime.partition.hh = 9999;
-    let room = JoinRequest { parameters: runtime.encode(), ..request.clone() };
+    let mut parameters = EncoderParameters::decode(&request.parameters).unwrap();
+    parameters.partition.hh = 9999;
+    let room = JoinRequest { parameters: parameters.encode(), ..request.clone() };
     assert!(refused(JoinRequest { name: "b".into(), ..room }).contains("hh = 9999"));
     network.join("b");
 }
@@ -103,7 +103,7 @@ fn switches_that_look_alike_may_not_join() {
 fn a_network_has_room_for_so_many_switches() {
     let settings = ControllerSettings { switches: 2, ..ControllerSettings::new(LENGTH, 1) };
     let mut controller = Controller::new(&profile().program, settings);
-    let mut join = |name: &str| controller.join(&Edge::new(name, 0, config().runtime()).request(0), 0).map(drop);
+    let mut join = |name: &str| controller.join(&Edge::new(name, 0, config().parameters()).request(0), 0).map(drop);
     assert_eq!((join("a"), join("b"), join("a")), (Ok(()), Ok(()), Ok(())));
     assert_eq!(join("c").unwrap_err().to_string(), "switch c: the network has 2 switches already");
 }

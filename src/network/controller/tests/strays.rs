@@ -18,7 +18,7 @@ fn incomplete(network: &Network) -> Vec<(u64, Vec<(String, Gap)>)> {
 #[test]
 fn a_stray_spoils_its_own_epoch_alone() {
     for late in 1..20 {
-        let mut network = Network::with(waits(late), config().runtime(), TRANSIT, &["a", "b"], 6);
+        let mut network = Network::with(waits(late), config().parameters(), TRANSIT, &["a", "b"], 6);
         (0..2).for_each(|_| drop(network.epoch(90, &[])));
         let stray = network.edges[0].enter(5000, 8);
         network.epoch(90, &[]);
@@ -50,7 +50,7 @@ fn a_stray_of_an_epoch_to_come() {
 fn a_stray_with_one_bit_spoils_two_epochs() {
     let mut network = Network::new(&[], 6);
     let request = |name: &str| {
-        let edge = Edge::new(name, 6, config().runtime());
+        let edge = Edge::new(name, 6, config().parameters());
         (
             JoinRequest { profile: NetworkProfile { header: TelemetryHeader::Dscp, ..profile() }, ..edge.request(7) },
             edge,

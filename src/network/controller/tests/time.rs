@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn record_timeout_over_many_epochs_loses_nothing() {
     let patient = ControllerSettings { record_timeout: 40 * LENGTH, ..settings() };
-    let mut network = Network::with(patient, config().runtime(), TRANSIT, &["a", "b"], 6);
+    let mut network = Network::with(patient, config().parameters(), TRANSIT, &["a", "b"], 6);
     let mut late = Vec::new();
     for epoch in 6..36 {
         network.epoch = epoch;
@@ -100,7 +100,7 @@ fn epochs_are_counted_anew() {
     assert_eq!(again.deadline(), Some(1001 * LENGTH + TRANSIT + LENGTH / 4));
     assert_eq!((again.history().passed_over(), again.history().outlines().len()), (0, 0));
     again.evict("a").unwrap();
-    let mut edge = Edge::new("a", 500, config().runtime());
+    let mut edge = Edge::new("a", 500, config().parameters());
     let longer = NetworkProfile { length: 2 * LENGTH, ..profile() };
     again.join(&JoinRequest { profile: longer, ..edge.request(501) }, 1000 * LENGTH).unwrap();
     let report = edge.end(500, |_| {});
@@ -111,7 +111,7 @@ fn epochs_are_counted_anew() {
 /// has just been made.
 #[test]
 fn updates_are_in_time_for_the_longest_transit_time() {
-    let mut network = Network::with(settings(), config().runtime(), LENGTH / 2, &["a", "b"], 6);
+    let mut network = Network::with(settings(), config().parameters(), LENGTH / 2, &["a", "b"], 6);
     network.epoch(200, &[]);
     for _ in 0..6 {
         let results = network.epoch(200, &[]);

@@ -64,7 +64,7 @@ use self::seen::Observation;
 use self::sizing::{AIM, FULL, LOW, MARGIN, Sizing};
 use self::variation::Variation;
 use super::network::NetworkEpoch;
-use super::{Runtime, Shape};
+use super::{EncoderParameters, Shape};
 use crate::program;
 use crate::text::named;
 use crate::trace::SplitMix64;
@@ -83,13 +83,13 @@ named! {
 
 impl State {
     /// The state that parameters are for: light losses have memory in the ill state only.
-    pub fn of(runtime: &Runtime) -> Self {
-        if runtime.partition.ll > 0 { Self::Ill } else { Self::Healthy }
+    pub fn of(parameters: &EncoderParameters) -> Self {
+        if parameters.partition.ll > 0 { Self::Ill } else { Self::Healthy }
     }
 }
 
 /// What is to be measured with, and why.
-pub type Decision = program::Decision<Runtime>;
+pub type Decision = program::Decision<EncoderParameters>;
 
 /// Epochs for which a threshold that was too low is not tried again, 30 s of 50 ms each.
 const REMEMBERED: u32 = 600;
@@ -149,13 +149,13 @@ impl Attention {
 
     /// The parameters for the epoch number `for_epoch`, from what an epoch showed; `latest` are
     /// those of the last update.
-    pub fn shift(&mut self, network: &NetworkEpoch, latest: &Runtime, for_epoch: u64) -> Decision {
-        let runtime = network.runtime.within(self.max);
-        self.decide(&Observation { runtime, ..Observation::new(network) }, latest, for_epoch)
+    pub fn shift(&mut self, network: &NetworkEpoch, latest: &EncoderParameters, for_epoch: u64) -> Decision {
+        let parameters = network.parameters.within(self.max);
+        self.decide(&Observation { parameters, ..Observation::new(network) }, latest, for_epoch)
     }
 
     /// The same from numbers.
-    pub fn decide(&mut self, seen: &Observation<'_>, latest: &Runtime, for_epoch: u64) -> Decision {
+    pub fn decide(&mut self, seen: &Observation<'_>, latest: &EncoderParameters, for_epoch: u64) -> Decision {
         let mut why = Vec::new();
         if let Some(flows) = seen.flows() {
             self.flows.push(flows);
@@ -167,7 +167,7 @@ impl Attention {
         self.remember(seen);
         let hh_threshold = self.hh_threshold(seen, plan.partition.hh, latest, &mut why);
         let hl_threshold = plan.hl_threshold.unwrap_or(hh_threshold);
-        let runtime = Runtime {
+        let parameters = EncoderParameters {
             partition: plan.partition,
             hh_threshold: hh_threshold.max(hl_threshold),
             hl_threshold,
@@ -177,13 +177,13 @@ impl Attention {
         if let Some(known) = Known::of(seen) {
             self.known = Some(known);
         }
-        Decision { parameters: runtime.within(self.max), why: why.join("; ") }
+        Decision { parameters: parameters.within(self.max), why: why.join("; ") }
     }
 
     /// Parameters that stay as they are, but for the sampling, which is new in every epoch.
-    pub fn keep(&self, latest: &Runtime, for_epoch: u64, why: &str) -> Decision {
-        let runtime = Runtime { sample_seed: self.sample_seed(for_epoch), ..*latest };
-        Decision { parameters: runtime, why: why.into() }
+    pub fn keep(&self, latest: &EncoderParameters, for_epoch: u64, why: &str) -> Decision {
+        let parameters = EncoderParameters { sample_seed: self.sample_seed(for_epoch), ..*latest };
+        Decision { parameters, why: why.into() }
     }
 
     fn sample_seed(&self, epoch: u64) -> u16 {
@@ -195,9 +195,9 @@ impl Attention {
         self.too_low.iter_mut().chain(&mut self.counted).for_each(|made| made.age += 1);
         self.too_low.take_if(|made| made.age > REMEMBERED);
         self.counted.retain(|made| made.age < COUNTED as u32);
-        let (Some(flows), threshold) = (seen.flows(), seen.runtime.hh_threshold.clamp(1, self.max)) else { return };
+        let (Some(flows), threshold) = (seen.flows(), seen.parameters.hh_threshold.clamp(1, self.max)) else { return };
         let Some(candidates) = seen.counted().or_else(|| seen.max(threshold, 1.0)) else { return };
-        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.runtime.partition.hh);
+        let (made, hh) = (Made { threshold, candidates, flows, age: 0 }, seen.parameters.partition.hh);
         if seen.decoded() {
             self.counted.push(made);
         } else if self.sizing.load(candidates, hh) > FULL && self.too_low(threshold, flows, hh).is_none() {
@@ -207,7 +207,7 @@ impl Attention {
 
     /// Candidates that were counted at a threshold, in this epoch or of late with such traffic.
     fn counted(&self, threshold: u32, seen: &Observation<'_>) -> Option<f64> {
-        if let Some(candidates) = seen.counted().filter(|_| threshold == seen.runtime.hh_threshold) {
+        if let Some(candidates) = seen.counted().filter(|_| threshold == seen.parameters.hh_threshold) {
             return Some(candidates);
         }
         let flows = seen.flows()?;
@@ -223,9 +223,9 @@ impl Attention {
 
     /// T_h, so that the switch with most candidates fills `hh` buckets an array to [`AIM`] (§4.3.1,
     /// steps 1 and 3).
-    fn hh_threshold(&self, seen: &Observation<'_>, hh: u32, latest: &Runtime, why: &mut Vec<String>) -> u32 {
-        let threshold = |runtime: &Runtime| runtime.hh_threshold.clamp(1, self.max);
-        let (now, measured) = (threshold(latest), threshold(&seen.runtime));
+    fn hh_threshold(&self, seen: &Observation<'_>, hh: u32, latest: &EncoderParameters, why: &mut Vec<String>) -> u32 {
+        let threshold = |parameters: &EncoderParameters| parameters.hh_threshold.clamp(1, self.max);
+        let (now, measured) = (threshold(latest), threshold(&seen.parameters));
         let failed = !seen.decoded();
         if seen.edges.iter().any(|edge| !edge.complete && !edge.tells(measured)) {
             // That switch may have the most candidates: without sizes, twice as much is tried.

@@ -1,7 +1,7 @@
 //! The partition of memory, T_l and the sample rate: from victims to memory for them.
 
 use super::super::decoder::{Distribution, Expected};
-use super::super::{Partition, Runtime};
+use super::super::{EncoderParameters, Partition};
 use super::seen::{Losses, Observation, rate};
 use super::sizing::{AIM, FULL, FULL_SAMPLED, LIMIT, LOW, MARGIN, Sizing};
 use super::{Attention, State, smallest};
@@ -40,8 +40,8 @@ impl Known {
     pub fn of(seen: &Observation<'_>) -> Option<Self> {
         let losses =
             seen.losses.as_ref().filter(|losses| losses.sure && losses.heavy.complete && losses.light.complete)?;
-        let victims = losses.heavy.flows? + losses.light_only / rate(&seen.runtime);
-        let packets = losses.heavy.packets as f64 + losses.light.packets as f64 / rate(&seen.runtime);
+        let victims = losses.heavy.flows? + losses.light_only / rate(&seen.parameters);
+        let packets = losses.heavy.packets as f64 + losses.light.packets as f64 / rate(&seen.parameters);
         let sizes = Distribution::sum(&[&losses.heavy_sizes, &losses.light_sizes]);
         let share = victims / seen.flows()?;
         (victims >= ENOUGH && packets > 0.0).then(|| Self { share, packets_a_victim: packets / victims, sizes })
@@ -61,18 +61,18 @@ struct Guess {
 }
 
 impl Plan {
-    fn keep(latest: &Runtime) -> Self {
+    fn keep(latest: &EncoderParameters) -> Self {
         Self { partition: latest.partition, hl_threshold: Some(latest.hl_threshold), sample: latest.sample }
     }
 
     fn healthy(partition: Partition) -> Self {
-        Self { partition, hl_threshold: Some(1), sample: Runtime::ALL }
+        Self { partition, hl_threshold: Some(1), sample: EncoderParameters::ALL }
     }
 }
 
 /// A sample rate as a threshold.
 fn sample(rate: f64) -> u32 {
-    (rate * f64::from(Runtime::ALL)).round().clamp(1.0, f64::from(Runtime::ALL)) as u32
+    (rate * f64::from(EncoderParameters::ALL)).round().clamp(1.0, f64::from(EncoderParameters::ALL)) as u32
 }
 
 /// The share of victims of a size that lose any of `lost` packets, each at a random place, from the
@@ -116,13 +116,15 @@ impl Lost {
 }
 
 impl Attention {
-    pub(super) fn plan(&mut self, seen: &Observation<'_>, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    pub(super) fn plan(&mut self, seen: &Observation<'_>, latest: &EncoderParameters, why: &mut Vec<String>) -> Plan {
         match &seen.losses {
             None => {
                 why.push("losses are unknown: their memory stays".into());
                 Plan::keep(latest)
             }
-            Some(losses) if State::of(&seen.runtime) == State::Healthy => self.while_healthy(seen, losses, latest, why),
+            Some(losses) if State::of(&seen.parameters) == State::Healthy => {
+                self.while_healthy(seen, losses, latest, why)
+            }
             Some(losses) => self.while_ill(seen, losses, latest, why),
         }
     }
@@ -132,7 +134,7 @@ impl Attention {
         &mut self,
         seen: &Observation<'_>,
         losses: &Losses,
-        latest: &Runtime,
+        latest: &EncoderParameters,
         why: &mut Vec<String>,
     ) -> Plan {
         let before = self.blind.take();
@@ -154,7 +156,7 @@ impl Attention {
         };
         let (mut victims, blind) = (guess.likely, guess.min < guess.max);
         // So few that all memory holds them, which failed by chance.
-        let chance = !blind && seen.runtime.partition.hl == self.sizing.most_hl();
+        let chance = !blind && seen.parameters.partition.hl == self.sizing.most_hl();
         let load = if losses.sure && !chance { AIM } else { FULL };
         let room = self.sizing.flows(load, self.sizing.most_hl());
         let doubtful = guess.min <= room && room < guess.max;
@@ -179,7 +181,7 @@ impl Attention {
     }
 
     /// The ill state, where so many flows with the sizes of those that are known lose packets.
-    fn ill(&self, victims: f64, known: Option<&Known>, latest: &Runtime) -> Plan {
+    fn ill(&self, victims: f64, known: Option<&Known>, latest: &EncoderParameters) -> Plan {
         if State::of(latest) == State::Ill {
             return Plan::keep(latest);
         }
@@ -212,7 +214,7 @@ impl Attention {
         // As large a share of the flows as before; and more than can be counted, when they could
         // not be.
         let min = if losses.sure {
-            Sizing::uncountable(seen.runtime.partition.hl)
+            Sizing::uncountable(seen.parameters.partition.hl)
         } else {
             self.known.as_ref()?.share * seen.flows().unwrap_or(0.0)
         };
@@ -231,10 +233,10 @@ impl Attention {
         victims: f64,
         failed: bool,
         seen: &Observation<'_>,
-        latest: &Runtime,
+        latest: &EncoderParameters,
         why: &mut Vec<String>,
     ) -> Plan {
-        let measured = seen.runtime.partition.hl;
+        let measured = seen.parameters.partition.hl;
         let now = if State::of(latest) == State::Healthy { latest.partition.hl } else { measured };
         let reserved = victims * self.victims.reserve(victims);
         let load = self.sizing.load(reserved, now);
@@ -254,27 +256,33 @@ impl Attention {
     }
 
     /// §4.3.2, steps 1 to 3.
-    fn while_ill(&self, seen: &Observation<'_>, losses: &Losses, latest: &Runtime, why: &mut Vec<String>) -> Plan {
+    fn while_ill(
+        &self,
+        seen: &Observation<'_>,
+        losses: &Losses,
+        latest: &EncoderParameters,
+        why: &mut Vec<String>,
+    ) -> Plan {
         let decoded = losses.sure && losses.heavy.complete;
-        let light = losses.light_only / rate(&seen.runtime);
+        let light = losses.light_only / rate(&seen.parameters);
         let victims = losses.heavy.flows.map(|heavy| heavy + light);
         // Parameter updates from epochs of the two states meet here, and the healthy one stands
         // when it can.
         let well = if State::of(latest) == State::Healthy { LIMIT } else { AIM / self.victims.span() };
         if let (true, true, Some(victims)) = (decoded, losses.light.complete, victims)
             && victims <= self.sizing.flows(well, self.sizing.most_hl())
-            && seen.runtime.sample > 0
+            && seen.parameters.sample > 0
         {
             return self.well(victims, false, seen, latest, why);
         }
         // An update that was made from an epoch of the healthy state, and comes too early.
-        let base = if State::of(latest) == State::Ill { latest } else { &seen.runtime };
+        let base = if State::of(latest) == State::Ill { latest } else { &seen.parameters };
         let partition = self.sizing.ill();
-        let lost = Lost::of(losses, seen.runtime.hl_threshold.max(1));
+        let lost = Lost::of(losses, seen.parameters.hl_threshold.max(1));
         let hl_threshold = self.hl_threshold(seen, (losses, lost), base, partition.hl, why);
         let share = self.sample(seen, (losses, lost), base, (partition.ll, hl_threshold), decoded);
         if share != base.sample {
-            let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(Runtime::ALL);
+            let percent = |sample: u32| 100.0 * f64::from(sample) / f64::from(EncoderParameters::ALL);
             let (from, to) = (percent(base.sample), percent(share));
             why.push(format!("{from:.2} % of light losses sampled, now {to:.2} %"));
         }
@@ -287,18 +295,18 @@ impl Attention {
         &self,
         seen: &Observation<'_>,
         (losses, lost): (&Losses, Lost),
-        base: &Runtime,
+        base: &EncoderParameters,
         (ll, hl_threshold): (u32, u32),
         heavy_decoded: bool,
     ) -> u32 {
-        let measured = seen.runtime.sample.max(1);
+        let measured = seen.parameters.sample.max(1);
         let failed = !losses.light.complete;
-        let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.partition.ll));
+        let flows = losses.light.flows.unwrap_or_else(|| Sizing::uncountable(seen.parameters.partition.ll));
         // A higher T_l makes light losses of heavy ones. A lower one need not take any away: flows
         // begin small.
         let heavy = |threshold| self.heavy_at(seen, losses, lost, threshold).unwrap_or(0.0);
-        let moved = (heavy(seen.runtime.hl_threshold) - heavy(hl_threshold)).max(0.0);
-        let light = flows / rate(&seen.runtime);
+        let moved = (heavy(seen.parameters.hl_threshold) - heavy(hl_threshold)).max(0.0);
+        let light = flows / rate(&seen.parameters);
         let reserve = self.victims.reserve(losses.heavy.flows.unwrap_or(0.0) + light);
         let light = reserve * (light + moved).max(1.0);
         let load = self.sizing.load(light * rate(base), ll);
@@ -321,11 +329,11 @@ impl Attention {
         &self,
         seen: &Observation<'_>,
         (losses, lost): (&Losses, Lost),
-        base: &Runtime,
+        base: &EncoderParameters,
         hl: u32,
         why: &mut Vec<String>,
     ) -> u32 {
-        let (now, measured) = (base.hl_threshold.max(2), seen.runtime.hl_threshold.max(2));
+        let (now, measured) = (base.hl_threshold.max(2), seen.parameters.hl_threshold.max(2));
         if self.heavy_at(seen, losses, lost, measured).is_none() {
             return now;
         }
@@ -368,8 +376,8 @@ impl Attention {
             let flows: f64 = seen.edges.iter().filter_map(|edge| (edge.expects)(threshold)).map(Expected::all).sum();
             return Some(known.share * flows.max(seen.flows()? * known.tail(threshold)));
         }
-        let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.runtime.partition.hl));
-        let measured = seen.runtime.hl_threshold.max(1);
+        let heavy = losses.heavy.flows.unwrap_or_else(|| Sizing::uncountable(seen.parameters.partition.hl));
+        let measured = seen.parameters.hl_threshold.max(1);
         if losses.heavy.complete {
             // Victims of that size, in so far as they lose packets after they have become heavy.
             let stay = |sizes: &Distribution, by: u32, to: u32| {
@@ -388,7 +396,7 @@ impl Attention {
         // that size are, if they are enough to tell. These lost packets before they were heavy, so
         // large ones are rare among them.
         let of = losses.light_sizes.tail(measured);
-        let light = (of * rate(&seen.runtime) >= ENOUGH).then(|| losses.light_sizes.tail(threshold) / of);
+        let light = (of * rate(&seen.parameters) >= ENOUGH).then(|| losses.light_sizes.tail(threshold) / of);
         let known = self.known.as_ref().filter(|known| known.tail(measured) > 0.0);
         let known = known.map(|known| known.tail(threshold) / known.tail(measured));
         let flows = |size| seen.edges.iter().filter_map(|edge| (edge.expects)(size)).map(Expected::all).sum::<f64>();

@@ -2,7 +2,7 @@
 
 use super::super::decoder::{Analysis, Candidates, Distribution, Expected, Victims};
 use super::super::network::NetworkEpoch;
-use super::super::{FlowId, Runtime};
+use super::super::{EncoderParameters, FlowId};
 
 /// The most heavy victims whose sizes are looked up: a sample of so many tells their distribution
 /// within 3 %.
@@ -10,7 +10,7 @@ const SIZED: usize = 1024;
 
 /// What an epoch showed.
 pub struct Observation<'a> {
-    pub runtime: Runtime,
+    pub parameters: EncoderParameters,
     pub edges: Vec<Edge<'a>>,
     /// `None` when a gap hides them.
     pub losses: Option<Losses>,
@@ -78,8 +78,8 @@ pub struct Losses {
 
 /// The share of light-loss candidates that are sampled; at least one in 2¹⁶, so that it can stand
 /// below a line.
-pub fn rate(runtime: &Runtime) -> f64 {
-    f64::from(runtime.sample.max(1)) / f64::from(Runtime::ALL)
+pub fn rate(parameters: &EncoderParameters) -> f64 {
+    f64::from(parameters.sample.max(1)) / f64::from(EncoderParameters::ALL)
 }
 
 impl<'a> Observation<'a> {
@@ -90,7 +90,7 @@ impl<'a> Observation<'a> {
             flows: edge.analysis.cardinality(),
             expects: expects(&edge.analysis),
         });
-        Self { runtime: network.runtime, edges: edges.collect(), losses: losses(network) }
+        Self { parameters: network.parameters, edges: edges.collect(), losses: losses(network) }
     }
 
     /// Whether the heavy-hitter candidates of all switches were decoded.
@@ -107,7 +107,7 @@ impl<'a> Observation<'a> {
     /// All victims: counted or estimated; `None` when there is no telling.
     pub fn victims(&self) -> Option<f64> {
         let losses = self.losses.as_ref().filter(|losses| losses.sure && losses.light.complete)?;
-        Some(losses.heavy.flows? + losses.light_only / rate(&self.runtime))
+        Some(losses.heavy.flows? + losses.light_only / rate(&self.parameters))
     }
 
     /// All flows of the network; `None` when too many to tell, or no switch is there.
@@ -119,7 +119,7 @@ impl<'a> Observation<'a> {
     /// Candidates at the switch that has most of them, as far as switches can tell, with `times` as
     /// many flows.
     pub fn max(&self, threshold: u32, times: f64) -> Option<f64> {
-        self.edges.iter().filter_map(|edge| edge.at(threshold, self.runtime.hh_threshold, times)).reduce(f64::max)
+        self.edges.iter().filter_map(|edge| edge.at(threshold, self.parameters.hh_threshold, times)).reduce(f64::max)
     }
 }
 
@@ -150,6 +150,6 @@ fn losses(network: &NetworkEpoch) -> Option<Losses> {
         light: losses.light,
         light_only: (losses.flows.len() - heavy) as f64,
         heavy_sizes: sizes(true, step, step as f64),
-        light_sizes: sizes(false, 1, 1.0 / rate(&network.runtime)),
+        light_sizes: sizes(false, 1, 1.0 / rate(&network.parameters)),
     })
 }

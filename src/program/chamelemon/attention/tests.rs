@@ -82,16 +82,16 @@ fn arrivals(sizes: &[u32], rng: &mut SplitMix64) -> Vec<(usize, u32)> {
 }
 
 /// What an edge switch with these parameters shows of flows that have a counter each.
-fn edge_apart(sizes: &[u32], runtime: &Runtime) -> Edge<'static> {
+fn edge_apart(sizes: &[u32], parameters: &EncoderParameters) -> Edge<'static> {
     let sizes = Distribution::of_sizes(sizes.iter().copied().map(u64::from));
-    let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.partition.hh);
+    let (candidates, complete) = decode(sizes.tail(parameters.hh_threshold), parameters.partition.hh);
     let flows = Some(sizes.flows());
     Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
 }
 
 /// The same of flows that share the counters of a classifier, and what it answers to the last
 /// packet of each.
-fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<'static>, Vec<u32>) {
+fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, parameters: &EncoderParameters) -> (Edge<'static>, Vec<u32>) {
     let mut levels = [(8, 32_768), (16, 16_384)].map(|(bits, width)| Level::new(bits, vec![0; width]));
     let places: Vec<_> =
         sizes.iter().map(|_| [0, 1].map(|n| rng.below(levels[n].sizes.len() as u64) as usize)).collect();
@@ -103,17 +103,17 @@ fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<
             if level.sizes[place] < level.max() { level.sizes[place] } else { INFINITE }
         });
         answers[flow] = counters.fold(INFINITE, u32::min);
-        let beyond = answers[flow].saturating_sub(runtime.hh_threshold - 1);
+        let beyond = answers[flow].saturating_sub(parameters.hh_threshold - 1);
         encoded[flow] += packets.min(beyond);
     }
     for level in &mut levels {
         let max = level.max();
         level.sizes.iter_mut().filter(|size| **size >= max).for_each(|size| *size = INFINITE);
     }
-    let threshold = runtime.hh_threshold;
+    let threshold = parameters.hh_threshold;
     let decoded: Vec<_> =
         encoded.iter().filter(|packets| **packets > 0).map(|packets| u64::from(packets + threshold - 1)).collect();
-    let (candidates, complete) = decode(decoded.len() as f64, runtime.partition.hh);
+    let (candidates, complete) = decode(decoded.len() as f64, parameters.partition.hh);
     let sizes = distribution(&levels, complete.then_some((threshold, &decoded)));
     let expects = sizes.map(|sizes| Candidates::of(&levels, &sizes, complete.then_some(threshold)));
     let expects = Box::new(move |threshold| expects.as_ref().map(|candidates| candidates.at(threshold)));
@@ -121,16 +121,16 @@ fn edge_shared(sizes: &[u32], rng: &mut SplitMix64, runtime: &Runtime) -> (Edge<
 }
 
 /// What an epoch with these parameters shows of this traffic.
-fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Observation<'static> {
-    let Partition { hl, ll, .. } = runtime.partition;
+fn epoch(traffic: &mut Traffic, parameters: &EncoderParameters) -> Observation<'static> {
+    let Partition { hl, ll, .. } = parameters.partition;
     let mut answers: Vec<_> = traffic.flows.iter().map(|(size, _)| *size).collect();
     let edges: Vec<_> = (0..EDGES)
         .map(|edge| {
             let sizes: Vec<_> = answers.iter().skip(edge).step_by(EDGES).copied().collect();
             if !traffic.shared {
-                return edge_apart(&sizes, runtime);
+                return edge_apart(&sizes, parameters);
             }
-            let (seen, of_edge) = edge_shared(&sizes, &mut traffic.rng, runtime);
+            let (seen, of_edge) = edge_shared(&sizes, &mut traffic.rng, parameters);
             answers.iter_mut().skip(edge).step_by(EDGES).zip(of_edge).for_each(|(answer, of_edge)| *answer = of_edge);
             seen
         })
@@ -139,10 +139,10 @@ fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Observation<'static> {
     let (mut heavy, mut light) = ((Vec::new(), 0), (Vec::new(), 0));
     for (&(_, lost), size) in traffic.flows.iter().zip(answers).filter(|((_, lost), _)| *lost > 0) {
         // All losses of a flow come in its last class.
-        if size >= runtime.hl_threshold {
+        if size >= parameters.hl_threshold {
             heavy.0.push(u64::from(size));
             heavy.1 += i64::from(lost);
-        } else if traffic.rng.unit() < rate(runtime) {
+        } else if traffic.rng.unit() < rate(parameters) {
             light.0.push(u64::from(size));
             light.1 += i64::from(lost);
         }
@@ -160,9 +160,9 @@ fn epoch(traffic: &mut Traffic, runtime: &Runtime) -> Observation<'static> {
         light: Victims { flows: light_flows, complete: light_complete, packets: light.1 },
         light_only: if light_complete { light.0.len() as f64 } else { 0.0 },
         heavy_sizes: sizes(&heavy.0, heavy_complete && sure, 1.0),
-        light_sizes: sizes(&light.0, light_complete, 1.0 / rate(runtime)),
+        light_sizes: sizes(&light.0, light_complete, 1.0 / rate(parameters)),
     };
-    Observation { runtime: *runtime, edges, losses: Some(losses) }
+    Observation { parameters: *parameters, edges, losses: Some(losses) }
 }
 
 fn decoded(seen: &Observation<'_>) -> bool {
@@ -174,31 +174,31 @@ fn decoded(seen: &Observation<'_>) -> bool {
 struct Model {
     attention: Attention,
     /// The parameters of the next epoch, and of the one after it.
-    updates: [Runtime; 2],
+    updates: [EncoderParameters; 2],
     number: u64,
 }
 
 impl Model {
     fn new() -> Self {
-        let runtime = Config::default().runtime();
-        Self { attention: Attention::new(SHAPE, MOST, 7), updates: [runtime; 2], number: 0 }
+        let parameters = Config::default().parameters();
+        Self { attention: Attention::new(SHAPE, MOST, 7), updates: [parameters; 2], number: 0 }
     }
 
     /// Runs an epoch, and returns what it was measured with and whether all was decoded.
-    fn epoch(&mut self, traffic: &mut Traffic) -> (Runtime, bool) {
-        let [runtime, latest] = self.updates;
-        let seen = epoch(traffic, &runtime);
+    fn epoch(&mut self, traffic: &mut Traffic) -> (EncoderParameters, bool) {
+        let [parameters, latest] = self.updates;
+        let seen = epoch(traffic, &parameters);
         let decision = self.attention.decide(&seen, &latest, self.number + 2);
         decision.parameters.validate(&SHAPE).unwrap();
         assert!(decision.parameters.hl_threshold <= decision.parameters.hh_threshold);
         self.updates = [latest, decision.parameters];
         self.number += 1;
-        (runtime, decoded(&seen))
+        (parameters, decoded(&seen))
     }
 }
 
-fn unseeded(runtime: Runtime) -> Runtime {
-    Runtime { sample_seed: 0, ..runtime }
+fn unseeded(parameters: EncoderParameters) -> EncoderParameters {
+    EncoderParameters { sample_seed: 0, ..parameters }
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn few_victims_are_healthy_and_many_ill() {
         let mut model = Model::new();
         for number in 0..14 {
             let mut traffic = Traffic::new(50_000, victims, number);
-            let (runtime, decoded) = model.epoch(&mut traffic);
+            let (parameters, decoded) = model.epoch(&mut traffic);
             if number >= 8 {
-                assert_eq!(State::of(&runtime), state, "{victims}: {runtime:?}");
-                assert!(decoded, "{victims}: {runtime:?}");
-                assert_eq!(runtime.hl_threshold > 1, state == State::Ill);
+                assert_eq!(State::of(&parameters), state, "{victims}: {parameters:?}");
+                assert!(decoded, "{victims}: {parameters:?}");
+                assert_eq!(parameters.hl_threshold > 1, state == State::Ill);
             }
         }
     }
@@ -226,15 +226,15 @@ fn memory_is_used() {
     {
         let mut model = Model::new();
         let mut traffic = Traffic::new(flows, victims, 3);
-        let runtime = (0..16).map(|_| model.epoch(&mut traffic)).last().unwrap().0;
+        let parameters = (0..16).map(|_| model.epoch(&mut traffic)).last().unwrap().0;
         let per_edge = flows as f64 / EDGES as f64;
         let sizing = Sizing::new(SHAPE);
-        if sizing.load(per_edge, runtime.partition.hh) <= AIM - MARGIN {
-            assert_eq!(runtime.hh_threshold, 1, "{flows} {victims}");
+        if sizing.load(per_edge, parameters.partition.hh) <= AIM - MARGIN {
+            assert_eq!(parameters.hh_threshold, 1, "{flows} {victims}");
         } else {
-            let seen = epoch(&mut traffic, &runtime);
-            let load = sizing.load(seen.max(runtime.hh_threshold, 1.0).unwrap(), runtime.partition.hh);
-            assert!((0.5..=FULL).contains(&load), "{flows} {victims}: {load} {runtime:?}");
+            let seen = epoch(&mut traffic, &parameters);
+            let load = sizing.load(seen.max(parameters.hh_threshold, 1.0).unwrap(), parameters.partition.hh);
+            assert!((0.5..=FULL).contains(&load), "{flows} {victims}: {load} {parameters:?}");
         }
     }
 }
@@ -251,7 +251,7 @@ fn absorb(steps: &[(u32, f64)], mut traffic: impl FnMut(u32, f64, u64) -> Traffi
             (0..length).map(|number| model.epoch(&mut traffic(flows, victims, 100 * step as u64 + number))).collect();
         let last = State::of(&shown.last().unwrap().0);
         ill += usize::from(last == State::Ill);
-        let wrong = shown.iter().rposition(|(runtime, decoded)| !decoded || State::of(runtime) != last);
+        let wrong = shown.iter().rposition(|(parameters, decoded)| !decoded || State::of(parameters) != last);
         let absorbed = wrong.map_or(0, |last| last + 1);
         println!("step {step}: {last:?} from epoch {absorbed} on: {:?}", unseeded(shown.last().unwrap().0));
         assert!(step == 0 || absorbed <= 3, "step {step} took {absorbed} epochs: {shown:?}");
@@ -353,50 +353,50 @@ fn sampling_is_new_in_every_epoch() {
 
 #[test]
 fn what_is_unknown_changes_nothing() {
-    let runtime = Config::default().runtime();
+    let parameters = Config::default().parameters();
     let mut attention = Attention::new(SHAPE, MOST, 1);
-    let seen = Observation { runtime, edges: Vec::new(), losses: None };
-    let decision = attention.decide(&seen, &runtime, 4);
-    assert_eq!(unseeded(decision.parameters), unseeded(runtime));
+    let seen = Observation { parameters, edges: Vec::new(), losses: None };
+    let decision = attention.decide(&seen, &parameters, 4);
+    assert_eq!(unseeded(decision.parameters), unseeded(parameters));
     // Heavy hitters are known although losses are not.
     let sizes = Distribution::of_sizes((0..20_000).map(|n| 1 + n % 1000));
-    let candidates = Some(sizes.tail(runtime.hh_threshold));
+    let candidates = Some(sizes.tail(parameters.hh_threshold));
     let edges = vec![Edge {
         candidates,
         complete: false,
         flows: Some(2e4),
         expects: Box::new(move |size| Some(large(sizes.tail(size)))),
     }];
-    let seen = Observation { runtime, edges, losses: None };
-    let decision = attention.decide(&seen, &runtime, 4);
-    assert_eq!(decision.parameters.partition, runtime.partition);
+    let seen = Observation { parameters, edges, losses: None };
+    let decision = attention.decide(&seen, &parameters, 4);
+    assert_eq!(decision.parameters.partition, parameters.partition);
     assert!(decision.parameters.hh_threshold > 250, "{decision:?}");
 }
 
 /// Three quiet edges, and one with so many flows that its classifier cannot tell their sizes.
-fn overloaded(runtime: Runtime, hot: &Distribution) -> Observation<'static> {
+fn overloaded(parameters: EncoderParameters, hot: &Distribution) -> Observation<'static> {
     let quiet = (0..3).map(|_| {
         let sizes = Distribution::of_sizes(1..=300);
-        let (candidates, complete) = decode(sizes.tail(runtime.hh_threshold), runtime.partition.hh);
+        let (candidates, complete) = decode(sizes.tail(parameters.hh_threshold), parameters.partition.hh);
         let flows = Some(sizes.flows());
         Edge { candidates, complete, flows, expects: Box::new(move |threshold| Some(large(sizes.tail(threshold)))) }
     });
-    let (candidates, complete) = decode(hot.tail(runtime.hh_threshold), runtime.partition.hh);
+    let (candidates, complete) = decode(hot.tail(parameters.hh_threshold), parameters.partition.hh);
     let hot = Edge { candidates, complete, flows: None, expects: Box::new(|_| None) };
-    Observation { runtime, edges: quiet.chain([hot]).collect(), losses: None }
+    Observation { parameters, edges: quiet.chain([hot]).collect(), losses: None }
 }
 
 /// An edge that cannot tell how many candidates it has is not forgotten for those that can.
 #[test]
 fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
     let hot = Distribution::of_sizes(Traffic::new(2_000_000, 0.0, 1).flows.iter().map(|&(size, _)| size.into()));
-    let first = Runtime { hh_threshold: 1, ..Config::default().runtime() };
+    let first = EncoderParameters { hh_threshold: 1, ..Config::default().parameters() };
     let (mut attention, mut updates) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
     let mut shown = Vec::new();
     for number in 0..60 {
-        let [runtime, latest] = updates;
-        let seen = overloaded(runtime, &hot);
-        shown.push((runtime.hh_threshold, seen.decoded()));
+        let [parameters, latest] = updates;
+        let seen = overloaded(parameters, &hot);
+        shown.push((parameters.hh_threshold, seen.decoded()));
         updates = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.is_sorted_by_key(|(threshold, _)| *threshold), "{shown:?}");
@@ -409,19 +409,19 @@ fn an_overloaded_edge_raises_the_threshold_until_it_decodes() {
 #[test]
 fn a_threshold_that_failed_is_not_tried_again() {
     let partition = Sizing::new(SHAPE).healthy(3072);
-    let first = Runtime { hh_threshold: 30, partition, ..Config::default().runtime() };
+    let first = EncoderParameters { hh_threshold: 30, partition, ..Config::default().parameters() };
     let (mut attention, mut updates) = (Attention::new(SHAPE, MOST, 7), [first; 2]);
     let mut shown = Vec::new();
     for number in 0..40 {
-        let [runtime, latest] = updates;
-        let (candidates, complete) = decode(if runtime.hh_threshold > 20 { 400.0 } else { 2600.0 }, partition.hh);
+        let [parameters, latest] = updates;
+        let (candidates, complete) = decode(if parameters.hh_threshold > 20 { 400.0 } else { 2600.0 }, partition.hh);
         let expects = |size: u32| {
             let more = 150.0 * f64::from(20u32.saturating_sub(size));
             Some(large(if size > 20 { 400.0 } else { 1000.0 + more }))
         };
         let edges = vec![Edge { candidates, complete, flows: Some(25e3), expects: Box::new(expects) }];
-        let seen = Observation { runtime, edges, losses: None };
-        shown.push((runtime.hh_threshold, complete));
+        let seen = Observation { parameters, edges, losses: None };
+        shown.push((parameters.hh_threshold, complete));
         updates = [latest, attention.decide(&seen, &latest, number + 2).parameters];
     }
     assert!(shown.iter().any(|(_, decoded)| !decoded), "the model is right: {shown:?}");
@@ -431,10 +431,10 @@ fn a_threshold_that_failed_is_not_tried_again() {
 /// An epoch of the ill state at one switch, with as many heavy losses, and sizes of victims.
 fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)>; 2]) -> Observation<'static> {
     let partition = Sizing::new(SHAPE).ill();
-    let runtime = Runtime { hh_threshold: 31, hl_threshold, partition, sample: 6554, sample_seed: 0 };
+    let parameters = EncoderParameters { hh_threshold: 31, hl_threshold, partition, sample: 6554, sample_seed: 0 };
     let edge = Edge { candidates: Some(2000.0), complete: true, flows: Some(75e3), expects: Box::new(|_| None) };
     let [heavy_sizes, light_sizes] = sizes.map(Distribution);
-    let sampled = light_sizes.flows() * rate(&runtime);
+    let sampled = light_sizes.flows() * rate(&parameters);
     let losses = Losses {
         sure: true,
         heavy: Victims { flows: Some(heavy), complete, packets: 10_000 },
@@ -443,7 +443,7 @@ fn ill(hl_threshold: u32, (heavy, complete): (f64, bool), sizes: [Vec<(u32, f64)
         heavy_sizes,
         light_sizes,
     };
-    Observation { runtime, edges: vec![edge], losses: Some(losses) }
+    Observation { parameters, edges: vec![edge], losses: Some(losses) }
 }
 
 /// Light losses of flows of T_l packets and more are of those that lost packets before they were
@@ -455,7 +455,7 @@ fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
     let light = [light, vec![(3, 400.0), (5, 50.0)]].concat();
     let after = ill(3, (9200.0, false), [Vec::new(), light]);
     let mut attention = Attention::new(SHAPE, MOST, 7);
-    let latest = attention.decide(&before, &before.runtime, 2).parameters;
+    let latest = attention.decide(&before, &before.parameters, 2).parameters;
     assert_eq!(latest.hl_threshold, 3);
     assert!(attention.decide(&after, &latest, 3).parameters.hl_threshold > 7);
 }
@@ -465,7 +465,7 @@ fn light_losses_do_not_tell_the_sizes_of_heavy_ones() {
 #[test]
 fn a_lower_threshold_finds_large_flows_that_were_light() {
     let seen = ill(11, (1300.0, true), [vec![(12, 1300.0)], vec![(1, 50.0), (5, 3300.0), (12, 2500.0)]]);
-    let decision = Attention::new(SHAPE, MOST, 7).decide(&seen, &seen.runtime, 2);
+    let decision = Attention::new(SHAPE, MOST, 7).decide(&seen, &seen.parameters, 2);
     assert!((6..11).contains(&decision.parameters.hl_threshold), "{decision:?}");
 }
 
@@ -490,7 +490,7 @@ fn peaks_are_foreseen() {
 #[test]
 fn thresholds_end_with_the_classifier() {
     let hot = Distribution::of_sizes((0..50_000).map(|_| 1000));
-    let first = Config::default().runtime();
+    let first = Config::default().parameters();
     let (mut attention, mut latest) = (Attention::new(SHAPE, 255, 7), first);
     for number in 0..8 {
         latest = attention.decide(&overloaded(latest, &hot), &latest, number).parameters;
@@ -527,16 +527,16 @@ proptest! {
         max in proptest::sample::select(&[255, 65_535, u32::MAX]),
     ) {
         let shape = Shape { arrays, small, upstream, downstream };
-        let runtime = |(cuts, mut thresholds, sample): ([u16; 3], [u16; 2], u32)| {
+        let parameters = |(cuts, mut thresholds, sample): ([u16; 3], [u16; 2], u32)| {
             thresholds.sort_unstable();
             let room = upstream.min(downstream);
             let ll = u32::from(cuts[0]) % (room + 1);
             let hl = u32::from(cuts[1]) % (room - ll + 1);
             let hh = u32::from(cuts[2]) % (upstream - ll - hl + 1);
             let [low, high] = thresholds.map(u32::from);
-            Runtime { partition: Partition { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
+            EncoderParameters { partition: Partition { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
         };
-        let (measured, mut latest) = (runtime(measured), runtime(latest));
+        let (measured, mut latest) = (parameters(measured), parameters(latest));
         let mut attention = Attention::new(shape, max, 5);
         for number in 0..epochs {
             let edges = edges.iter().map(|&(candidates, complete, kind)| Edge {
@@ -558,7 +558,7 @@ proptest! {
                 heavy_sizes: Distribution(vec![(3, 5.0), (99, 20.0)]),
                 light_sizes: Distribution(vec![(1, 50.0)]),
             });
-            let seen = Observation { runtime: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
+            let seen = Observation { parameters: if number == 0 { measured } else { latest }, edges: edges.collect(), losses };
             let decision = attention.decide(&seen, &latest, number);
             prop_assert_eq!(decision.parameters.validate(&shape), Ok(()), "{:?}", decision);
             prop_assert_eq!(decision.parameters.within(max), decision.parameters);
@@ -579,16 +579,16 @@ proptest! {
         // Where what fits is a matter of the sample, a sample that makes victims seem fewer ends
         // the ill state, or turns T_l down, late. It does not come back.
         let mut held: Vec<_> =
-            shown[16..].iter().map(|(runtime, _)| (runtime.partition, runtime.hh_threshold, runtime.hl_threshold)).collect();
+            shown[16..].iter().map(|(parameters, _)| (parameters.partition, parameters.hh_threshold, parameters.hl_threshold)).collect();
         held.dedup();
         prop_assert!(held.len() <= 3, "{:?}", held);
         prop_assert!((1..held.len()).all(|i| !held[..i].contains(&held[i])), "{:?}", held);
         // The light losses that are sampled differ from epoch to epoch, and move their share by up to
         // a quarter in rare draws; it follows T_l two epochs later.
-        let same = |(runtime, _): &&(Runtime, bool)| (runtime.partition, runtime.hl_threshold) == (last.partition, last.hl_threshold);
-        for (runtime, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
-            let change = f64::from(runtime.sample) / f64::from(last.sample);
-            prop_assert!((0.75..1.33).contains(&change), "{:?} {:?}", runtime, last);
+        let same = |(parameters, _): &&(EncoderParameters, bool)| (parameters.partition, parameters.hl_threshold) == (last.partition, last.hl_threshold);
+        for (parameters, _) in shown.iter().rev().take_while(same).collect::<Vec<_>>().into_iter().rev().skip(6) {
+            let change = f64::from(parameters.sample) / f64::from(last.sample);
+            prop_assert!((0.75..1.33).contains(&change), "{:?} {:?}", parameters, last);
         }
         let sizing = Sizing::new(SHAPE);
         let load = sizing.load(traffic.victims() as f64, last.partition.hl);

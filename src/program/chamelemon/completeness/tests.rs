@@ -26,11 +26,11 @@ fn names_are_those_of_json() {
 #[test]
 fn losses_that_nobody_looks_for() {
     let partition = Partition { hh: 1024, hl: 2560, ll: 512 };
-    let all = Runtime { partition, hh_threshold: 100, hl_threshold: 10, sample: 65_536, sample_seed: 0 };
+    let all = EncoderParameters { partition, hh_threshold: 100, hl_threshold: 10, sample: 65_536, sample_seed: 0 };
     assert_eq!(unmeasured(&all), None);
-    assert_eq!(unmeasured(&Runtime { sample: 65_535, ..all }), Some(Reason::Sampled));
-    assert_eq!(unmeasured(&Runtime { sample: 0, hl_threshold: 1, ..all }), None, "there are no light losses");
-    let without = |partition| Runtime { partition, ..all };
+    assert_eq!(unmeasured(&EncoderParameters { sample: 65_535, ..all }), Some(Reason::Sampled));
+    assert_eq!(unmeasured(&EncoderParameters { sample: 0, hl_threshold: 1, ..all }), None, "there are no light losses");
+    let without = |partition| EncoderParameters { partition, ..all };
     for partition in
         [Partition { hh: 0, ..partition }, Partition { hl: 0, ..partition }, Partition { ll: 0, ..partition }]
     {
@@ -60,7 +60,7 @@ fn traffic(config: &Config, flows: u64, lost: f64, doubled: f64, seed: u64) -> (
     let mut rng = SplitMix64::new(seed);
     let mut program = ChameleMonDataplane::new(config, &HashFamily::reproducible(seed)).unwrap();
     program.allocate();
-    program.follow(&Schedule::new(config.clone(), config.runtime()));
+    program.follow(&Schedule::new(config.clone(), config.parameters()));
     program.enter(4, true);
     let random = rng.below(2) == 0;
     let mut truth = BTreeMap::<FlowId, Truth>::new();
@@ -122,7 +122,7 @@ proptest! {
         let (sketches, truth) = traffic(&config, flows, lost, doubled, seed);
         let analysis = Analysis::new(sketches);
         let losses = analysis.losses();
-        let reasons = losses_lack(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
+        let reasons = losses_lack(Some(&losses), &config.parameters(), analysis.sketches().has_gaps());
         prop_assert!(reasons.leave_counts_exact(), "every packet was followed: {reasons:?}");
         let all_lost: u64 = truth.values().map(Truth::lost).sum();
         prop_assert!(losses.lost_packets <= all_lost, "{} of {all_lost}, {reasons:?}", losses.lost_packets);
@@ -153,7 +153,7 @@ fn without_memory_for_heavy_losses_none_are_invented() {
     let (sketches, _) = traffic(&config, 500, 0.0, 0.0, 3);
     let analysis = Analysis::new(sketches);
     let losses = analysis.losses();
-    let reasons = losses_lack(Some(&losses), &config.runtime(), analysis.sketches().has_gaps());
+    let reasons = losses_lack(Some(&losses), &config.parameters(), analysis.sketches().has_gaps());
     assert_eq!((losses.lost_packets, losses.flows.len(), losses.decoded), (0, 0, false));
     assert_eq!((analysis.sketches().has_gaps(), reasons.contains(Reason::Unmeasured)), (false, true));
     assert!(analysis.has_all_candidates());

@@ -13,7 +13,9 @@ use crate::program::bytes::{self, DecodeError, MAX_U32, MAX_U64, Writer};
 use crate::program::chamelemon::field::P;
 use crate::program::chamelemon::id::FRAGMENTS;
 use crate::program::chamelemon::names::Name;
-use crate::program::chamelemon::{Config, Hashes, MAX_STRAY_EPOCHS, Partition, Runtime, Shape, Strays, TowerShape};
+use crate::program::chamelemon::{
+    Config, EncoderParameters, Hashes, MAX_STRAY_EPOCHS, Partition, Shape, Strays, TowerShape,
+};
 use crate::program::{MAX_REPLICAS, Parameters, Reports};
 use crate::wire::shim::EPOCH_BITS;
 
@@ -72,7 +74,7 @@ impl Sketches {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         to.0.extend([VERSION, u8::from(self.bit) * BIT + u8::from(self.mixed) * MIXED]);
-        self.runtime.write(&mut to);
+        self.parameters.write(&mut to);
         to.strays(&self.strays);
         to.number(self.unmarked);
         to.number(self.unfollowed);
@@ -85,7 +87,7 @@ impl Sketches {
     }
 }
 
-impl Runtime {
+impl EncoderParameters {
     fn write(&self, to: &mut Writer) {
         let Self { partition: Partition { hh, hl, ll }, hh_threshold, hl_threshold, sample, sample_seed } = *self;
         let numbers = [hh, hl, ll, hh_threshold, hl_threshold, sample, sample_seed.into()];
@@ -103,7 +105,7 @@ impl Runtime {
     }
 }
 
-impl Parameters for Runtime {
+impl Parameters for EncoderParameters {
     fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         self.write(&mut to);
@@ -112,13 +114,13 @@ impl Parameters for Runtime {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Bytes::new(bytes);
-        let runtime = Self::read(&mut from)?;
+        let parameters = Self::read(&mut from)?;
         from.end()?;
-        Ok(runtime)
+        Ok(parameters)
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        let unseeded = |runtime: &Self| Self { sample_seed: 0, ..*runtime };
+        let unseeded = |parameters: &Self| Self { sample_seed: 0, ..*parameters };
         unseeded(self) == unseeded(other)
     }
 
@@ -190,12 +192,12 @@ impl Reader {
         if flags & !(BIT | MIXED) != 0 {
             return from.wrong("the flags", "only bits 0 and 1 have a meaning");
         }
-        let runtime = Runtime::read(&mut from)?;
-        runtime.validate(shape)?;
+        let parameters = EncoderParameters::read(&mut from)?;
+        parameters.validate(shape)?;
         let (strays, unmarked) = (from.strays()?, from.number("the unmarked packets")?);
         let unfollowed = from.number("the unfollowed packets")?;
         let names = Reports::decode(&mut from, self.form.names)?;
-        let Partition { hh, hl, ll } = runtime.partition;
+        let Partition { hh, hl, ll } = parameters.partition;
         let mut lengths = [hh, hl, ll, 0, 0, 0, 0];
         for left in lengths[3..].chunks_mut(2) {
             for length in &mut *left {
@@ -217,7 +219,7 @@ impl Reader {
         }
         from.end()?;
         let (bit, mixed) = (flags & BIT != 0, flags & MIXED != 0);
-        let sketches = Sketches::new(runtime, *shape, tower, parts, self.hashes.clone());
+        let sketches = Sketches::new(parameters, *shape, tower, parts, self.hashes.clone());
         Ok(Sketches { bit, strays, unmarked, unfollowed, names, mixed, ..sketches })
     }
 }

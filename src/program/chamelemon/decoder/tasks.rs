@@ -11,7 +11,7 @@ use super::{Decoded, DownstreamParts, Fermat, INFINITE, Mismatch, Sketches, Veri
 use crate::answers::Distribution;
 use crate::history::Reason;
 use crate::program::chamelemon::completeness::unmeasured;
-use crate::program::chamelemon::{FlowId, Hashes, Runtime};
+use crate::program::chamelemon::{EncoderParameters, FlowId, Hashes};
 
 /// A flow and its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +56,8 @@ impl Analysis {
         let below = self.below.take().unwrap_or_else(|| Below::of(&self.sketches));
         self.below = Some(below.and(&later.sketches));
         self.sketches.add_classifier(&later.sketches);
-        let threshold = &mut self.sketches.runtime.hh_threshold;
-        *threshold = later.sketches.runtime.hh_threshold.max(*threshold);
+        let threshold = &mut self.sketches.parameters.hh_threshold;
+        *threshold = later.sketches.parameters.hh_threshold.max(*threshold);
         for (id, packets) in &later.hh.flows {
             let sum = self.hh.flows.entry(*id).or_default();
             *sum = sum.saturating_add(*packets);
@@ -77,7 +77,7 @@ impl Analysis {
 
     /// Whether all heavy-hitter candidates are known: they had memory and were decoded.
     pub fn has_all_candidates(&self) -> bool {
-        self.hh.complete && self.sketches.runtime.partition.hh > 0
+        self.hh.complete && self.sketches.parameters.partition.hh > 0
     }
 
     /// The heavy-hitter candidates, and the packets of each from the one that made it a candidate
@@ -144,7 +144,7 @@ impl Analysis {
     /// Number of heavy-hitter candidates: counted when all were decoded, else estimated; `None`
     /// when too many to tell.
     pub fn candidates(&self) -> Option<f64> {
-        match self.sketches.runtime.partition.hh {
+        match self.sketches.parameters.partition.hh {
             0 => None,
             _ if self.hh.complete => Some(self.hh.flows.len() as f64),
             _ => self.sketches.hh.estimated_flows(),
@@ -218,7 +218,7 @@ pub struct Delta {
     /// Packets that entered less packets that left, of heavy and of light losses.
     packets: [i64; 2],
     sure: bool,
-    runtime: Runtime,
+    parameters: EncoderParameters,
     hashes: Arc<Hashes>,
 }
 
@@ -230,8 +230,8 @@ impl Delta {
     pub fn entered(analysis: &Analysis) -> Result<Self, Mismatch> {
         let sketches = &analysis.sketches;
         let (hl, ll) = (sketches.hl.clone(), sketches.ll.clone());
-        let (runtime, hashes) = (sketches.runtime, sketches.hashes.clone());
-        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true, runtime, hashes };
+        let (parameters, hashes) = (sketches.parameters, sketches.hashes.clone());
+        let mut delta = Self { hl, ll, known: Vec::new(), packets: [0; 2], sure: true, parameters, hashes };
         delta.candidates(analysis)?;
         Ok(delta)
     }
@@ -249,12 +249,12 @@ impl Delta {
     /// Heavy-hitter candidates left as heavy-loss candidates, so they are put among those; without
     /// memory for these nobody knows what left of them.
     fn candidates(&mut self, analysis: &Analysis) -> Result<(), Mismatch> {
-        let Sketches { runtime, hh, hl, ll, mixed, .. } = &analysis.sketches;
+        let Sketches { parameters, hh, hl, ll, mixed, .. } = &analysis.sketches;
         if *mixed {
             return Err(Mismatch);
         }
         self.packets[1] = self.packets[1].saturating_add(ll.packets());
-        if runtime.partition.hl > 0 {
+        if parameters.partition.hl > 0 {
             let heavy = hh.packets().saturating_add(hl.packets());
             self.packets[0] = self.packets[0].saturating_add(heavy);
             self.sure &= analysis.hh.complete;
@@ -281,16 +281,16 @@ impl Delta {
     /// Which flows are left over. Heavy losses can be told when all heavy-hitter candidates are
     /// known.
     pub fn decode(self) -> Losses {
-        let Self { hl, ll, known, packets, sure, runtime, hashes } = self;
-        let measured = runtime.partition.hl > 0;
+        let Self { hl, ll, known, packets, sure, parameters, hashes } = self;
+        let measured = parameters.partition.hl > 0;
         let estimated = [hl.estimated_flows().filter(|_| sure && measured), ll.estimated_flows()];
         let mut hl = if sure { hl.decode_knowing(Verify::Fingerprint, known) } else { Decoded::default() };
         hl.complete &= measured;
         let ll = ll.decode(Verify::Fingerprint);
         let decoded = hl.complete && ll.complete;
-        let whole = |id| match unmeasured(&runtime) {
+        let whole = |id| match unmeasured(&parameters) {
             None => true,
-            Some(Reason::Sampled) => runtime.samples(hashes.sample(id)),
+            Some(Reason::Sampled) => parameters.samples(hashes.sample(id)),
             Some(_) => false,
         };
         let heavy = hl.flows.iter().map(|(&id, &packets)| (id, Loss::new(id, packets, true)));

@@ -215,10 +215,10 @@ fn losses_of_twins_are_known_from_heavy_hitters() {
     let sketch = sketch(9, SHAPE, 24);
     let [heavy, light] = twins(&sketch, &mut SplitMix64::new(2), 1)[0];
     let partition = crate::program::chamelemon::Partition { hh: 24, hl: 24, ll: 0 };
-    let runtime = Runtime { partition, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
+    let parameters = EncoderParameters { partition, hh_threshold: 1, hl_threshold: 1, sample: 0, sample_seed: 0 };
     let (blank, none) = (sketch.clone(), Fermat::new(hashes(9, SHAPE.rows()), SHAPE.sketch(0)));
     let parts = [&blank, &blank, &none, &blank, &none, &blank, &none].map(Fermat::clone);
-    let mut sketches = Sketches::new(runtime, SHAPE, Vec::new(), parts, hashes(9, SHAPE.rows()));
+    let mut sketches = Sketches::new(parameters, SHAPE, Vec::new(), parts, hashes(9, SHAPE.rows()));
     sketches.hh.insert(heavy, 70);
     sketches.hl.insert(light, 9);
     sketches.downstream_parts[0].hl.insert(heavy, 50);

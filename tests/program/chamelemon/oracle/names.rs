@@ -48,7 +48,7 @@ fn answers(
         record: Ok(Box::new(reader(bytes).unwrap())),
         before: Before::Nothing,
     });
-    let epoch = analysis.epoch(number, &config.runtime(), reported.collect());
+    let epoch = analysis.epoch(number, &config.parameters(), reported.collect());
     let history = History::new(Room { epochs: 9, bytes: usize::MAX });
     history.push(Entry { switches: epoch.switches.clone(), ..Entry::new(number, analysis.keep(epoch)) });
     let ask = |task| history.ask(&Query::new(task, Window::All)).unwrap();

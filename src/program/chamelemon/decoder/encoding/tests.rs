@@ -27,16 +27,16 @@ fn reader(config: &Config) -> Reader {
 }
 
 fn blank(config: &Config) -> Sketches {
-    let (reader, runtime) = (reader(config), config.runtime());
+    let (reader, parameters) = (reader(config), config.parameters());
     let part = |buckets| Fermat::new(reader.hashes.clone(), config.shape().sketch(buckets));
-    let Partition { hh, hl, ll } = runtime.partition;
+    let Partition { hh, hl, ll } = parameters.partition;
     let level =
         |level: &crate::program::chamelemon::Level| Level::new(level.width.bits(), vec![0; level.counters as usize]);
     // The epoch before was divided otherwise.
     let parts = [hh, hl, ll, hl, ll, hl / 2, 0].map(part);
     let tower = config.tower.0.iter().map(level).collect();
     let names = Reports::none(config.names as usize);
-    Sketches { names, ..Sketches::new(runtime, config.shape(), tower, parts, reader.hashes) }
+    Sketches { names, ..Sketches::new(parameters, config.shape(), tower, parts, reader.hashes) }
 }
 
 fn flow(n: u128) -> FlowId {
