@@ -11,6 +11,7 @@ mod edges;
 mod figures;
 mod hashpipe;
 mod heavy;
+mod history;
 mod hpcc;
 mod keys;
 #[path = "../../tests/program/hashpipe/naive.rs"]
@@ -54,6 +55,8 @@ enum Command {
     Keys(keys::KeyModels),
     /// From the records of four switches to the order for them: the controller's response time
     Controller(controller::ControllerTime),
+    /// Memory of a controller that keeps an hour of history of four edge switches
+    History(history::HistoryMemory),
     /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to
     /// rest
     Attention(attention::Random),
@@ -101,6 +104,7 @@ fn main() -> Result<()> {
         Command::Attack(attack) => attack.run(),
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),
+        Command::History(history) => history.run(),
         Command::Attention(attention) => attention.run(),
         Command::PintInference(inference) => inference.run(),
         #[cfg(feature = "dpdk")]
