@@ -40,7 +40,7 @@ pub struct Value {
     pub error_factor: f64,
     /// This number, and any beyond it, may stand for larger ones; null where there are none.
     pub largest: Option<f64>,
-    /// The packets of so many nanoseconds count alone, those up to the newest; null is all time, or of
+    /// Only packets of this many nanoseconds count, those up to the newest; null is all time, or of
     /// whole ways the epoch.
     pub window_ns: Option<u64>,
     /// Flows whose packets reported it.
@@ -208,7 +208,7 @@ pub struct ValueAnswers {
     pub error_factor: f64,
     /// The number of the last code, which larger ones have as well; `None` where none is larger.
     pub largest: Option<f64>,
-    /// The packets of so many nanoseconds count alone, those up to the newest; `None` is all time, or
+    /// Only packets of this many nanoseconds count, those up to the newest; `None` is all time, or
     /// of whole ways the epoch.
     pub window_ns: Option<u64>,
     /// Why numbers are missing.

@@ -37,7 +37,7 @@ pub enum Gap {
     Unconfirmed { epoch: u64 },
     /// So many packets left in an epoch far from their own: they may be of this one.
     Unplaced { packets: u64 },
-    /// Its clock is off by so many nanoseconds, ahead when above 0: what it counted in the epoch
+    /// Its clock is off by `ahead` nanoseconds, ahead when above 0: what it counted in the epoch
     /// entered in another.
     Clock { ahead: i64 },
     /// It reported the epoch more than once, because its clock was set back: packets of all of its

@@ -82,7 +82,7 @@ impl<K: Kept> Stored<K> {
         }
     }
 
-    /// Compacts the oldest entry that is not, other than the two newest. False when there is none.
+    /// Compacts the oldest entry that is not compacted, except the two newest. False without such an entry.
     fn compact_next(&mut self) -> bool {
         let at = self.compacted;
         let Some(entry) = self.entries.get(at).filter(|_| at + 2 < self.entries.len()) else { return false };

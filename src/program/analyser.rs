@@ -29,7 +29,7 @@ pub struct Closing<'a> {
 /// A [`Reported`] of any program.
 pub struct AnyReported<'a> {
     pub switch: Arc<str>,
-    /// Its record of the epoch, or why there is none.
+    /// Its record of the epoch, or why it is absent.
     pub record: Result<AnyRecord, Gap>,
     pub before: Before<&'a AnyRecord>,
 }

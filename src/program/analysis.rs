@@ -11,7 +11,7 @@ use crate::history::{Adaptation, Gap, SwitchGap};
 /// What is known of one switch when an epoch closes.
 pub struct Reported<'a, R> {
     pub switch: Arc<str>,
-    /// Its record of the epoch, or why there is none.
+    /// Its record of the epoch, or why it is absent.
     pub record: Result<Box<R>, Gap>,
     pub before: Before<&'a R>,
 }
@@ -29,7 +29,7 @@ pub enum Before<T> {
 }
 
 impl<T> Before<T> {
-    /// The same with another part; unknown when there is none.
+    /// The same with another part; unknown without a part.
     pub fn with<U>(self, part: Option<U>) -> Before<U> {
         match self {
             Self::Nothing => Before::Nothing,

@@ -15,8 +15,8 @@ pub trait Parameters: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// If these are not the bytes of parameters.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 
-    /// Whether a controller that starts again may go on from the other ones as well: they differ in
-    /// what is drawn anew for each epoch, at the most.
+    /// Whether a controller that starts again may go on from the other ones as well: they differ at
+    /// most in what is drawn for each epoch.
     fn is_like(&self, other: &Self) -> bool {
         self == other
     }

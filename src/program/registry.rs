@@ -114,8 +114,8 @@ pub trait Configured: Any + Send + Sync {
     fn rank(&self, task: Task) -> Option<usize>;
     /// The byte form of [`Program::start`].
     fn start(&self) -> Vec<u8>;
-    /// Checks the byte form of parameters: an error when it is none, or the program cannot measure with
-    /// these [as it is configured](Program::fits).
+    /// Checks the byte form of parameters: an error if the bytes are not parameters, or the program
+    /// cannot measure with them [as it is configured](Program::fits).
     fn fits(&self, parameters: &[u8]) -> Result<(), DecodeError>;
     /// [`Parameters::is_like`], of byte forms.
     fn alike(&self, one: &[u8], other: &[u8]) -> bool;

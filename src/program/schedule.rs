@@ -193,7 +193,7 @@ pub type AnySchedule = Arc<dyn ErasedSchedule>;
 
 /// [`Schedule`] without its type.
 pub trait ErasedSchedule: Send + Sync + fmt::Debug {
-    /// [`Schedule::update`] with the byte form of parameters; also an error when it is none.
+    /// [`Schedule::update`] with the byte form of parameters; also an error for other bytes.
     fn update(&self, from: u64, parameters: &[u8]) -> Result<(), DecodeError>;
     /// The byte form of [`Schedule::at`].
     fn at(&self, epoch: u64) -> Vec<u8>;

@@ -14,7 +14,7 @@ const MAX_SILENT: u64 = 16;
 
 /// Records by which a switch's clock is compared with this one.
 const OFFSETS: usize = 4;
-/// What is told of epochs that come later than so many after the next one to close is not kept.
+/// Reports about epochs more than this many after the next one to close are not kept.
 const MAX_AHEAD: u64 = 128;
 
 /// What has been reported on an epoch.

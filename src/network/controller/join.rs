@@ -24,7 +24,7 @@ pub struct NetworkProfile {
     pub program: ProgramConfig,
     /// Nanoseconds of an epoch.
     pub length: Nanos,
-    /// For so many nanoseconds after the end of an epoch its packets may leave.
+    /// Time after the end of an epoch in which its packets may leave, in nanoseconds.
     pub transit: Nanos,
     /// What carries a packet's class and epoch between switches.
     #[serde(default)]
@@ -211,7 +211,7 @@ impl Controller {
     /// network may agree on something else.
     ///
     /// # Errors
-    /// If there is none of that name, or it can be reached.
+    /// If no switch has that name, or it can be reached.
     pub fn evict(&mut self, name: &str) -> Result<(), EvictError> {
         match self.members.get(name) {
             None => return Err(EvictError::Unknown(name.into())),

@@ -151,7 +151,7 @@ impl LocalControllers {
         let record = epoch.record.clone();
         let report = Report { first_epoch: epoch.first, epoch: epoch.last, whole, late: epoch.late, record };
         let reported = controller.report(&self.name, report, now).inspect_err(|error| tracing::debug!("{error}"));
-        // Records come in their order, however late: what there is none of now was lost, and later
+        // Records come in their order, however late: a record that is absent now was lost, and later
         // ones may wait.
         let passed = controller.close_before(epoch.last, now);
         if let Some(update) = passed.or(reported.ok().flatten())

@@ -50,9 +50,9 @@ pub struct ParameterUpdate {
 /// How the controller behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerSettings {
-    /// So long after the end of the transit time a record is waited for.
+    /// Time after the end of the transit time for which a record is waited for.
     pub record_timeout: Nanos,
-    /// An update needs so long to reach all switches. The transit time, in which they are prepared
+    /// Time that an update needs to reach all switches. The transit time, in which they are prepared
     /// for its epoch, comes on top, and once more, by which their clocks may be ahead of this one,
     /// unless it is theirs.
     pub lead_time: Nanos,

@@ -64,7 +64,7 @@ pub(super) struct Waiting {
 }
 
 impl ControllerServer {
-    /// Takes `max` switches in at the most, of those that are expected if any are.
+    /// Takes at most `max` switches in, only expected ones if any are expected.
     pub(super) fn new(
         profiles: Vec<NetworkProfile>,
         hashes: HashFamily,

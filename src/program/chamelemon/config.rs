@@ -47,7 +47,7 @@ pub struct Level {
 pub struct TowerShape(pub Vec<Level>);
 
 impl TowerShape {
-    /// The highest threshold that has an effect: a flow of so many packets is larger than the
+    /// The highest threshold that has an effect: a flow of this many packets is larger than the
     /// counters can say.
     pub fn max(&self) -> u32 {
         self.0.iter().map(|level| level.width.max()).max().unwrap_or(1)
@@ -135,7 +135,7 @@ pub struct Config {
     #[schemars(range(min = 2, max = Config::MAX_ARRAYS))]
     pub arrays: u32,
     /// One more, small array for each encoder, of 2^-small of the others' length: a few flows then
-    /// decode with half the memory. 0 is none, as in the paper.
+    /// decode with half the memory. 0 means no such array, as in the paper.
     #[schemars(range(min = 0, max = Config::MAX_SMALL))]
     pub small: u32,
     /// Buckets an array of the upstream encoder.
@@ -154,7 +154,7 @@ pub struct Config {
     /// Buckets an array for sampled light losses.
     #[schemars(range(min = 0, max = Config::MAX_BUCKETS))]
     pub ll: u32,
-    /// T_h: flows of so many packets are heavy-hitter candidates. At most what the widest counter
+    /// T_h: flows of this many packets are heavy-hitter candidates. At most what the widest counter
     /// can say.
     #[schemars(range(min = 0, max = u32::MAX))]
     pub hh_threshold: u32,

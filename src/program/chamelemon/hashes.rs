@@ -60,7 +60,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// For so many classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most
+    /// For this number of classifier arrays (at most [`MAX_LEVELS`]) and encoder rows (at most
     /// [`MAX_ROWS`]).
     pub fn new(family: &HashFamily, levels: usize, rows: usize) -> Self {
         let (levels, rows) = (levels.min(MAX_LEVELS), rows.min(MAX_ROWS));

@@ -71,7 +71,7 @@ impl Layers {
         Self { baseline: (1.0 + share) / (2.0 + share), xor }
     }
 
-    /// The layers with which hashes of so many bits decode paths of about `length` switches from few
+    /// The layers with which hashes of this number of bits decode paths of about `length` switches from few
     /// packets, by simulation (docs/pint.md).
     ///
     /// The fewer bits a digest has, the less it says before all its hops but one are known: with one bit
@@ -194,7 +194,7 @@ impl Code {
         self.fragments.is_some()
     }
 
-    /// With a checksum of the path, of so many bits above the instances; 0 is none.
+    /// With a checksum of the path, of this number of bits above the instances; 0 without one.
     #[must_use]
     pub fn with_checksum(self, bits: u32) -> Self {
         let shift = self.bits * self.instances.len() as u32;

@@ -160,7 +160,7 @@ impl Recorder {
         self.flow
     }
 
-    /// The path of a flow over so many switches, as far as it is decided, and how often its packets
+    /// The path of a flow over this number of switches, as far as it is decided, and how often its packets
     /// contradicted one that was sure. `None` where packets tell of no path: it may have changed.
     /// Where paths have checksums, it is that of packets with this one.
     pub fn path(&self, key: &Key, hops: u8, checksum: Option<u16>) -> Option<(&[Option<Arc<str>>], u64)> {

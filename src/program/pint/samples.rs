@@ -154,7 +154,7 @@ impl Samples {
         let total: f64 = sum(&|number| number);
         let mean = total / samples;
         let squares: f64 = sum(&|number| (number - mean).powi(2));
-        // 95 of 100 normal variates are within so many standard deviations.
+        // Standard deviations that hold 95 of 100 normal variates.
         (samples >= MEAN_SAMPLES).then(|| Mean { mean, error: 1.96 * (squares / (samples - 1.0) / samples).sqrt() })
     }
 

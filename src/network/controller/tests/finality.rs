@@ -104,7 +104,7 @@ fn late_packets_amend_final_answers() {
     }
 }
 
-/// Whoever follows sees each final answer, and each change of it, in the order of publication.
+/// A follower gets each final answer, and each change of it, in the order of publication.
 #[test]
 fn followers_see_every_change() {
     let mut network = network(1);

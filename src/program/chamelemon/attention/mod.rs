@@ -215,7 +215,7 @@ impl Attention {
         self.counted.iter().rev().find(alike).map(|made| made.candidates)
     }
 
-    /// A threshold, if this one is not above it, that was too low for so many flows and buckets.
+    /// A threshold, if this one is not above it, that was too low for this number of flows and buckets.
     fn too_low(&self, threshold: u32, flows: f64, hh: u32) -> Option<u32> {
         let known = self.too_low.filter(|known| threshold <= known.threshold)?;
         (self.sizing.load(known.candidates * flows / known.flows, hh) > FULL).then_some(known.threshold)

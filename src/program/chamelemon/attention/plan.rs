@@ -180,7 +180,7 @@ impl Attention {
         self.ill(victims, self.known.as_ref(), latest)
     }
 
-    /// The ill state, where so many flows with the sizes of those that are known lose packets.
+    /// The ill state, where this number of flows with the sizes of the known ones lose packets.
     fn ill(&self, victims: f64, known: Option<&Known>, latest: &EncoderParameters) -> Plan {
         if State::of(latest) == State::Ill {
             return Plan::keep(latest);
@@ -227,7 +227,7 @@ impl Attention {
         Some(Guess { min, likely, max })
     }
 
-    /// The healthy state, with as much memory for heavy losses as so many victims need.
+    /// The healthy state, with as much memory for heavy losses as this number of victims needs.
     fn well(
         &self,
         victims: f64,

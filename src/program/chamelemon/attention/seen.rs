@@ -4,7 +4,7 @@ use super::super::decoder::{Analysis, Candidates, Distribution, Expected, Victim
 use super::super::network::NetworkEpoch;
 use super::super::{EncoderParameters, FlowId};
 
-/// The most heavy victims whose sizes are looked up: a sample of so many tells their distribution
+/// The most heavy victims whose sizes are looked up: a sample of this size shows their distribution
 /// within 3 %.
 const SIZED: usize = 1024;
 

@@ -1,4 +1,4 @@
-//! How much memory so many flows need, and how the encoders are divided in each state.
+//! How much memory a number of flows needs, and how the encoders are divided in each state.
 
 use super::super::{Partition, Shape};
 
@@ -52,7 +52,7 @@ impl Sizing {
         (0..self.shape.rows()).map(|row| f64::from(self.shape.width(row, length))).sum()
     }
 
-    /// The load factor of a part that holds so many flows.
+    /// The load factor of a part that holds `flows` flows.
     pub fn load(&self, flows: f64, length: u32) -> f64 {
         if flows <= 0.0 { 0.0 } else { flows * self.need / self.buckets(length) }
     }
@@ -62,7 +62,7 @@ impl Sizing {
         load * self.buckets(length) / self.need
     }
 
-    /// Buckets an array that hold so many flows at [`AIM`].
+    /// Buckets an array that hold `flows` flows at [`AIM`].
     pub fn required(&self, flows: f64) -> u32 {
         (flows * self.need / (AIM * f64::from(self.shape.arrays))).ceil().min(f64::from(u32::MAX)) as u32
     }

@@ -23,13 +23,13 @@ use crate::answers::{Distribution, rounded};
 
 /// Shares of an epoch: the middles of its thirds, and its end.
 const TIMES: [f64; 4] = [1.0 / 6.0, 0.5, 5.0 / 6.0, 1.0];
-/// Above so many packets the last one comes at the end.
+/// Packets of a flow above which its last one comes at the end of the epoch.
 const LATE: u32 = 64;
 
 /// Candidates of a threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Expected {
-    /// Flows of so many packets.
+    /// Flows of this number of packets.
     pub large: f64,
     /// Smaller ones that share counters with others.
     pub lifted: f64,
@@ -103,7 +103,7 @@ impl Candidates {
     }
 }
 
-/// When the last of so many packets comes, that come at random times: the probability of each of
+/// When the last of a number of packets comes that come at random times: the probability of each of
 /// the [`TIMES`]. It falls into the first third with (1/3)ⁿ and into the first two with (2/3)ⁿ; in
 /// the last third it is nearer to the end the more there are.
 fn last_packet(packets: u32) -> [f64; TIMES.len()] {

@@ -8,7 +8,7 @@
 //! value is a compound Poisson variable with probabilities g_v, and the expected number of flows of
 //! size k in a counter of value v is exactly λ_k g_{v−k} / g_v. Both g (Panjer's recursion) and the
 //! expectation cost V² / 2 for values up to V: 33 000 multiplications each for 8-bit counters, for
-//! each array, `STEPS` times at the most.
+//! each array, at most `STEPS` times.
 //!
 //! All arrays have counted the same flows, so each says something of small sizes and of the number
 //! of flows. They are taken together, and the emptier an array, the more it counts.
@@ -34,7 +34,7 @@ const WINDOW: usize = 256;
 const MAX_SIZES: usize = 1 << 22;
 /// Classes of sizes above it for what large flows on one counter look like.
 const CLASSES: usize = 1024;
-/// Above so many flows a counter, nothing can be told apart.
+/// Flows a counter above which no estimate is possible.
 const MAX_COUNTED_LOAD: f64 = 30.0;
 
 /// The number of flows that leaves `empty` of `width` counters empty: −w ln(empty / w). `None` when
@@ -43,7 +43,7 @@ pub fn linear_counting(width: usize, empty: usize) -> Option<f64> {
     (empty > 0).then(|| -(width as f64) * (empty as f64 / width as f64).ln()).map(|flows| flows.max(0.0))
 }
 
-/// The number of flows that left so many counters of each array empty. Each array is counted
+/// The number of flows that leaves this number of counters of each array empty. Each array is counted
 /// linearly, and weighs by the inverse of its variance w (e^t − t − 1) for t flows a counter (Whang
 /// et al.). `None` when no array has an empty counter.
 pub fn flows(tower: &[Level]) -> Option<f64> {

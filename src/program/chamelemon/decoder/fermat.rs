@@ -121,7 +121,7 @@ impl Fermat {
         self.hashes.key(id)
     }
 
-    /// A bucket that holds so many packets of one flow, whose key is `key`.
+    /// A bucket that holds this number of packets of one flow, whose key is `key`.
     pub(super) fn bucket(&self, id: FlowId, key: &Key, packets: i64) -> Bucket {
         let count = field::of(packets);
         let ids = id.fragments(self.hashes.fingerprint(key)).map(|fragment| field::mul(fragment, count));

@@ -55,7 +55,7 @@ pub struct Walks {
 }
 
 impl Walks {
-    /// All walks through so many switches, and the candidates that some walk leads through.
+    /// All walks through this number of switches, and the candidates that some walk leads through.
     pub fn all(links: &Links, candidates: &mut [Set]) -> Self {
         let (number, switches) = (links.ends.len(), links.by_switch[0].len());
         let gaps = vec![Set::all(number); candidates.len().saturating_sub(1)];

@@ -71,7 +71,7 @@ pub struct HopRecorder {
 }
 
 impl HopRecorder {
-    /// Of this query, with room for so many flows.
+    /// Of this query, with room for this number of flows.
     pub fn new(meaning: Meaning, room: usize) -> Self {
         Self {
             window: Window::of(meaning.query.window_ns),

@@ -37,7 +37,7 @@ pub struct LoopRecorder {
 }
 
 impl LoopRecorder {
-    /// Of this query, with room for so many flows.
+    /// Of this query, with room for this number of flows.
     pub fn new(query: Query, room: usize) -> Self {
         Self { flow: query.flow, flows: Kept::new(room, |known| known.last_epoch, 0), before: HashMap::new() }
     }
@@ -116,7 +116,7 @@ mod tests {
         FiveTuple([4 << 40 | port << 8, 0, 1, 0, 2])
     }
 
-    /// The record of these reports, in which there is room for so many.
+    /// The record of these reports, with room for this number.
     fn record(config: &Config, room: usize, reports: &[Looped]) -> Digests {
         let mut buffer = ReportBuffer::with_capacity(room);
         reports.iter().for_each(|report| buffer.push(*report));

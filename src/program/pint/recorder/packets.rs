@@ -29,7 +29,7 @@ pub struct PacketRecorder {
 }
 
 impl PacketRecorder {
-    /// Of this query, with room for so many flows of an epoch.
+    /// Of this query, with room for this number of flows of an epoch.
     pub fn new(meaning: Meaning, room: usize) -> Self {
         Self { meaning, room, evicted: 0 }
     }

@@ -93,7 +93,7 @@ pub enum ValueRecorder {
 }
 
 impl ValueRecorder {
-    /// Of this query, with room for so many flows; `None` where its value has no codes.
+    /// Of this query, with room for this number of flows; `None` where its value has no codes.
     pub fn new(query: Query, room: usize) -> Option<Self> {
         let meaning = Meaning::new(query)?;
         Some(match query.aggregation.is_of_hops() {

@@ -60,7 +60,7 @@ fn fixed(log: f64) -> i32 {
 /// What names the cell of a packet.
 const PORT: &str = "phv.egress";
 
-/// A table of numbers with so many bits in its key and in an entry.
+/// A table of numbers: bits of its key and of an entry.
 fn table(name: &'static str, key_bits: u32, action_bits: u32) -> LookupUse {
     LookupUse { name, entries: 1 << key_bits, key_bits, action_bits }
 }
