@@ -23,7 +23,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns test-nic breaks bench figures figures-network fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,8 +61,9 @@ test-nic: setup setup-nic ## weir on network cards, of an emulated machine; some
 	@tests/nic/image.sh
 	WEIR_REQUIRE_NETNS=1 $(CARGO) test $(LOCKED) --test nic -- --ignored --test-threads 1
 
-breaks: setup ## break each promise on purpose and see its tests fail; an hour, or PROMISES="4.2 7 netns" for some
-	@$(CARGO) run $(LOCKED) $(QUIET) --package bench $(OFFLINE) -- breaks $(PROMISES)
+mutants: setup ## change the code in thousands of places and list what no test notices; hours, or ONLY="forward/acl 4.2" for some
+	@command -v cargo-mutants >/dev/null || $(CARGO) install cargo-mutants --locked
+	@$(CARGO) run $(LOCKED) $(QUIET) --package bench $(OFFLINE) -- mutants $(ONLY)
 
 # SUITE="--quick", "--only programs", … for a part of it; `bench suite --help` has them all.
 bench: setup-bench ## throughput, latency, memory and start-up beside testpmd, OVS and others, in turns; a quarter of an hour, and a record in bench/record

@@ -3,7 +3,6 @@
 mod attack;
 mod attention;
 mod baseline;
-mod breaks;
 #[cfg(feature = "dpdk")]
 mod child;
 mod controller;
@@ -16,6 +15,7 @@ mod hpcc;
 mod keys;
 #[path = "../../tests/program/hashpipe/naive.rs"]
 mod naive;
+mod mutants;
 mod pint;
 #[cfg(feature = "dpdk")]
 mod hosts;
@@ -45,8 +45,8 @@ enum Command {
     /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV
     /// and SVG
     Figures(figures::Arguments),
-    /// Break each promise of SPECIFICATION.md on purpose, and see its test fail
-    Breaks(breaks::Breaks),
+    /// Change the code in thousands of ways, and see that a test notices each
+    Mutants(mutants::Mutants),
     /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash
     /// polynomials
     Attack(attack::Attack),
@@ -100,7 +100,7 @@ enum Command {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
-        Command::Breaks(breaks) => breaks.run(),
+        Command::Mutants(mutants) => mutants.run(),
         Command::Attack(attack) => attack.run(),
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),

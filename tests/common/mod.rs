@@ -31,9 +31,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Tries until it succeeds, and says after a minute, which is long on a loaded machine too, what
-/// was waited for. What is broken on purpose (`make breaks`) is not waited for as long.
+/// was waited for. What is broken on purpose (`make mutants`) is not waited for as long.
 pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let timeout = Duration::from_secs(if std::env::var_os("WEIR_BREAK").is_some() { 15 } else { 60 });
+    let timeout = Duration::from_secs(if std::env::var_os("WEIR_MUTANT").is_some() { 15 } else { 60 });
     let end = Instant::now() + timeout;
     loop {
         if let Some(value) = attempt() {

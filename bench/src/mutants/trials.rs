@@ -1,0 +1,262 @@
+//! Runs tests on the copy: which mutants each reaches, and which it notices.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::workshop::{BENCH, GENERATOR, GENERATOR_PROGRAM, LIBRARY, Program};
+use super::{Mutant, Outcome};
+
+/// Longest sound run of a test that is tried with each mutant that it reaches, in seconds. A longer
+/// one is run for the breaks that name it.
+const LONGEST: f32 = 20.0;
+
+/// Bound of what the sound runs of all tests that are tried with one mutant take, in seconds.
+const PATIENCE: f32 = 60.0;
+
+/// Tests that run by themselves, the quickest first, before the others run several in a process.
+const ALONE: usize = 4;
+
+/// Sound runs of tests that share a process, in seconds.
+const TOGETHER: f32 = 3.0;
+
+/// Largest memory of a test, which a mutant may let grow without end.
+const MEMORY: u64 = 6 << 30;
+
+pub struct Test<'a> {
+    program: &'a Program,
+    pub name: String,
+    /// A sound run. None, if it fails there.
+    seconds: Option<f32>,
+}
+
+pub struct Trials<'a> {
+    pub tests: Vec<Test<'a>>,
+    /// By a site's first number.
+    reached: HashMap<usize, Vec<usize>>,
+    /// How many mutants of a file each test has noticed.
+    noticed: Mutex<HashMap<String, HashMap<usize, usize>>>,
+}
+
+impl<'a> Trials<'a> {
+    /// Runs each test of these programs once, without a mutant, and records what it reaches of sites
+    /// below `numbers`.
+    pub fn record(
+        programs: &'a [Program],
+        place: &Path,
+        numbers: usize,
+        is_tried: impl Fn(&str, &str) -> bool,
+    ) -> Result<Self> {
+        let mut tests = Vec::new();
+        for program in programs {
+            let listed = Command::new(&program.path).arg("--list").current_dir(&program.directory).output()?.stdout;
+            let names = String::from_utf8(listed)?;
+            let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+            let names = names.filter(|name| is_tried(&program.name, name));
+            tests.extend(names.map(|name| Test { program, name: name.to_owned(), seconds: None }));
+        }
+        let runs = parallel(tests.len(), |at| {
+            let file = place.join(format!("reached-{at}"));
+            fs::write(&file, vec![0; numbers])?;
+            let start = Instant::now();
+            let passed = run(&[&tests[at]], &[("WEIR_REACHED", file.as_os_str().to_owned())], 300.0)?;
+            let seconds = start.elapsed().as_secs_f32();
+            let reached = fs::read(&file)?;
+            fs::remove_file(file)?;
+            let reached: Vec<_> = (0..numbers).filter(|&number| reached[number] != 0).collect();
+            Ok((passed.then_some(seconds), reached))
+        })?;
+        let mut by_site = HashMap::<_, Vec<_>>::new();
+        for (at, (seconds, reached)) in runs.into_iter().enumerate() {
+            tests[at].seconds = seconds;
+            if seconds.is_some_and(|seconds| seconds < LONGEST) {
+                reached.into_iter().for_each(|number| by_site.entry(number).or_default().push(at));
+            }
+        }
+        Ok(Self { tests, reached: by_site, noticed: Mutex::default() })
+    }
+
+    /// Tests that fail without a mutant.
+    pub fn unsound(&self) -> impl Iterator<Item = &Test<'a>> {
+        self.tests.iter().filter(|test| test.seconds.is_none())
+    }
+
+    /// What becomes of a mutant whose site has this first number.
+    pub fn attempt(&self, mutant: &Mutant, first: usize) -> Result<Outcome> {
+        let Some(number) = mutant.number else { bail!("{} has no number", mutant.name) };
+        if !mutant.tests.is_empty() {
+            return self.attempt_named(mutant, Some(number));
+        }
+        let Some(reached) = self.reached.get(&first) else { return Ok(Outcome::Unreached) };
+        let mut tests = reached.clone();
+        // A test is worth more if it noticed other mutants of the file, or stands beside it.
+        let module = mutant.file.trim_start_matches("src/").trim_end_matches(".rs").replace('/', "::");
+        let module = module.trim_end_matches("::mod");
+        {
+            let noticed = self.noticed.lock().expect("no thread panics");
+            let of_file = noticed.get(&mutant.file);
+            let cost = |&test: &usize| {
+                let Test { program, name, seconds } = &self.tests[test];
+                let is_beside = program.name == LIBRARY && name.starts_with(module);
+                let worth =
+                    1 + of_file.and_then(|of| of.get(&test)).copied().unwrap_or(0).min(20) + 5 * usize::from(is_beside);
+                seconds.unwrap_or(LONGEST) / worth as f32
+            };
+            tests.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        }
+        let mut spent = 0.0;
+        let mut at = 0;
+        while at < tests.len() && spent < PATIENCE {
+            let first = &self.tests[tests[at]];
+            let mut seconds = first.seconds.unwrap_or_default();
+            let mut end = at + 1;
+            while at >= ALONE && end < tests.len() {
+                let next = &self.tests[tests[end]];
+                let more = next.seconds.unwrap_or_default();
+                if !std::ptr::eq(next.program, first.program) || seconds + more > TOGETHER {
+                    break;
+                }
+                seconds += more;
+                end += 1;
+            }
+            let together: Vec<_> = tests[at..end].iter().map(|&test| &self.tests[test]).collect();
+            if !run(&together, &selected(Some(number)), 5.0 + 8.0 * seconds)? {
+                let mut noticed = self.noticed.lock().expect("no thread panics");
+                if end == at + 1 {
+                    *noticed.entry(mutant.file.clone()).or_default().entry(tests[at]).or_default() += 1;
+                }
+                return Ok(Outcome::Noticed(first.name.clone()));
+            }
+            (at, spent) = (end, spent + seconds);
+        }
+        Ok(Outcome::Survived { tried: at, reached: tests.len() })
+    }
+
+    /// Each test that a break names must fail, and pass without it.
+    pub fn attempt_named(&self, mutant: &Mutant, number: Option<usize>) -> Result<Outcome> {
+        for named in &mutant.tests {
+            let (target, name) = target(named)?;
+            let test = self.named(&target, &name)?;
+            let Some(seconds) = test.seconds else { return Ok(Outcome::Unsound(named.clone())) };
+            if run(&[test], &selected(number), 60.0 + 8.0 * seconds)? {
+                return Ok(Outcome::Unnoticed(named.clone()));
+            }
+        }
+        Ok(Outcome::Noticed(mutant.tests.join(" ")))
+    }
+
+    /// A module may have its tests in a file beside it: `a::tests::x` is then `a::b::tests::x`.
+    fn named(&self, target: &str, name: &str) -> Result<&Test<'a>> {
+        let tests = || self.tests.iter().filter(|test| test.program.name == target);
+        let alike = |test: &&Test| match name.split_once("::tests::") {
+            Some((module, end)) => test.name.starts_with(module) && test.name.ends_with(&format!("::tests::{end}")),
+            None => false,
+        };
+        let found = tests().find(|test| test.name == name).or_else(|| tests().find(alike));
+        found.with_context(|| format!("{target} has no test {name}"))
+    }
+}
+
+fn selected(number: Option<usize>) -> Vec<(&'static str, std::ffi::OsString)> {
+    number.map(|number| ("WEIR_MUTANT", number.to_string().into())).into_iter().collect()
+}
+
+/// Whether tests of one program pass, one after the other, in so many seconds.
+fn run(tests: &[&Test], environment: &[(&str, std::ffi::OsString)], seconds: f32) -> Result<bool> {
+    let program = tests[0].program;
+    let mut command = Command::new("timeout");
+    command.args(["--signal", "KILL", &seconds.to_string(), "prlimit", &format!("--data={MEMORY}")]).arg(&program.path);
+    command.args(["--exact", "--test-threads", "1"]).args(tests.iter().map(|test| &test.name));
+    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory).env_remove("RUST_BACKTRACE");
+    command.envs(environment.iter().map(|(key, value)| (key, value)));
+    // A test that is skipped notices nothing; nobody wants the smallest case, or a new snapshot.
+    let settings = [("WEIR_REQUIRE_NETNS", "1"), ("PROPTEST_MAX_SHRINK_ITERS", "0"), ("INSTA_UPDATE", "no")];
+    command.envs(settings).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = command.status()?;
+    // These are of `timeout` and `prlimit` themselves.
+    ensure!(!matches!(status.code(), Some(125..=127)), "{command:?} does not start");
+    Ok(status.success())
+}
+
+/// What `work` gives for each number below `count`, computed on all cores.
+pub fn parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Relaxed);
+                    if at >= count {
+                        break;
+                    }
+                    let result = work(at);
+                    done.lock().expect("no thread panics").push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panics");
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Cargo's target of a test `file::test`, and the name that the test has there.
+pub fn target(test: &str) -> Result<(String, String)> {
+    let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
+    let parts: Vec<_> = file.split('/').collect();
+    Ok(match &parts[..] {
+        ["src", modules @ ..] => (LIBRARY.into(), unit_test(modules, name)),
+        [BENCH, "src", modules @ ..] => (BENCH.into(), unit_test(modules, name)),
+        [GENERATOR, "src", "main"] => (GENERATOR_PROGRAM.into(), unit_test(&[], name)),
+        [GENERATOR, "src", modules @ ..] => (GENERATOR.into(), unit_test(modules, name)),
+        [GENERATOR, "tests", target] => ((*target).into(), name.into()),
+        ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
+        ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", path(modules))),
+        _ => bail!("no target has {test}"),
+    })
+}
+
+/// The name of a test in a file below `src`.
+fn unit_test(modules: &[&str], name: &str) -> String {
+    let tests = if modules.contains(&"tests") { None } else { Some("tests") };
+    let modules: Vec<_> = modules.iter().copied().chain(tests).collect();
+    format!("{}::{name}", path(&modules))
+}
+
+/// The path of a module in a file with this way to it.
+fn path(modules: &[&str]) -> String {
+    modules.iter().copied().filter(|module| *module != "mod").collect::<Vec<_>>().join("::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_have_their_targets() {
+        for (test, kind, name) in [
+            ("tests/dpdk.rs::x", "dpdk", "x"),
+            ("tests/netns/main.rs::x", "netns", "x"),
+            ("tests/netns/faults.rs::x", "netns", "faults::x"),
+            ("tests/program/pint/mod.rs::x", "program", "pint::x"),
+            ("src/telemetry/run.rs::x", LIBRARY, "telemetry::run::tests::x"),
+            ("src/network/controller/tests/time.rs::x", LIBRARY, "network::controller::tests::time::x"),
+            ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
+            ("src/observe/mod.rs::x", LIBRARY, "observe::tests::x"),
+            ("bench/src/attention/mod.rs::x", BENCH, "attention::tests::x"),
+            ("pktgen/src/traffic/mod.rs::x", GENERATOR, "traffic::tests::x"),
+            ("pktgen/src/main.rs::x", GENERATOR_PROGRAM, "tests::x"),
+            ("pktgen/tests/ring.rs::x", "ring", "x"),
+        ] {
+            assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");
+        }
+        assert!(target("tests/dpdk.rs").is_err() && target("docs/x.rs::y").is_err());
+    }
+}
