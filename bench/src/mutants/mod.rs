@@ -20,7 +20,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use places::Listed;
-use trials::{Trials, parallel};
+use trials::{Named, Trials, parallel};
 use workshop::Workshop;
 
 /// Targets whose tests are tried with each mutant that they reach: those that need neither network
@@ -28,6 +28,12 @@ use workshop::Workshop;
 const TARGETS: &str = "lib cli coco_sketch deparser embedding fourth_program fuzz_seeds live_changes messages \
                        pisa_order program program_of_ones_own rotation route specification switch_accounts \
                        switch_egress switch_observed switch_policy switch_segments wire";
+
+/// Longest sound run of a test that a break names, in seconds.
+const LONGEST_NAMED: f32 = 300.0;
+
+/// What became of each mutant in the last run.
+const OUTCOMES: &str = "target/mutants/outcomes";
 
 #[derive(clap::Args)]
 pub struct Mutants {
@@ -37,6 +43,12 @@ pub struct Mutants {
     /// Try the breaks of tests/breaks.toml alone
     #[arg(long)]
     breaks: bool,
+    /// Try those again that the last run did not find noticed
+    #[arg(long)]
+    again: bool,
+    /// Seconds that the tests that are tried with one mutant take without it, at most
+    #[arg(long, default_value_t = 60.0)]
+    patience: f32,
 }
 
 #[derive(Deserialize)]
@@ -92,29 +104,35 @@ impl Mutants {
         let mut mutants = all(root)?;
         let workshop = Workshop::new(root);
         let firsts = workshop.library(&mut mutants)?;
-        let asked: Vec<_> = (0..mutants.len()).filter(|&at| self.asks_for(&mutants[at])).collect();
+        let last = if self.again { fs::read_to_string(root.join(OUTCOMES))? } else { String::new() };
+        let noticed =
+            last.lines().filter_map(|line| line.split_once('\t')).filter(|(words, _)| words.starts_with("noticed"));
+        let noticed: HashSet<_> = noticed.map(|(_, name)| name).collect();
+        let is_asked = |mutant: &Mutant| self.asks_for(mutant) && !noticed.contains(&*mutant.name);
+        let asked: Vec<_> = (0..mutants.len()).filter(|&at| is_asked(&mutants[at])).collect();
         ensure!(!asked.is_empty(), "no mutant has such a name");
-        let named: HashSet<_> = asked.iter().flat_map(|&at| &mutants[at].tests).collect();
-        let named = named.into_iter().map(|test| trials::target(test)).collect::<Result<HashSet<_>>>()?;
+        let named = asked.iter().flat_map(|&at| &mutants[at].tests).map(|test| Named::of(test));
+        let named = named.collect::<Result<Vec<_>>>()?;
         let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
         let general: HashSet<_> = TARGETS.split_whitespace().filter(|_| any).collect();
-        let targets = general.iter().map(|target| (*target).to_owned());
-        let programs = workshop.build(&targets.chain(named.iter().map(|(target, _)| target.clone())).collect())?;
-        let is_named = |target: &str, name: &str| {
-            let end = name.rsplit("::").next();
-            named.iter().any(|(of, test)| of == target && test.rsplit("::").next() == end)
+        let targets = general.iter().copied().chain(named.iter().map(|named| named.target.as_str()));
+        let programs = workshop.build(&targets.collect())?;
+        let is_tried = |target: &str, path: &str| match named.iter().any(|named| named.is(target, path)) {
+            true => Some(LONGEST_NAMED),
+            false => general.contains(target).then_some(trials::LONGEST),
         };
-        let is_tried = |target: &str, name: &str| general.contains(target) || is_named(target, name);
         let trials = Trials::record(&programs, &root.join("target/mutants"), mutants.len(), is_tried)?;
         println!("{} tests", trials.tests.len());
-        trials.unsound().for_each(|test| println!("fails in the copy without a mutant: {}", test.name));
-        let log = Mutex::new(fs::File::create(root.join("target/mutants/outcomes"))?);
+        trials
+            .unsound()
+            .for_each(|test| println!("fails in the copy without a mutant, or takes too long: {}", test.name));
+        let log = Mutex::new(fs::File::create(root.join(OUTCOMES))?);
         let code: Vec<_> = asked.iter().copied().filter(|&at| mutants[at].is_code()).collect();
         let outcomes = parallel(code.len(), |at| {
             let mutant = &mutants[code[at]];
             let outcome = match &mutant.outcome {
                 Some(outcome) => outcome.clone(),
-                None => trials.attempt(mutant, firsts[code[at]])?,
+                None => trials.attempt(mutant, firsts[code[at]], self.patience)?,
             };
             writeln!(log.lock().expect("no thread panics"), "{}\t{}", outcome.words(), mutant.name)?;
             Ok(outcome)

@@ -165,12 +165,21 @@ impl Visit<'_> for Places {
         visit::visit_expr_unary(self, of);
     }
 
-    fn visit_arm(&mut self, of: &syn::Arm) {
-        match &of.guard {
-            Some((_, guard)) => self.guards.insert(guard.span().byte_range().start),
-            None => self.arms.insert(of.span().byte_range().start, of.pat.span().byte_range().end).is_none(),
-        };
-        visit::visit_arm(self, of);
+    fn visit_expr_match(&mut self, of: &syn::ExprMatch) {
+        // An arm with a condition does not count when the compiler looks for values without an arm.
+        let has_rest = of.arms.iter().any(|arm| matches!(arm.pat, syn::Pat::Wild(_)) && arm.guard.is_none());
+        for arm in &of.arms {
+            match &arm.guard {
+                Some((_, guard)) => {
+                    self.guards.insert(guard.span().byte_range().start);
+                }
+                None if has_rest => {
+                    self.arms.insert(arm.span().byte_range().start, arm.pat.span().byte_range().end);
+                }
+                None => {}
+            }
+        }
+        visit::visit_expr_match(self, of);
     }
 
     fn visit_expr_struct(&mut self, of: &syn::ExprStruct) {

@@ -13,12 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 use super::workshop::{BENCH, GENERATOR, GENERATOR_PROGRAM, LIBRARY, Program};
 use super::{Mutant, Outcome};
 
-/// Longest sound run of a test that is tried with each mutant that it reaches, in seconds. A longer
-/// one is run for the breaks that name it.
-const LONGEST: f32 = 20.0;
-
-/// Bound of what the sound runs of all tests that are tried with one mutant take, in seconds.
-const PATIENCE: f32 = 60.0;
+/// Longest sound run of a test that is tried with each mutant that it reaches, in seconds.
+pub const LONGEST: f32 = 10.0;
 
 /// Tests that run by themselves, the quickest first, before the others run several in a process.
 const ALONE: usize = 4;
@@ -32,7 +28,9 @@ const MEMORY: u64 = 6 << 30;
 pub struct Test<'a> {
     program: &'a Program,
     pub name: String,
-    /// A sound run. None, if it fails there.
+    /// Bound of a sound run, in seconds.
+    longest: f32,
+    /// A sound run. None, if it fails there, or takes too long.
     seconds: Option<f32>,
 }
 
@@ -51,21 +49,23 @@ impl<'a> Trials<'a> {
         programs: &'a [Program],
         place: &Path,
         numbers: usize,
-        is_tried: impl Fn(&str, &str) -> bool,
+        is_tried: impl Fn(&str, &str) -> Option<f32>,
     ) -> Result<Self> {
         let mut tests = Vec::new();
         for program in programs {
             let listed = Command::new(&program.path).arg("--list").current_dir(&program.directory).output()?.stdout;
             let names = String::from_utf8(listed)?;
             let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
-            let names = names.filter(|name| is_tried(&program.name, name));
-            tests.extend(names.map(|name| Test { program, name: name.to_owned(), seconds: None }));
+            tests.extend(names.filter_map(|name| {
+                let longest = is_tried(&program.name, name)?;
+                Some(Test { program, name: name.to_owned(), longest, seconds: None })
+            }));
         }
         let runs = parallel(tests.len(), |at| {
             let file = place.join(format!("reached-{at}"));
             fs::write(&file, vec![0; numbers])?;
             let start = Instant::now();
-            let passed = run(&[&tests[at]], &[("WEIR_REACHED", file.as_os_str().to_owned())], 300.0)?;
+            let passed = run(&[&tests[at]], &[("WEIR_REACHED", file.as_os_str().to_owned())], tests[at].longest)?;
             let seconds = start.elapsed().as_secs_f32();
             let reached = fs::read(&file)?;
             fs::remove_file(file)?;
@@ -82,13 +82,14 @@ impl<'a> Trials<'a> {
         Ok(Self { tests, reached: by_site, noticed: Mutex::default() })
     }
 
-    /// Tests that fail without a mutant.
+    /// Tests that fail without a mutant, or take too long.
     pub fn unsound(&self) -> impl Iterator<Item = &Test<'a>> {
         self.tests.iter().filter(|test| test.seconds.is_none())
     }
 
-    /// What becomes of a mutant whose site has this first number.
-    pub fn attempt(&self, mutant: &Mutant, first: usize) -> Result<Outcome> {
+    /// What becomes of a mutant whose site has this first number. The sound runs of the tests that are
+    /// tried take `patience` seconds at most.
+    pub fn attempt(&self, mutant: &Mutant, first: usize, patience: f32) -> Result<Outcome> {
         let Some(number) = mutant.number else { bail!("{} has no number", mutant.name) };
         if !mutant.tests.is_empty() {
             return self.attempt_named(mutant, Some(number));
@@ -102,7 +103,7 @@ impl<'a> Trials<'a> {
             let noticed = self.noticed.lock().expect("no thread panics");
             let of_file = noticed.get(&mutant.file);
             let cost = |&test: &usize| {
-                let Test { program, name, seconds } = &self.tests[test];
+                let Test { program, name, seconds, .. } = &self.tests[test];
                 let is_beside = program.name == LIBRARY && name.starts_with(module);
                 let worth =
                     1 + of_file.and_then(|of| of.get(&test)).copied().unwrap_or(0).min(20) + 5 * usize::from(is_beside);
@@ -112,7 +113,7 @@ impl<'a> Trials<'a> {
         }
         let mut spent = 0.0;
         let mut at = 0;
-        while at < tests.len() && spent < PATIENCE {
+        while at < tests.len() && spent < patience {
             let first = &self.tests[tests[at]];
             let mut seconds = first.seconds.unwrap_or_default();
             let mut end = at + 1;
@@ -141,25 +142,15 @@ impl<'a> Trials<'a> {
     /// Each test that a break names must fail, and pass without it.
     pub fn attempt_named(&self, mutant: &Mutant, number: Option<usize>) -> Result<Outcome> {
         for named in &mutant.tests {
-            let (target, name) = target(named)?;
-            let test = self.named(&target, &name)?;
+            let of = Named::of(named)?;
+            let test = self.tests.iter().find(|test| of.is(&test.program.name, &test.name));
+            let test = test.with_context(|| format!("there is no test {named}"))?;
             let Some(seconds) = test.seconds else { return Ok(Outcome::Unsound(named.clone())) };
             if run(&[test], &selected(number), 60.0 + 8.0 * seconds)? {
                 return Ok(Outcome::Unnoticed(named.clone()));
             }
         }
         Ok(Outcome::Noticed(mutant.tests.join(" ")))
-    }
-
-    /// A module may have its tests in a file beside it: `a::tests::x` is then `a::b::tests::x`.
-    fn named(&self, target: &str, name: &str) -> Result<&Test<'a>> {
-        let tests = || self.tests.iter().filter(|test| test.program.name == target);
-        let alike = |test: &&Test| match name.split_once("::tests::") {
-            Some((module, end)) => test.name.starts_with(module) && test.name.ends_with(&format!("::tests::{end}")),
-            None => false,
-        };
-        let found = tests().find(|test| test.name == name).or_else(|| tests().find(alike));
-        found.with_context(|| format!("{target} has no test {name}"))
     }
 }
 
@@ -176,8 +167,13 @@ fn run(tests: &[&Test], environment: &[(&str, std::ffi::OsString)], seconds: f32
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory).env_remove("RUST_BACKTRACE");
     command.envs(environment.iter().map(|(key, value)| (key, value)));
     // A test that is skipped notices nothing; nobody wants the smallest case, or a new snapshot.
-    let settings = [("WEIR_REQUIRE_NETNS", "1"), ("PROPTEST_MAX_SHRINK_ITERS", "0"), ("INSTA_UPDATE", "no")];
-    command.envs(settings).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // And no test builds an example.
+    command.envs([("PROPTEST_MAX_SHRINK_ITERS", "0"), ("INSTA_UPDATE", "no")]);
+    command
+        .envs([("WEIR_REQUIRE_NETNS", "1"), ("WEIR_EXAMPLES", "built")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let status = command.status()?;
     // These are of `timeout` and `prlimit` themselves.
     ensure!(!matches!(status.code(), Some(125..=127)), "{command:?} does not start");
@@ -207,32 +203,35 @@ pub fn parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync)
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Cargo's target of a test `file::test`, and the name that the test has there.
-pub fn target(test: &str) -> Result<(String, String)> {
-    let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
-    let parts: Vec<_> = file.split('/').collect();
-    Ok(match &parts[..] {
-        ["src", modules @ ..] => (LIBRARY.into(), unit_test(modules, name)),
-        [BENCH, "src", modules @ ..] => (BENCH.into(), unit_test(modules, name)),
-        [GENERATOR, "src", "main"] => (GENERATOR_PROGRAM.into(), unit_test(&[], name)),
-        [GENERATOR, "src", modules @ ..] => (GENERATOR.into(), unit_test(modules, name)),
-        [GENERATOR, "tests", target] => ((*target).into(), name.into()),
-        ["tests", target] | ["tests", target, "main"] => ((*target).into(), name.into()),
-        ["tests", target, modules @ ..] => ((*target).into(), format!("{}::{name}", path(modules))),
-        _ => bail!("no target has {test}"),
-    })
+/// A test as SPECIFICATION.md names it, `file::test`.
+pub struct Named {
+    pub target: String,
+    /// The modules of its file. A module may have its tests in a file beside it.
+    modules: String,
+    name: String,
 }
 
-/// The name of a test in a file below `src`.
-fn unit_test(modules: &[&str], name: &str) -> String {
-    let tests = if modules.contains(&"tests") { None } else { Some("tests") };
-    let modules: Vec<_> = modules.iter().copied().chain(tests).collect();
-    format!("{}::{name}", path(&modules))
-}
+impl Named {
+    pub fn of(test: &str) -> Result<Self> {
+        let (file, name) = test.split_once(".rs::").with_context(|| format!("no test in {test}"))?;
+        let parts: Vec<_> = file.split('/').collect();
+        let (target, modules) = match &parts[..] {
+            ["src", modules @ ..] => (LIBRARY, modules),
+            [BENCH, "src", modules @ ..] => (BENCH, modules),
+            [GENERATOR, "src", "main"] => (GENERATOR_PROGRAM, &[][..]),
+            [GENERATOR, "src", modules @ ..] => (GENERATOR, modules),
+            [GENERATOR, "tests", target] => (*target, &[][..]),
+            ["tests", target, modules @ ..] => (*target, modules),
+            _ => bail!("no target has {test}"),
+        };
+        let modules: Vec<_> = modules.iter().copied().filter(|name| !["main", "mod", "tests"].contains(name)).collect();
+        Ok(Self { target: target.into(), modules: modules.join("::"), name: name.into() })
+    }
 
-/// The path of a module in a file with this way to it.
-fn path(modules: &[&str]) -> String {
-    modules.iter().copied().filter(|module| *module != "mod").collect::<Vec<_>>().join("::")
+    /// Whether a target's test with this path is it.
+    pub fn is(&self, target: &str, path: &str) -> bool {
+        self.target == target && path.starts_with(&self.modules) && path.rsplit("::").next() == Some(&*self.name)
+    }
 }
 
 #[cfg(test)]
@@ -241,22 +240,22 @@ mod tests {
 
     #[test]
     fn tests_have_their_targets() {
-        for (test, kind, name) in [
+        for (test, target, path) in [
             ("tests/dpdk.rs::x", "dpdk", "x"),
             ("tests/netns/main.rs::x", "netns", "x"),
             ("tests/netns/faults.rs::x", "netns", "faults::x"),
             ("tests/program/pint/mod.rs::x", "program", "pint::x"),
             ("src/telemetry/run.rs::x", LIBRARY, "telemetry::run::tests::x"),
             ("src/network/controller/tests/time.rs::x", LIBRARY, "network::controller::tests::time::x"),
-            ("src/forward/acl/tests.rs::x", LIBRARY, "forward::acl::tests::x"),
-            ("src/observe/mod.rs::x", LIBRARY, "observe::tests::x"),
+            ("src/forward/acl.rs::x", LIBRARY, "forward::acl::beside::tests::x"),
             ("bench/src/attention/mod.rs::x", BENCH, "attention::tests::x"),
-            ("pktgen/src/traffic/mod.rs::x", GENERATOR, "traffic::tests::x"),
             ("pktgen/src/main.rs::x", GENERATOR_PROGRAM, "tests::x"),
             ("pktgen/tests/ring.rs::x", "ring", "x"),
         ] {
-            assert_eq!(target(test).unwrap(), (kind.into(), name.into()), "{test}");
+            let named = Named::of(test).unwrap();
+            assert!(named.is(target, path), "{test}");
+            assert!(!named.is(target, &format!("{path}y")) && !named.is("other", path), "{test}");
         }
-        assert!(target("tests/dpdk.rs").is_err() && target("docs/x.rs::y").is_err());
+        assert!(Named::of("tests/dpdk.rs").is_err() && Named::of("docs/x.rs::y").is_err());
     }
 }

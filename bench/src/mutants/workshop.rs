@@ -102,6 +102,9 @@ impl Workshop {
             for &mutant in &rejected {
                 mutants[mutant].outcome = Some(Outcome::NotCompiled);
             }
+            let out = mutants.iter().filter(|mutant| mutant.outcome == Some(Outcome::NotCompiled));
+            fs::create_dir_all(self.tree.parent().context("the tree has a parent")?)?;
+            fs::write(&self.rejected, out.map(|mutant| mutant.name.clone() + "\n").collect::<String>())?;
             let mut marks = HashMap::new();
             let mut changed = HashMap::new();
             let library = self.root.join("src/lib.rs");
@@ -130,8 +133,6 @@ impl Workshop {
                 bail!("{} does not compile:\n{first}", mutants[mutant].name);
             }
         }
-        let out = mutants.iter().filter(|mutant| mutant.outcome == Some(Outcome::NotCompiled));
-        fs::write(&self.rejected, out.map(|mutant| mutant.name.clone() + "\n").collect::<String>())?;
         let mut firsts = vec![0; mutants.len()];
         for (number, first, mutant) in files.iter().flat_map(|(_, sites)| sites).flat_map(Numbered::all) {
             (mutants[mutant].number, firsts[mutant]) = (Some(number), first);
@@ -204,10 +205,10 @@ impl Workshop {
     }
 
     /// Compiles targets of tests.
-    pub fn build(&self, targets: &HashSet<String>) -> Result<Vec<Program>> {
+    pub fn build(&self, targets: &HashSet<&str>) -> Result<Vec<Program>> {
         let mut arguments = vec!["test", "--no-run", "--lib"];
-        for target in targets.iter().filter(|target| *target != LIBRARY && *target != GENERATOR) {
-            match target.as_str() {
+        for target in targets.iter().filter(|target| ![LIBRARY, GENERATOR].contains(target)) {
+            match *target {
                 BENCH => arguments.extend(["--bin", BENCH]),
                 GENERATOR_PROGRAM => arguments.extend(["--bin", GENERATOR]),
                 _ => arguments.extend(["--test", target]),
@@ -236,8 +237,9 @@ impl Workshop {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(arguments).args(["--locked", "--workspace", "--quiet", "--message-format", "json"]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        // Nobody looks at a mutant with a debugger.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "0");
+        // Nobody looks at a mutant with a debugger, and to optimise functions with so many branches
+        // takes longer than it saves.
+        command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_OPT_LEVEL", "0")]);
         let log = self.tree.join("../messages");
         let built = command.stdin(Stdio::null()).stderr(fs::File::create(&log)?).output()?;
         let lines = built.stdout.split(|&byte| byte == b'\n');
