@@ -224,7 +224,7 @@ impl Named {
             ["tests", target, modules @ ..] => (*target, modules),
             _ => bail!("no target has {test}"),
         };
-        let modules: Vec<_> = modules.iter().copied().filter(|name| !["main", "mod", "tests"].contains(name)).collect();
+        let modules: Vec<_> = modules.iter().copied().filter(|name| !["main", "mod"].contains(name)).collect();
         Ok(Self { target: target.into(), modules: modules.join("::"), name: name.into() })
     }
 
