@@ -82,7 +82,7 @@ impl<K: Kept> Stored<K> {
         }
     }
 
-    /// Compacts the oldest entry that is not compacted, except the two newest. False without such an entry.
+    /// Compacts the oldest entry that is not, other than the two newest. False when there is none.
     fn compact_next(&mut self) -> bool {
         let at = self.compacted;
         let Some(entry) = self.entries.get(at).filter(|_| at + 2 < self.entries.len()) else { return false };
@@ -208,20 +208,9 @@ impl<K: Kept> History<K> {
     }
 }
 
-/// What a history holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    pub epochs: usize,
-    /// Number of epochs that are compacted.
-    pub compacted: usize,
-    pub bytes: usize,
-}
-
 /// A history of any program, but for what the program keeps.
 pub trait AnyHistory: Any + Send + Sync {
     fn resize(&self, room: Room);
-    /// Number of epochs and bytes that it holds.
-    fn held(&self) -> Held;
     /// Epochs are of this length from now on.
     fn set_length(&self, length: Nanos);
     /// Packets that leave later than this after the end of their epoch are called lost.
@@ -264,11 +253,6 @@ impl<K: Kept> AnyHistory for History<K> {
         let mut stored = self.lock();
         stored.room = room;
         stored.trim();
-    }
-
-    fn held(&self) -> Held {
-        let stored = self.lock();
-        Held { epochs: stored.entries.len(), compacted: stored.compacted, bytes: stored.bytes }
     }
 
     fn set_length(&self, length: Nanos) {
@@ -374,30 +358,153 @@ impl<K: Kept> AnyHistory for History<K> {
 mod tests {
     use super::*;
 
-    /// Kept things of this number of bytes.
-    struct Weight(usize);
+    /// Kept things of a number of bytes, also when they are compacted.
+    #[derive(Default)]
+    struct Weight {
+        bytes: usize,
+        compacted: Option<usize>,
+        lost: u64,
+        gained: u64,
+    }
 
     impl Kept for Weight {
+        const LOOKS_BACK: bool = true;
+
         fn bytes(&self) -> usize {
-            self.0
+            self.bytes
         }
+
+        fn compacted(&self) -> Option<Self> {
+            self.compacted.map(|bytes| Self { bytes, ..Self::default() })
+        }
+
+        fn lost_packets(&self) -> u64 {
+            self.lost
+        }
+
+        fn gained_packets(&self) -> u64 {
+            self.gained
+        }
+    }
+
+    const OWN: usize = size_of::<Entry<Weight>>();
+
+    /// A history with room for bytes beside those of the entries themselves.
+    fn history(epochs: usize, entries: usize, bytes: usize) -> History<Weight> {
+        let history = History::new(Room { epochs, bytes: entries * OWN + bytes });
+        history.set_length(1_000_000_000);
+        history
+    }
+
+    fn push(history: &History<Weight>, epoch: u64, bytes: usize) {
+        history.push(Entry::new(epoch, Weight { bytes, ..Weight::default() }));
+    }
+
+    fn epochs(history: &History<Weight>) -> Vec<u64> {
+        history.outlines().iter().map(|entry| entry.epoch).collect()
+    }
+
+    /// Memory of each entry, beside its own.
+    fn weights(history: &History<Weight>) -> Vec<usize> {
+        let stored = history.lock();
+        let weights: Vec<_> = stored.entries.iter().map(|entry| entry.showed.bytes).collect();
+        assert_eq!(stored.bytes, weights.iter().map(|bytes| bytes + OWN).sum());
+        weights
     }
 
     #[test]
     fn memory_is_bounded_and_what_was_forgotten_is_known() {
-        let own = size_of::<Entry<Weight>>();
-        let history = History::new(Room { epochs: 9, bytes: 2 * own + 10 });
-        history.set_length(1_000_000_000);
-        let epochs = || history.outlines().iter().map(|entry| entry.epoch).collect::<Vec<_>>();
-        let push = |epoch, bytes| history.push(Entry::new(epoch, Weight(bytes)));
-        (1..=4).for_each(|epoch| push(epoch, 4));
-        assert_eq!(epochs(), [3, 4]);
+        let history = history(9, 2, 10);
+        (1..=4).for_each(|epoch| push(&history, epoch, 4));
+        assert_eq!(epochs(&history), [3, 4]);
         let last = |seconds| history.select(Window::Last { seconds }, false);
         assert_eq!([1.0, 2.0, 3.0, 99.0].map(|seconds| last(seconds).forgotten), [false, false, true, true]);
-        push(5, 100);
-        assert_eq!(epochs(), [5], "the newest stays");
-        history.forget_from(5);
-        assert_eq!((epochs(), history.forgotten()), (vec![], 1));
-        assert_eq!(history.held(), Held { epochs: 0, compacted: 0, bytes: 0 });
+        push(&history, 5, 6);
+        assert_eq!(weights(&history), [4, 6], "room that is used up is enough");
+        push(&history, 6, 100);
+        assert_eq!(epochs(&history), [6], "the newest stays");
+        history.forget_from(6);
+        assert_eq!((epochs(&history), history.forgotten(), history.lock().bytes), (vec![], 1, 0));
+    }
+
+    #[test]
+    fn the_newest_final_epoch_stays() {
+        let history = history(2, 9, 0);
+        let provisional = |epoch| {
+            let mut entry = Entry::new(epoch, Weight::default());
+            entry.finality.is_final = false;
+            history.push(entry);
+        };
+        (1..=3).for_each(|epoch| push(&history, epoch, 0));
+        assert_eq!(epochs(&history), [2, 3]);
+        (4..=6).for_each(provisional);
+        assert_eq!(epochs(&history), [3, 4, 5, 6]);
+        history.finalise(4, &[], &|_| true);
+        provisional(7);
+        assert_eq!(epochs(&history), [4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn older_epochs_are_compacted_before_any_goes() {
+        let history = history(9, 4, 31);
+        let push = |epoch| {
+            let showed = Weight { bytes: 10, compacted: (epoch != 2).then_some(1), ..Weight::default() };
+            history.push(Entry::new(epoch, showed));
+        };
+        (1..=4).for_each(push);
+        assert_eq!(weights(&history), [1, 10, 10, 10], "no more than is needed");
+        push(5);
+        assert_eq!(weights(&history), [10, 1, 10, 10], "2 cannot be compacted, the two newest are not");
+        assert_eq!(epochs(&history), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_known_late_amends_the_epochs_that_it_changes() {
+        let history = history(9, 9, 0);
+        history.set_lost_after(Some(7));
+        for (epoch, lost, gained) in [(1, 0, 0), (2, 5, 0), (3, 0, 1)] {
+            history.push(Entry::new(epoch, Weight { lost, gained, ..Weight::default() }));
+        }
+        assert_eq!([1, 2, 3].map(|epoch| history.has_gained(epoch)), [false, false, true]);
+        let amended = || history.outlines().iter().map(|entry| entry.finality.amendments).collect::<Vec<_>>();
+        (1..=3).for_each(|epoch| history.doubt_losses(epoch, Reason::OneBit));
+        assert_eq!(amended(), [0, 1, 0], "no loss is no doubt");
+        assert!(history.outline(2).unwrap().doubts.contains(Reason::OneBit));
+        history.doubt_losses(2, Reason::OneBit);
+        assert_eq!(amended(), [0, 1, 0]);
+
+        history.count_late(2, 3);
+        history.count_late(9, 4);
+        assert_eq!((history.late_packets(), history.outline(2).unwrap().finality.late_packets), (7, 3));
+
+        let switch: Arc<str> = "s1".into();
+        history.spoil(2, &switch, Gap::Before);
+        assert_eq!(amended(), [0, 3, 0], "losses alone are missing");
+        history.spoil(2, &switch, Gap::Missing);
+        assert_eq!(amended(), [0, 4, 1], "the epoch behind rests on it");
+        (0..2).for_each(|packets| history.spoil_all(&switch, Gap::Strays { packets }));
+        assert_eq!(amended(), [1, 5, 2], "once for a kind of gap");
+
+        let next = history.select(Window::Since { sequence: 10 }, false);
+        assert_eq!((next.newest().map(|entry| entry.epoch), next.sequence, next.lost_after), (Some(3), 11, Some(7)));
+    }
+
+    #[test]
+    fn gaps_that_wait_stay_when_they_last() {
+        let history = history(9, 9, 0);
+        let mut entry = Entry::new(1, Weight::default());
+        let gap = |gap| SwitchGap { switch: "s1".into(), gap };
+        entry.finality.is_final = false;
+        entry.finality.waiting = vec![gap(Gap::StoodStill { nanos: 1 }), gap(Gap::Before)];
+        history.push(entry);
+        assert_eq!(history.select(Window::All, false).iter().len(), 0);
+        history.finalise(1, &[gap(Gap::Missing)], &|gap| gap.gap == Gap::Before);
+        let entry = history.outline(1).unwrap();
+        let gaps: Vec<_> = entry.gaps.iter().map(|gap| gap.gap).collect();
+        assert_eq!(
+            (gaps, entry.finality.is_final, entry.finality.amendments),
+            (vec![Gap::Missing, Gap::Before], true, 0)
+        );
+        assert_eq!(history.select(Window::All, false).iter().len(), 1);
     }
 }

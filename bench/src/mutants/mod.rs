@@ -9,7 +9,7 @@ mod places;
 mod trials;
 mod workshop;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use places::Listed;
 use trials::{Named, Trials, parallel};
-use workshop::Workshop;
+use workshop::{Program, Workshop};
 
 /// Targets whose tests are tried with each mutant that they reach: those that need neither network
 /// namespaces nor a compiler.
@@ -32,18 +32,18 @@ const TARGETS: &str = "lib cli coco_sketch deparser embedding fourth_program fuz
 /// Longest sound run of a test that a break names, in seconds.
 const LONGEST_NAMED: f32 = 300.0;
 
-/// What became of each mutant in the last run.
+/// What became of each mutant when it was last tried: its name, a tab, its outcome.
 const OUTCOMES: &str = "target/mutants/outcomes";
+
+/// Start of the outcome of a mutant that was noticed.
+const NOTICED: &str = "noticed by ";
 
 #[derive(clap::Args)]
 pub struct Mutants {
-    /// Parts of mutants' names (forward/acl, Learn::age) or promises of breaks (4.2); all, if there are
-    /// none
+    /// Parts of mutants' names (forward/acl, Learn::age) or promises of breaks (break 4.2); all, if there
+    /// are none
     names: Vec<String>,
-    /// Try the breaks of tests/breaks.toml alone
-    #[arg(long)]
-    breaks: bool,
-    /// Try those again that the last run did not find noticed
+    /// Leave out those that were noticed when they were last tried
     #[arg(long)]
     again: bool,
     /// Seconds that the tests that are tried with one mutant take without it, at most
@@ -104,55 +104,71 @@ impl Mutants {
         let mut mutants = all(root)?;
         let workshop = Workshop::new(root);
         let firsts = workshop.library(&mut mutants)?;
-        let last = if self.again { fs::read_to_string(root.join(OUTCOMES))? } else { String::new() };
-        let noticed =
-            last.lines().filter_map(|line| line.split_once('\t')).filter(|(words, _)| words.starts_with("noticed"));
-        let noticed: HashSet<_> = noticed.map(|(_, name)| name).collect();
-        let is_asked = |mutant: &Mutant| self.asks_for(mutant) && !noticed.contains(&*mutant.name);
-        let asked: Vec<_> = (0..mutants.len()).filter(|&at| is_asked(&mutants[at])).collect();
+        let last = fs::read_to_string(root.join(OUTCOMES)).unwrap_or_default();
+        let last: HashMap<_, _> = last.lines().filter_map(|line| line.split_once('\t')).collect();
+        let asked: Vec<_> = (0..mutants.len()).filter(|&at| self.asks_for(&mutants[at], &last)).collect();
         ensure!(!asked.is_empty(), "no mutant has such a name");
-        let named = asked.iter().flat_map(|&at| &mutants[at].tests).map(|test| Named::of(test));
-        let named = named.collect::<Result<Vec<_>>>()?;
-        let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
-        let general: HashSet<_> = TARGETS.split_whitespace().filter(|_| any).collect();
-        let targets = general.iter().copied().chain(named.iter().map(|named| named.target.as_str()));
-        let programs = workshop.build(&targets.collect())?;
-        let is_tried = |target: &str, path: &str| match named.iter().any(|named| named.is(target, path)) {
-            true => Some(LONGEST_NAMED),
-            false => general.contains(target).then_some(trials::LONGEST),
-        };
-        let trials = Trials::record(&programs, &root.join("target/mutants"), mutants.len(), is_tried)?;
-        println!("{} tests", trials.tests.len());
-        trials
-            .unsound()
-            .for_each(|test| println!("fails in the copy without a mutant, or takes too long: {}", test.name));
+        let programs = workshop.build(&targets(&mutants, &asked)?)?;
+        let trials = record(&programs, root, &mutants, &asked)?;
         let log = Mutex::new(fs::File::create(root.join(OUTCOMES))?);
-        let code: Vec<_> = asked.iter().copied().filter(|&at| mutants[at].is_code()).collect();
+        let log = |outcome: &str, mutant: &Mutant| {
+            writeln!(log.lock().expect("no thread panics"), "{}\t{outcome}", mutant.name)
+        };
+        // What is not tried now keeps its outcome.
+        let is_asked: HashSet<_> = asked.iter().copied().collect();
+        for mutant in (0..mutants.len()).filter(|at| !is_asked.contains(at)).map(|at| &mutants[at]) {
+            last.get(&*mutant.name).map_or(Ok(()), |outcome| log(outcome, mutant))?;
+        }
+        let (code, other) = asked.iter().copied().partition::<Vec<_>, _>(|&at| mutants[at].is_code());
         let outcomes = parallel(code.len(), |at| {
             let mutant = &mutants[code[at]];
-            let outcome = match &mutant.outcome {
-                Some(outcome) => outcome.clone(),
-                None => trials.attempt(mutant, firsts[code[at]], self.patience)?,
-            };
-            writeln!(log.lock().expect("no thread panics"), "{}\t{}", outcome.words(), mutant.name)?;
+            let tried = || trials.attempt(mutant, firsts[code[at]], self.patience);
+            let outcome = mutant.outcome.clone().map_or_else(tried, Ok)?;
+            log(&outcome.words(), mutant)?;
             Ok(outcome)
         })?;
         for (at, outcome) in code.into_iter().zip(outcomes) {
             mutants[at].outcome = Some(outcome);
         }
-        for &at in &asked {
-            if mutants[at].is_code() {
-                continue;
-            }
-            mutants[at].outcome = Some(workshop.with(&mutants[at], || trials.attempt_named(&mutants[at], None))?);
+        for at in other {
+            let outcome = workshop.with(&mutants[at], || trials.attempt_named(&mutants[at], None))?;
+            log(&outcome.words(), &mutants[at])?;
+            mutants[at].outcome = Some(outcome);
         }
-        report(asked.iter().map(|&at| &mutants[at]))
+        report(asked.iter().map(|&at| &mutants[at]));
+        Ok(())
     }
 
-    fn asks_for(&self, mutant: &Mutant) -> bool {
+    /// `last` has the outcomes of the last run.
+    fn asks_for(&self, mutant: &Mutant, last: &HashMap<&str, &str>) -> bool {
         let is_meant = |asked: &String| mutant.name.contains(asked.as_str());
-        (mutant.listed.is_none() || !self.breaks) && (self.names.is_empty() || self.names.iter().any(is_meant))
+        let is_noticed = || last.get(&*mutant.name).is_some_and(|outcome| outcome.starts_with(NOTICED));
+        (self.names.is_empty() || self.names.iter().any(is_meant)) && !(self.again && is_noticed())
     }
+}
+
+/// The targets of the tests that these mutants are tried with.
+fn targets(mutants: &[Mutant], asked: &[usize]) -> Result<HashSet<String>> {
+    let named = asked.iter().flat_map(|&at| &mutants[at].tests).map(|test| Ok(Named::of(test)?.target));
+    let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
+    TARGETS.split_whitespace().filter(|_| any).map(|target| Ok(target.to_owned())).chain(named).collect()
+}
+
+/// Runs the tests that these mutants are tried with once, without any.
+fn record<'a>(programs: &'a [Program], root: &Path, mutants: &[Mutant], asked: &[usize]) -> Result<Trials<'a>> {
+    let named = asked.iter().flat_map(|&at| &mutants[at].tests).map(|test| Named::of(test));
+    let named = named.collect::<Result<Vec<_>>>()?;
+    let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
+    let longest = |target: &str, path: &str| match named.iter().any(|named| named.is(target, path)) {
+        true => Some(LONGEST_NAMED),
+        false => (any && TARGETS.split_whitespace().any(|of| of == target)).then_some(trials::LONGEST),
+    };
+    let trials = Trials::record(programs, &root.join("target/mutants"), mutants.len(), longest)?;
+    println!("{} tests", trials.tests.len());
+    for test in trials.tests.iter().filter(|test| test.seconds.is_none()) {
+        println!("fails in the copy without a mutant, or takes too long: {}", test.name);
+    }
+    Ok(trials)
 }
 
 impl Mutant {
@@ -168,7 +184,7 @@ impl Outcome {
             Self::NoPlace => "no place".into(),
             Self::NotCompiled => "not compiled".into(),
             Self::Unreached => "unreached".into(),
-            Self::Noticed(test) => format!("noticed by {test}"),
+            Self::Noticed(test) => format!("{NOTICED}{test}"),
             Self::Survived { tried, reached } => format!("survived {tried} of {reached} tests"),
             Self::Unnoticed(test) => format!("not noticed by {test}"),
             Self::Unsound(test) => format!("without it fails {test}"),
@@ -195,7 +211,7 @@ fn all(root: &Path) -> Result<Vec<Mutant>> {
         outcome: None,
     });
     let breaks = breaks.into_iter().map(|Break { promise, file, find, replace, tests }| Mutant {
-        name: format!("{promise}: {file}: {} instead of {}", replace.trim(), find.trim()).replace('\n', " "),
+        name: format!("break {promise}: {file}: {} instead of {}", replace.trim(), find.trim()).replace('\n', " "),
         file,
         listed: None,
         find,
@@ -208,7 +224,7 @@ fn all(root: &Path) -> Result<Vec<Mutant>> {
 }
 
 /// A table of outcomes by module, below what no test noticed.
-fn report<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> Result<()> {
+fn report<'a>(mutants: impl Iterator<Item = &'a Mutant>) {
     let mut rows = BTreeMap::<String, [usize; 5]>::new();
     let mut unseen = 0;
     for mutant in mutants {
@@ -222,7 +238,7 @@ fn report<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> Result<()> {
         };
         if [2, 4].contains(&column) {
             unseen += 1;
-            println!("{}: {}", outcome.words(), mutant.name);
+            println!("{}: {}", mutant.name, outcome.words());
         }
         let module = match &mutant.listed {
             Some(_) => mutant.file.trim_end_matches(".rs").split('/').take(3).collect::<Vec<_>>().join("/"),
@@ -239,5 +255,4 @@ fn report<'a>(mutants: impl Iterator<Item = &'a Mutant>) -> Result<()> {
         println!("| {module} | {} | {cells} |", of.iter().sum::<usize>());
     }
     println!("{unseen} mutants that no test notices");
-    Ok(())
 }

@@ -31,7 +31,7 @@ pub struct Test<'a> {
     /// Bound of a sound run, in seconds.
     longest: f32,
     /// A sound run. None, if it fails there, or takes too long.
-    seconds: Option<f32>,
+    pub seconds: Option<f32>,
 }
 
 pub struct Trials<'a> {
@@ -80,11 +80,6 @@ impl<'a> Trials<'a> {
             }
         }
         Ok(Self { tests, reached: by_site, noticed: Mutex::default() })
-    }
-
-    /// Tests that fail without a mutant, or take too long.
-    pub fn unsound(&self) -> impl Iterator<Item = &Test<'a>> {
-        self.tests.iter().filter(|test| test.seconds.is_none())
     }
 
     /// What becomes of a mutant whose site has this first number. The sound runs of the tests that are

@@ -205,10 +205,10 @@ impl Workshop {
     }
 
     /// Compiles targets of tests.
-    pub fn build(&self, targets: &HashSet<&str>) -> Result<Vec<Program>> {
+    pub fn build(&self, targets: &HashSet<String>) -> Result<Vec<Program>> {
         let mut arguments = vec!["test", "--no-run", "--lib"];
-        for target in targets.iter().filter(|target| ![LIBRARY, GENERATOR].contains(target)) {
-            match *target {
+        for target in targets.iter().filter(|target| ![LIBRARY, GENERATOR].contains(&target.as_str())) {
+            match target.as_str() {
                 BENCH => arguments.extend(["--bin", BENCH]),
                 GENERATOR_PROGRAM => arguments.extend(["--bin", GENERATOR]),
                 _ => arguments.extend(["--test", target]),
