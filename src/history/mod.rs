@@ -408,7 +408,7 @@ mod tests {
     fn weights(history: &History<Weight>) -> Vec<usize> {
         let stored = history.lock();
         let weights: Vec<_> = stored.entries.iter().map(|entry| entry.showed.bytes).collect();
-        assert_eq!(stored.bytes, weights.iter().map(|bytes| bytes + OWN).sum());
+        assert_eq!(stored.bytes, weights.iter().map(|bytes| bytes + OWN).sum::<usize>());
         weights
     }
 

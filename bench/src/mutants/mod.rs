@@ -23,12 +23,6 @@ use places::Listed;
 use trials::{Named, Trials, parallel};
 use workshop::{Program, Workshop};
 
-/// Targets whose tests are tried with each mutant that they reach: those that need neither network
-/// namespaces nor a compiler.
-const TARGETS: &str = "lib cli coco_sketch deparser embedding fourth_program fuzz_seeds live_changes messages \
-                       pisa_order program program_of_ones_own rotation route specification switch_accounts \
-                       switch_egress switch_observed switch_policy switch_segments wire";
-
 /// Longest sound run of a test that a break names, in seconds.
 const LONGEST_NAMED: f32 = 300.0;
 
@@ -151,7 +145,7 @@ impl Mutants {
 fn targets(mutants: &[Mutant], asked: &[usize]) -> Result<HashSet<String>> {
     let named = asked.iter().flat_map(|&at| &mutants[at].tests).map(|test| Ok(Named::of(test)?.target));
     let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
-    TARGETS.split_whitespace().filter(|_| any).map(|target| Ok(target.to_owned())).chain(named).collect()
+    trials::GENERAL.split_whitespace().filter(|_| any).map(|target| Ok(target.to_owned())).chain(named).collect()
 }
 
 /// Runs the tests that these mutants are tried with once, without any.
@@ -161,7 +155,7 @@ fn record<'a>(programs: &'a [Program], root: &Path, mutants: &[Mutant], asked: &
     let any = asked.iter().any(|&at| mutants[at].tests.is_empty());
     let longest = |target: &str, path: &str| match named.iter().any(|named| named.is(target, path)) {
         true => Some(LONGEST_NAMED),
-        false => (any && TARGETS.split_whitespace().any(|of| of == target)).then_some(trials::LONGEST),
+        false => (any && trials::is_general(target)).then_some(trials::LONGEST),
     };
     let trials = Trials::record(programs, &root.join("target/mutants"), mutants.len(), longest)?;
     println!("{} tests", trials.tests.len());

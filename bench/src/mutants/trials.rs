@@ -6,12 +6,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::workshop::{BENCH, GENERATOR, GENERATOR_PROGRAM, LIBRARY, Program};
 use super::{Mutant, Outcome};
+
+/// Targets whose tests are tried with each mutant that they reach: those that need neither network
+/// namespaces nor a compiler.
+pub const GENERAL: &str = "lib cli coco_sketch deparser embedding fourth_program fuzz_seeds live_changes messages \
+                           pisa_order program program_of_ones_own rotation route specification switch_accounts \
+                           switch_egress switch_observed switch_policy switch_segments wire";
 
 /// Longest sound run of a test that is tried with each mutant that it reaches, in seconds.
 pub const LONGEST: f32 = 10.0;
@@ -42,14 +48,18 @@ pub struct Trials<'a> {
     noticed: Mutex<HashMap<String, HashMap<usize, usize>>>,
 }
 
+/// What a test did without a mutant: its time, unless it failed, and the sites that it reached.
+type Sound = (Option<f32>, Vec<usize>);
+
 impl<'a> Trials<'a> {
-    /// Runs each test of these programs once, without a mutant, and records what it reaches of sites
-    /// below `numbers`.
+    /// Runs each test of these programs for which `longest` has a bound once, without a mutant, and
+    /// records what it reaches of sites below `numbers`. Programs that have not changed keep their
+    /// records, in a file of `place`.
     pub fn record(
         programs: &'a [Program],
         place: &Path,
         numbers: usize,
-        is_tried: impl Fn(&str, &str) -> Option<f32>,
+        longest: impl Fn(&str, &str) -> Option<f32>,
     ) -> Result<Self> {
         let mut tests = Vec::new();
         for program in programs {
@@ -57,28 +67,32 @@ impl<'a> Trials<'a> {
             let names = String::from_utf8(listed)?;
             let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
             tests.extend(names.filter_map(|name| {
-                let longest = is_tried(&program.name, name)?;
+                let longest = longest(&program.name, name)?;
                 Some(Test { program, name: name.to_owned(), longest, seconds: None })
             }));
         }
-        let runs = parallel(tests.len(), |at| {
-            let file = place.join(format!("reached-{at}"));
-            fs::write(&file, vec![0; numbers])?;
-            let start = Instant::now();
-            let passed = run(&[&tests[at]], &[("WEIR_REACHED", file.as_os_str().to_owned())], tests[at].longest)?;
-            let seconds = start.elapsed().as_secs_f32();
-            let reached = fs::read(&file)?;
-            fs::remove_file(file)?;
-            let reached: Vec<_> = (0..numbers).filter(|&number| reached[number] != 0).collect();
-            Ok((passed.then_some(seconds), reached))
+        let file = place.join("reached");
+        let known = fs::read(&file).ok().and_then(|known| serde_json::from_slice(&known).ok());
+        let mut known: HashMap<String, Sound> = known.unwrap_or_default();
+        let keys = tests.iter().map(|test| {
+            let built = fs::metadata(&test.program.path)?.modified()?.duration_since(UNIX_EPOCH)?;
+            Ok(format!("{} {} {}", test.program.path.display(), built.as_nanos(), test.name))
+        });
+        let keys: Vec<_> = keys.collect::<Result<_>>()?;
+        let runs = parallel(tests.len(), |at| match known.get(&keys[at]) {
+            Some(known) => Ok(known.clone()),
+            None => tests[at].sound(&place.join(format!("reached-{at}")), numbers),
         })?;
         let mut by_site = HashMap::<_, Vec<_>>::new();
-        for (at, (seconds, reached)) in runs.into_iter().enumerate() {
-            tests[at].seconds = seconds;
-            if seconds.is_some_and(|seconds| seconds < LONGEST) {
-                reached.into_iter().for_each(|number| by_site.entry(number).or_default().push(at));
+        for (at, (seconds, reached)) in runs.iter().enumerate() {
+            tests[at].seconds = *seconds;
+            if is_general(&tests[at].program.name) && seconds.is_some_and(|seconds| seconds < LONGEST) {
+                reached.iter().for_each(|&number| by_site.entry(number).or_default().push(at));
             }
         }
+        known.extend(keys.into_iter().zip(runs));
+        known.retain(|key, _| programs.iter().any(|program| key.starts_with(&*program.path.to_string_lossy())));
+        fs::write(file, serde_json::to_vec(&known)?)?;
         Ok(Self { tests, reached: by_site, noticed: Mutex::default() })
     }
 
@@ -90,48 +104,58 @@ impl<'a> Trials<'a> {
             return self.attempt_named(mutant, Some(number));
         }
         let Some(reached) = self.reached.get(&first) else { return Ok(Outcome::Unreached) };
-        let mut tests = reached.clone();
-        // A test is worth more if it noticed other mutants of the file, or stands beside it.
-        let module = mutant.file.trim_start_matches("src/").trim_end_matches(".rs").replace('/', "::");
-        let module = module.trim_end_matches("::mod");
-        {
-            let noticed = self.noticed.lock().expect("no thread panics");
-            let of_file = noticed.get(&mutant.file);
-            let cost = |&test: &usize| {
-                let Test { program, name, seconds, .. } = &self.tests[test];
-                let is_beside = program.name == LIBRARY && name.starts_with(module);
-                let worth =
-                    1 + of_file.and_then(|of| of.get(&test)).copied().unwrap_or(0).min(20) + 5 * usize::from(is_beside);
-                seconds.unwrap_or(LONGEST) / worth as f32
-            };
-            tests.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-        }
-        let mut spent = 0.0;
-        let mut at = 0;
-        while at < tests.len() && spent < patience {
-            let first = &self.tests[tests[at]];
-            let mut seconds = first.seconds.unwrap_or_default();
-            let mut end = at + 1;
-            while at >= ALONE && end < tests.len() {
-                let next = &self.tests[tests[end]];
-                let more = next.seconds.unwrap_or_default();
-                if !std::ptr::eq(next.program, first.program) || seconds + more > TOGETHER {
-                    break;
-                }
-                seconds += more;
-                end += 1;
+        let tests = self.in_turn(reached, &mutant.file);
+        let (mut spent, mut at) = (0.0, 0);
+        while at < tests.len() {
+            let (end, seconds) = self.together(&tests, at);
+            if spent + seconds > patience {
+                break;
             }
             let together: Vec<_> = tests[at..end].iter().map(|&test| &self.tests[test]).collect();
             if !run(&together, &selected(Some(number)), 5.0 + 8.0 * seconds)? {
-                let mut noticed = self.noticed.lock().expect("no thread panics");
                 if end == at + 1 {
+                    let mut noticed = self.noticed.lock().expect("no thread panics");
                     *noticed.entry(mutant.file.clone()).or_default().entry(tests[at]).or_default() += 1;
                 }
-                return Ok(Outcome::Noticed(first.name.clone()));
+                return Ok(Outcome::Noticed(together[0].name.clone()));
             }
             (at, spent) = (end, spent + seconds);
         }
         Ok(Outcome::Survived { tried: at, reached: tests.len() })
+    }
+
+    /// Tests for a mutant of a file, the most promising first: quick ones, those that noticed others of
+    /// the file, those that stand beside it.
+    fn in_turn(&self, reached: &[usize], file: &str) -> Vec<usize> {
+        let module =
+            file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        let noticed = self.noticed.lock().expect("no thread panics");
+        let of_file = noticed.get(file);
+        let cost = |&test: &usize| {
+            let Test { program, name, seconds, .. } = &self.tests[test];
+            let is_beside = program.name == LIBRARY && name.starts_with(&module);
+            let noticed = of_file.and_then(|of| of.get(&test)).copied().unwrap_or(0).min(20);
+            seconds.unwrap_or(LONGEST) / (1 + noticed + 5 * usize::from(is_beside)) as f32
+        };
+        let mut tests = reached.to_vec();
+        tests.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        tests
+    }
+
+    /// The end of the tests from this one on that run in one process, and the time of a sound run.
+    fn together(&self, tests: &[usize], at: usize) -> (usize, f32) {
+        let of = |at: usize| &self.tests[tests[at]];
+        let time = |at: usize| of(at).seconds.unwrap_or_default();
+        let (mut end, mut seconds) = (at + 1, time(at));
+        while at >= ALONE
+            && end < tests.len()
+            && std::ptr::eq(of(end).program, of(at).program)
+            && seconds + time(end) <= TOGETHER
+        {
+            seconds += time(end);
+            end += 1;
+        }
+        (end, seconds)
     }
 
     /// Each test that a break names must fail, and pass without it.
@@ -147,6 +171,24 @@ impl<'a> Trials<'a> {
         }
         Ok(Outcome::Noticed(mutant.tests.join(" ")))
     }
+}
+
+impl Test<'_> {
+    /// Runs it without a mutant, with a file for what it reaches.
+    fn sound(&self, file: &Path, numbers: usize) -> Result<Sound> {
+        fs::write(file, vec![0; numbers])?;
+        let start = Instant::now();
+        let passed = run(&[self], &[("WEIR_REACHED", file.into())], self.longest)?;
+        let seconds = start.elapsed().as_secs_f32();
+        let reached = fs::read(file)?;
+        fs::remove_file(file)?;
+        Ok((passed.then_some(seconds), (0..numbers).filter(|&number| reached[number] != 0).collect()))
+    }
+}
+
+/// Whether the tests of this target are tried with each mutant that they reach.
+pub fn is_general(target: &str) -> bool {
+    GENERAL.split_whitespace().any(|general| general == target)
 }
 
 fn selected(number: Option<usize>) -> Vec<(&'static str, std::ffi::OsString)> {
