@@ -116,6 +116,27 @@ proptest! {
     }
 }
 
+/// UDP has no form for a checksum that is 0, so it is sent as the other zero; over IPv4 a 0 says that
+/// there is none.
+#[test]
+fn zero_is_sent_as_such_by_all_but_udp() {
+    for (v6, proto) in KINDS {
+        let frame = built(v6, proto, 7, 9, (1, 2), &[0; 2]);
+        let headers = parsed(&frame).unwrap();
+        let at = usize::from(headers.l4) + field(proto);
+        let end = frame.len();
+        let (mut zero, mut sum) = (frame.clone(), [0; 2]);
+        sum.copy_from_slice(&frame[at..at + 2]);
+        zero[end - 2..].copy_from_slice(&sum);
+        assert!(checksum::complete(&mut zero, &headers));
+        assert_eq!(zero[at..at + 2], if proto == proto::UDP { [0xff; 2] } else { [0; 2] }, "{v6} {proto}");
+        assert_eq!(checksum::is_valid(&zero, &headers), Some(true));
+        let mut none = frame;
+        none[at..at + 2].fill(0);
+        assert_eq!(checksum::is_valid(&none, &headers), Some(!v6 && proto == proto::UDP), "{v6} {proto}");
+    }
+}
+
 #[test]
 fn rfc_1071_and_1624_examples() {
     assert_eq!(checksum::internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);

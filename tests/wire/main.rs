@@ -2,6 +2,7 @@
 
 mod captures;
 mod checksum;
+mod keys;
 mod oracle;
 mod packets;
 mod parser;

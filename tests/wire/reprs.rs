@@ -3,7 +3,8 @@
 
 use etherparse::{Ethernet2Header, Ipv4Header, Ipv6Header};
 use proptest::prelude::*;
-use weir::wire::{Layer, WireError, arp, ethernet, icmp, ipv4, ipv6, tcp};
+use weir::wire::vlan::TagEdit;
+use weir::wire::{Frame, HeapFrame, Layer, WireError, arp, ethernet, icmp, ipv4, ipv6, tcp};
 
 use crate::packets;
 
@@ -61,6 +62,8 @@ proptest! {
             let view = ipv4::View::new(&bytes).unwrap();
             prop_assert!(view.checksum_is_valid());
             prop_assert_eq!((view.src(), view.total_len()), (src.into(), 20 + payload_len));
+            bytes[8] ^= 1;
+            prop_assert!(!ipv4::View::new(&bytes).unwrap().checksum_is_valid());
         }
     }
 
@@ -87,6 +90,31 @@ proptest! {
         let _ = (arp::Repr::parse(b), icmp::Repr::parse(b), tcp::Repr::parse(b));
         let _ = ipv4::View::new(b).map(|v| (v.options().len(), v.payload().len(), v.checksum_is_valid()));
         let _ = ipv6::View::new(b).map(|v| v.payload_len());
+    }
+}
+
+#[test]
+fn fragments_are_read() {
+    for (word, dont, more, offset) in
+        [(0x4000, true, false, 0), (0x2000, false, true, 0), (0x0001, false, false, 1), (0x3fff, false, true, 0x1fff)]
+    {
+        let mut bytes = [0; 20];
+        (bytes[0], bytes[3]) = (0x45, 20);
+        bytes[6..8].copy_from_slice(&u16::to_be_bytes(word));
+        let view = ipv4::View::new(&bytes).unwrap();
+        let read = (view.dont_fragment(), view.more_fragments(), view.fragment_offset());
+        assert_eq!(read, (dont, more, offset), "{word:04x}");
+    }
+}
+
+#[test]
+fn edits_of_tags_change_a_frames_length_by_what_they_say() {
+    for (edit, growth) in
+        [(TagEdit::Keep, 0), (TagEdit::Set(9), 0), (TagEdit::Pop, -4), (TagEdit::Push { ethertype: 0x8100, tci: 9 }, 4)]
+    {
+        let mut frame = HeapFrame::new(&[7; 60]);
+        assert!(edit.write_tag(&mut frame, 12));
+        assert_eq!((frame.bytes().len() as isize - 60, edit.growth()), (growth, growth), "{edit:?}");
     }
 }
 
