@@ -82,7 +82,7 @@ impl<K: Kept> Stored<K> {
         }
     }
 
-    /// Compacts the oldest entry that is not, other than the two newest. False when there is none.
+    /// Compacts the oldest entry that is not compacted, except the two newest. False without such an entry.
     fn compact_next(&mut self) -> bool {
         let at = self.compacted;
         let Some(entry) = self.entries.get(at).filter(|_| at + 2 < self.entries.len()) else { return false };
@@ -208,9 +208,20 @@ impl<K: Kept> History<K> {
     }
 }
 
+/// What a history holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub epochs: usize,
+    /// Number of epochs that are compacted.
+    pub compacted: usize,
+    pub bytes: usize,
+}
+
 /// A history of any program, but for what the program keeps.
 pub trait AnyHistory: Any + Send + Sync {
     fn resize(&self, room: Room);
+    /// Number of epochs and bytes that it holds.
+    fn held(&self) -> Held;
     /// Epochs are of this length from now on.
     fn set_length(&self, length: Nanos);
     /// Packets that leave later than this after the end of their epoch are called lost.
@@ -253,6 +264,11 @@ impl<K: Kept> AnyHistory for History<K> {
         let mut stored = self.lock();
         stored.room = room;
         stored.trim();
+    }
+
+    fn held(&self) -> Held {
+        let stored = self.lock();
+        Held { epochs: stored.entries.len(), compacted: stored.compacted, bytes: stored.bytes }
     }
 
     fn set_length(&self, length: Nanos) {
@@ -424,7 +440,8 @@ mod tests {
         push(&history, 6, 100);
         assert_eq!(epochs(&history), [6], "the newest stays");
         history.forget_from(6);
-        assert_eq!((epochs(&history), history.forgotten(), history.lock().bytes), (vec![], 1, 0));
+        assert_eq!((epochs(&history), history.forgotten()), (vec![], 1));
+        assert_eq!(history.held(), Held { epochs: 0, compacted: 0, bytes: 0 });
     }
 
     #[test]
