@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::api::view;
 use crate::assemble::{AssembleError, Assembly, assemble};
 use crate::config::Config;
@@ -181,7 +181,7 @@ impl Replayer {
 
     /// The histories of the programs, in their order: what they have measured in the epochs that are
     /// closed.
-    pub fn histories(&self) -> Vec<Arc<dyn Asked>> {
+    pub fn histories(&self) -> Vec<Arc<dyn Queryable>> {
         self.answers.all()
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir::answers::{Asked, Task};
+use weir::answers::{Queryable, Task};
 use weir::api::observers::ObservedPort;
 use weir::api::view;
 use weir::api::{Answering, HeavyQuery, NewPort, Service, respond};
@@ -21,7 +21,7 @@ struct Fake {
 }
 
 impl Answering for Fake {
-    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         Err(format!("{task:?} top {} threshold {} seconds {}", query.top, query.threshold, query.seconds))
     }
 }

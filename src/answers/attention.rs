@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::cardinality::ROWS;
-use super::{Claimed, Task, Told};
+use super::{Claimed, ProgramAnswer, Task};
 use crate::history::{Adaptation, Described, Entry, Epochs, Reason, Reasons};
 use crate::json::{Epoch, Time};
 use crate::output::{self, Cell, Page, Table};
@@ -42,7 +42,7 @@ impl EpochAttention {
 
 impl Attention {
     /// Of epochs of any program.
-    pub fn over<K>(epochs: &Epochs<K>) -> Told {
+    pub fn over<K>(epochs: &Epochs<K>) -> ProgramAnswer {
         let of = |number| Epoch::new(number, epochs.length);
         let epoch = |entry: &Entry<K>| {
             let Adaptation { measured, facts, update, why } = entry.adaptation.clone()?;
@@ -55,7 +55,7 @@ impl Attention {
         };
         let mut lack = Reasons::default();
         lack.add_if(epochs.iter().any(|entry| entry.adaptation.is_none()), Reason::NotAnalysed);
-        Told::new(Self { epochs: epochs.iter().filter_map(|entry| epoch(entry)).collect() }, lack)
+        ProgramAnswer::new(Self { epochs: epochs.iter().filter_map(|entry| epoch(entry)).collect() }, lack)
     }
 
     pub fn page(attention: &Claimed<Self>) -> Page {

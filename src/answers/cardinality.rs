@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Task, Told};
+use super::{Claimed, ProgramAnswer, Task};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::json::Epoch;
 use crate::output::{self, Cell, Page, Table, row};
@@ -40,12 +40,12 @@ pub const ROWS: usize = 20;
 
 impl Numbers {
     /// The numbers of these epochs; `of` gives those of an epoch, whose number is filled in.
-    pub fn over<K>(epochs: &Epochs<K>, of: impl Fn(&K) -> EpochNumbers) -> Told {
+    pub fn over<K>(epochs: &Epochs<K>, of: impl Fn(&K) -> EpochNumbers) -> ProgramAnswer {
         let number = |(number, showed)| EpochNumbers { epoch: Epoch::new(number, epochs.length), ..of(showed) };
         let all: Vec<_> = epochs.iter().map(|entry| number((entry.epoch, &*entry.showed))).collect();
         let mut lack = Reasons::default();
         lack.add_if(all.iter().any(|epoch| epoch.flows.is_none()), Reason::TooMany);
-        Told::new(Self { epochs: all }, lack)
+        ProgramAnswer::new(Self { epochs: all }, lack)
     }
 
     pub fn cardinality_page(numbers: &Claimed<Self>) -> Page {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, FlowName, Query, Task, Told, digests};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task, digests};
 use crate::history::{Entry, Epochs, Reason, Reasons};
 use crate::output::{self, Page, Table, row};
 
@@ -37,12 +37,16 @@ pub struct Changed {
 
 impl HeavyChanges {
     /// The changes to the newest epoch from the one before it, which `of` gives.
-    pub fn to_newest<K>(epochs: &Epochs<K>, query: &Query, of: impl Fn(&Entry<K>, &Entry<K>) -> Changed) -> Told {
+    pub fn to_newest<K>(
+        epochs: &Epochs<K>,
+        query: &Query,
+        of: impl Fn(&Entry<K>, &Entry<K>) -> Changed,
+    ) -> ProgramAnswer {
         let mut newest = epochs.iter().rev();
         let (after, before) = (newest.next(), newest.next());
         let pair = before.zip(after).filter(|(before, after)| before.epoch + 1 == after.first_epoch);
         let Some((before, after)) = pair else {
-            return Told::new(Self::default(), [Reason::NotAnalysed].into_iter().collect());
+            return ProgramAnswer::new(Self::default(), [Reason::NotAnalysed].into_iter().collect());
         };
         let Changed { flows, named_from, mut lack } = of(before, after);
         lack.add_if(query.threshold < named_from, Reason::BelowThreshold);
@@ -52,7 +56,7 @@ impl HeavyChanges {
         let mut changes: Vec<_> = flows.iter().filter(is_asked_for).copied().collect();
         let omitted_flows = changes.len().saturating_sub(query.top) as u64;
         changes.truncate(query.top);
-        Told::new(Self { named_from_packets: named_from, changes, omitted_flows }, lack)
+        ProgramAnswer::new(Self { named_from_packets: named_from, changes, omitted_flows }, lack)
     }
 
     pub fn page(changes: &Claimed<Self>) -> Page {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Distribution, FoundFlows, HeavyFlow, Query, Task, Told, digests};
+use super::{Claimed, Distribution, FoundFlows, HeavyFlow, ProgramAnswer, Query, Task, digests};
 use crate::history::Reasons;
 use crate::output::{self, Cell, Page, Table, row};
 
@@ -46,7 +46,7 @@ pub struct Sizes {
 
 impl FlowSizes {
     /// The answer of what a program knows about the epochs together.
-    pub fn told(sizes: Sizes, query: &Query) -> Told {
+    pub fn told(sizes: Sizes, query: &Query) -> ProgramAnswer {
         let Sizes { flows, entropy_bits, distribution, found } = sizes;
         let (unit, lack, found_flows) = (found.unit, found.lack_of(query), found.flows.len() as u64);
         let named_from_packets = found.named_from.unwrap_or_default();
@@ -61,12 +61,12 @@ impl FlowSizes {
             omitted_flows,
             distribution: classes.map(|(packets, flows)| SizeClass { packets, flows }).collect(),
         };
-        Told::new(answer, lack)
+        ProgramAnswer::new(answer, lack)
     }
 
     /// An answer without any epoch.
-    pub fn none(lack: Reasons) -> Told {
-        Told::new(Self::default(), lack)
+    pub fn none(lack: Reasons) -> ProgramAnswer {
+        ProgramAnswer::new(Self::default(), lack)
     }
 
     pub fn page(sizes: &Claimed<Self>) -> Page {

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Exact, FoundFlows, Query, Task, Told, Unit};
+use super::{Claimed, Exact, FoundFlows, ProgramAnswer, Query, Task, Unit};
 use crate::history::Reasons;
 use crate::output::{self, Cell, Page, Table, row};
 
@@ -127,7 +127,7 @@ impl Query {
 
 impl Frequency {
     /// The answer of a program.
-    pub fn told(program: &str, unit: Unit, query: &Query, estimate: Estimate, lack: Reasons) -> Told {
+    pub fn told(program: &str, unit: Unit, query: &Query, estimate: Estimate, lack: Reasons) -> ProgramAnswer {
         let lower_bound = estimate.lower_bound();
         let counted = Bounded {
             estimate: estimate.number.max(lower_bound).min(estimate.most.unwrap_or(u64::MAX)),
@@ -141,7 +141,7 @@ impl Frequency {
         };
         let flow = query.flow.as_ref().map(ToString::to_string).unwrap_or_default();
         let confidence = if lower_bound > estimate.least { CONFIDENCE } else { 1.0 };
-        Told::new(Self { program: program.into(), flow, packets, bytes, confidence }, lack)
+        ProgramAnswer::new(Self { program: program.into(), flow, packets, bytes, confidence }, lack)
     }
 
     /// The count in the program's unit.

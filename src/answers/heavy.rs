@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Counted, FlowCount, FlowName, Heavy, Query, Task, Told, Unit, digests};
+use super::{Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, digests};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 use crate::wire::Flow;
@@ -137,19 +137,19 @@ fn heaviest(mut flows: Vec<FlowCount>, max: usize) -> Vec<FlowCount> {
 
 impl HeavyFlows {
     /// The heaviest flows over these epochs; `of` gives those that an epoch showed.
-    pub fn over<K>(program: &str, epochs: &Epochs<K>, query: &Query, of: impl Fn(&K) -> FoundFlows) -> Told {
+    pub fn over<K>(program: &str, epochs: &Epochs<K>, query: &Query, of: impl Fn(&K) -> FoundFlows) -> ProgramAnswer {
         let analysed = epochs.iter().filter(|entry| !entry.switches.is_empty());
         Self::told(program, epochs, query, FoundFlows::sum(analysed.map(|entry| of(&entry.showed))))
     }
 
     /// The heaviest of the flows that were found in these epochs together.
-    pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> Told {
+    pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> ProgramAnswer {
         let mut lack = found.lack_of(query);
         lack.add_if(epochs.iter().any(|entry| entry.switches.is_empty()), Reason::NotAnalysed);
         let unit = found.unit;
         let (heavy, omitted_flows) = found.named(query);
         let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect();
-        Told::new(Self { program: program.into(), unit, omitted_flows, heavy }, lack)
+        ProgramAnswer::new(Self { program: program.into(), unit, omitted_flows, heavy }, lack)
     }
 
     /// The flows and their counts, the heaviest first; those that are known by a digest are not there.
@@ -293,7 +293,8 @@ mod tests {
             }
             let epochs = history.select(Window::All, false);
             let of = |kept: &Counts| FoundFlows { unit: Unit::Bytes, flows: kept.0.clone(), ..FoundFlows::default() };
-            let Told { answer, lack } = HeavyFlows::over("p", &epochs, &Query::new(Task::Heavy, Window::All), of);
+            let ProgramAnswer { answer, lack } =
+                HeavyFlows::over("p", &epochs, &Query::new(Task::Heavy, Window::All), of);
             let super::super::Answer::Heavy(answer) = answer else { panic!("{answer:?}") };
             (answer, lack.contains(Reason::Saturated))
         };

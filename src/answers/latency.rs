@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, others_text, why_none};
 use super::values::{self, FlowValues, HopNumbers, Quantiles, ValueAnswers};
-use super::{Claimed, FlowName, Query, Task, Told};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::Epochs;
 use crate::output::{self, Cell, Page, Table, row, time};
 
@@ -93,7 +93,11 @@ impl From<&FlowValues> for FlowLatency {
 impl Latency {
     /// A later answer rests on the samples of the earlier ones too. `of` gives the answers of an
     /// epoch to each query.
-    pub fn over<'k, K>(epochs: &'k Epochs<K>, query: &Query, of: impl Fn(&'k K) -> &'k [ValueAnswers]) -> Told {
+    pub fn over<'k, K>(
+        epochs: &'k Epochs<K>,
+        query: &Query,
+        of: impl Fn(&'k K) -> &'k [ValueAnswers],
+    ) -> ProgramAnswer {
         let meant = values::of_task(epochs, Task::Latency, &of);
         let Newest { lack, flows, named, omitted_flows, evicted_flows, precision, .. } =
             values::newest(epochs, query, meant, &of);
@@ -108,7 +112,7 @@ impl Latency {
             omitted_flows,
             evicted_flows,
         };
-        Told::new(answer, lack)
+        ProgramAnswer::new(answer, lack)
     }
 
     pub fn page(found: &Claimed<Self>) -> Page {

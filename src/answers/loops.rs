@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, why_none};
-use super::{Claimed, FlowName, Query, Task, Told};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::{Epochs, Reasons};
 use crate::json::digits;
 use crate::output::{self, Cell, Page, Table, row};
@@ -78,7 +78,11 @@ impl OfFlow for FlowLoop {
 
 impl Loops {
     /// A later answer counts the packets of the earlier ones too. `of` gives the answers of an epoch.
-    pub fn over<'k, K>(epochs: &'k Epochs<K>, query: &Query, of: impl Fn(&'k K) -> Option<&'k LoopAnswers>) -> Told {
+    pub fn over<'k, K>(
+        epochs: &'k Epochs<K>,
+        query: &Query,
+        of: impl Fn(&'k K) -> Option<&'k LoopAnswers>,
+    ) -> ProgramAnswer {
         let of_epoch = |kept: &'k K| {
             let LoopAnswers { flows, evicted, lack, .. } = of(kept)?;
             Some(OfEpoch { flows, evicted: *evicted, lack, precision: Precision::EXACT })
@@ -88,7 +92,7 @@ impl Loops {
         let loops = named.into_iter().cloned().collect();
         let missing = epochs.iter().filter_map(|entry| of(&entry.showed));
         let missing_reports = missing.fold(0u64, |sum, loops| sum.saturating_add(loops.missing_reports));
-        Told::new(Self { asked, loops, omitted_loops, evicted_loops, missing_reports }, lack)
+        ProgramAnswer::new(Self { asked, loops, omitted_loops, evicted_loops, missing_reports }, lack)
     }
 
     pub fn page(found: &Claimed<Self>) -> Page {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, FlowName, Query, Task, Told, digests};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task, digests};
 use crate::history::{Entry, Epochs, Kept, Reasons};
 use crate::json::Epoch;
 use crate::output::{self, Cell, Page, Table, row};
@@ -104,7 +104,7 @@ impl Losses {
         epochs: &'k Epochs<K>,
         query: &Query,
         of: impl Fn(&'k Entry<K>) -> (Option<&'k LossesFound>, Reasons),
-    ) -> Told {
+    ) -> ProgramAnswer {
         let (mut lost, mut gained) = (Sums::default(), Sums::default());
         let (mut all, mut lack) = (Self::default(), Reasons::default());
         for entry in epochs.iter() {
@@ -131,7 +131,7 @@ impl Losses {
             .backwards()
             .find(|entry| entry.truly_lost() > 0)
             .map(|entry| LastLoss { epoch: Epoch::new(entry.epoch, epochs.length), lost_packets: entry.truly_lost() });
-        Told::new(Self { losses, gains, ..all }, lack)
+        ProgramAnswer::new(Self { losses, gains, ..all }, lack)
     }
 
     /// Lost less gained packets of each flow.

@@ -1,7 +1,7 @@
 //! Answers by task. A file of this directory is the home of one task: the type of its answer, which
 //! is its document in JSON, how it is put together from epochs, its text and tables, and its score.
 //!
-//! [`Asked::ask`] is the one way to an answer, for a live switch, a controller, a simulated network and a
+//! [`Queryable::ask`] is the one way to an answer, for a live switch, a controller, a simulated network and a
 //! replay. It makes the claim, so that no document is without one.
 
 mod attention;
@@ -109,12 +109,12 @@ pub trait Document: Sized {
 
 /// An answer, and why it is not complete, as far as the program knows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ProgramAnswer {
     pub answer: Answer,
     pub lack: Reasons,
 }
 
-impl Told {
+impl ProgramAnswer {
     pub fn new(answer: impl Into<Answer>, lack: Reasons) -> Self {
         Self { answer: answer.into(), lack }
     }
@@ -123,7 +123,7 @@ impl Told {
 /// How a program answers from what it keeps of epochs.
 pub trait Answers: Kept + Sized {
     /// The answer about these epochs; `None` to a task that the program does not answer.
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told>;
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer>;
 }
 
 /// A question without an answer.
@@ -142,7 +142,7 @@ pub enum NoAnswer {
 }
 
 /// A history that can be asked, of any program.
-pub trait Asked: AnyHistory {
+pub trait Queryable: AnyHistory {
     /// The answer with its claim.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ pub trait Asked: AnyHistory {
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer>;
 }
 
-impl<K: Answers> Asked for History<K> {
+impl<K: Answers> Queryable for History<K> {
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
         query.check()?;
         let mut epochs = self.select(query.window, query.provisional);
@@ -167,13 +167,13 @@ impl<K: Answers> Asked for History<K> {
             Task::Attention => Some(Attention::over(&epochs)),
             _ => K::answer(&epochs, query),
         };
-        let Told { answer, mut lack } = told.ok_or(NoAnswer::Task(query.task))?;
+        let ProgramAnswer { answer, mut lack } = told.ok_or(NoAnswer::Task(query.task))?;
         lack.add_if(query.routes.as_ref().is_some_and(ByRoute::lacks_routes), Reason::PathsUnknown);
         Ok(Claim::new(&epochs, lack).with(answer))
     }
 }
 
-impl dyn Asked + '_ {
+impl dyn Queryable + '_ {
     /// The answer to the query's task as its own type.
     ///
     /// # Errors

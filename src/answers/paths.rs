@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, others_text, why_none};
-use super::{Claimed, FlowName, Query, Task, Told};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::{Epochs, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 
@@ -161,7 +161,11 @@ impl OfFlow for FlowPath {
 
 impl Paths {
     /// A later answer knows what the earlier ones did. `of` gives the answers of an epoch.
-    pub fn over<'k, K>(epochs: &'k Epochs<K>, query: &Query, of: impl Fn(&'k K) -> Option<&'k PathAnswers>) -> Told {
+    pub fn over<'k, K>(
+        epochs: &'k Epochs<K>,
+        query: &Query,
+        of: impl Fn(&'k K) -> Option<&'k PathAnswers>,
+    ) -> ProgramAnswer {
         let of_epoch = |kept: &'k K| {
             let PathAnswers { flows, evicted, lack } = of(kept)?;
             Some(OfEpoch { flows, evicted: *evicted, lack, precision: Precision::EXACT })
@@ -169,7 +173,7 @@ impl Paths {
         let Newest { lack, asked, flows, named, omitted_flows, evicted_flows, .. } =
             Newest::new(epochs, query, of_epoch);
         let paths = named.into_iter().cloned().collect();
-        Told::new(Self { asked, flows, paths, omitted_flows, evicted_flows }, lack)
+        ProgramAnswer::new(Self { asked, flows, paths, omitted_flows, evicted_flows }, lack)
     }
 
     pub fn page(found: &Claimed<Self>) -> Page {

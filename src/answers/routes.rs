@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustc_hash::FxHashMap;
 
-use super::{Asked, Certainty, Claimed, FlowName, FlowPath, NoAnswer, Paths, Query, Task};
+use super::{Certainty, Claimed, FlowName, FlowPath, NoAnswer, Paths, Query, Queryable, Task};
 use crate::wire::Flow;
 
 /// A path of a flow.
@@ -51,7 +51,7 @@ impl AnsweredRoutes {
     ///
     /// # Errors
     /// If its program does not answer paths.
-    pub fn ask(history: &dyn Asked, query: &Query) -> Result<Self, NoAnswer> {
+    pub fn ask(history: &dyn Queryable, query: &Query) -> Result<Self, NoAnswer> {
         let Query { window, provisional, now, .. } = *query;
         let query = Query { provisional, now, ..Query::new(Task::Paths, window) };
         let answer: Claimed<Paths> = history.answer(&query)?;

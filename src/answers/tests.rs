@@ -30,7 +30,7 @@ impl Kept for Showed {
 }
 
 impl Answers for Showed {
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         Some(match query.task {
             Task::Heavy => HeavyFlows::over("p", epochs, query, |_| FoundFlows::default()),
             Task::Frequency => Frequency::told("p", Unit::Packets, query, Estimate::exact(0), Reasons::default()),

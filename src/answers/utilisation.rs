@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::newest::{Newest, others_text, why_none};
 use super::paths::{PATH, path_of};
 use super::values::{self, FlowValues, HopNumbers, Quantiles, ValueAnswers};
-use super::{Claimed, FlowName, Query, Task, Told};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::Epochs;
 use crate::output::{self, Cell, Page, Table, row};
 
@@ -76,7 +76,11 @@ impl FlowUtilisation {
 
 impl Utilisation {
     /// `of` gives the answers of an epoch to each query.
-    pub fn over<'k, K>(epochs: &'k Epochs<K>, query: &Query, of: impl Fn(&'k K) -> &'k [ValueAnswers]) -> Told {
+    pub fn over<'k, K>(
+        epochs: &'k Epochs<K>,
+        query: &Query,
+        of: impl Fn(&'k K) -> &'k [ValueAnswers],
+    ) -> ProgramAnswer {
         let meant = values::of_task(epochs, Task::Utilisation, &of);
         let Newest { lack, flows, named, omitted_flows, evicted_flows, precision, .. } =
             values::newest(epochs, query, meant, &of);
@@ -89,7 +93,7 @@ impl Utilisation {
             omitted_flows,
             evicted_flows,
         };
-        Told::new(answer, lack)
+        ProgramAnswer::new(answer, lack)
     }
 
     pub fn page(found: &Claimed<Self>) -> Page {

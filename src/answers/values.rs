@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, others_text, why_none};
 use super::paths::{PATH, path_of};
-use super::{Claimed, FlowName, Query, Task, Told};
+use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row, time};
 use crate::text::named;
@@ -353,7 +353,11 @@ pub(super) fn newest<'k, K>(
 impl Values {
     /// The answers to the queries that are not those of latency and utilisation. `of` gives the
     /// answers of an epoch to each query.
-    pub fn over<'k, K>(epochs: &'k Epochs<K>, query: &Query, of: impl Fn(&'k K) -> &'k [ValueAnswers]) -> Told {
+    pub fn over<'k, K>(
+        epochs: &'k Epochs<K>,
+        query: &Query,
+        of: impl Fn(&'k K) -> &'k [ValueAnswers],
+    ) -> ProgramAnswer {
         let shown = [Task::Latency, Task::Utilisation].map(|task| of_task(epochs, task, &of));
         let is_other = |answers: &&ValueAnswers| !shown.iter().flatten().any(|shown| shown.is_of_same_query(answers));
         let others: Vec<_> = all(epochs, &of).into_iter().filter(is_other).collect();
@@ -365,7 +369,7 @@ impl Values {
             lack.add_if(answers.peek().is_none(), Reason::NotAsked);
             answers.for_each(|answers| lack.extend(&answers.lack));
         }
-        Told::new(Self { values: others.iter().map(value).collect() }, lack)
+        ProgramAnswer::new(Self { values: others.iter().map(value).collect() }, lack)
     }
 
     pub fn page(found: &Claimed<Self>) -> Page {

@@ -41,7 +41,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-type Asked = Result<Query<HeavyQuery>, QueryRejection>;
+type Requested = Result<Query<HeavyQuery>, QueryRejection>;
 
 /// One question at a time: an answer about a long history takes seconds, and several times the
 /// history's memory.
@@ -49,7 +49,7 @@ static QUESTIONS: Semaphore = Semaphore::const_new(1);
 
 /// Route of a task. Other requests do not wait for its answer.
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
-    let document = move |service: &A, query: Asked| {
+    let document = move |service: &A, query: Requested| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         let history = service.history(task, &query)?;
         let mut query = query.query(task)?;
@@ -60,7 +60,7 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         }
         history.ask(&query).map_err(|error| error.to_string())
     };
-    get(async move |State(service): State<Arc<A>>, query: Asked| {
+    get(async move |State(service): State<Arc<A>>, query: Requested| {
         let turn = QUESTIONS.acquire().await;
         let asked = tokio::task::spawn_blocking(move || {
             let _turn = turn;

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, put};
 use axum::{Json, Router};
 
-use crate::answers::{Asked, Task};
+use crate::answers::{Queryable, Task};
 use crate::api::answers::{self, Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
@@ -25,7 +25,7 @@ use crate::program::ProgramConfig;
 struct ControllerApi {
     server: Arc<ControllerServer>,
     /// In the order of the programs.
-    histories: Vec<Arc<dyn Asked>>,
+    histories: Vec<Arc<dyn Queryable>>,
 }
 
 impl ControllerApi {
@@ -41,7 +41,7 @@ impl ControllerApi {
 }
 
 impl Answering for ControllerApi {
-    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         let programs = || self.server.programs();
         let chosen = query.choose(programs(), task).and_then(|program| {
             let (_, history) = programs().zip(&self.histories).find(|(own, _)| *own == program)?;

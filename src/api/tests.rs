@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::answers::{
-    Answers, Asked, Certainty, Claimed, FlowCount, FlowName, FlowPath, FoundFlows, HeavyFlows, PathAnswers, Paths,
-    Query, Task, Told, Unit,
+    Answers, Certainty, Claimed, FlowCount, FlowName, FlowPath, FoundFlows, HeavyFlows, PathAnswers, Paths,
+    ProgramAnswer, Query, Queryable, Task, Unit,
 };
 use crate::api::client::{Client, ClientError};
 use crate::api::metrics;
@@ -57,7 +57,7 @@ impl Table for Numbers {
 }
 
 /// The heavy flows of two epochs.
-fn heavy() -> Arc<dyn Asked> {
+fn heavy() -> Arc<dyn Queryable> {
     let flow = |port| FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
     let flows = (1..=50).map(|n| FlowCount { flow: flow(n), count: u64::from(n).into() }).collect();
     let found = FoundFlows { unit: Unit::Bytes, flows, ..FoundFlows::default() };
@@ -69,7 +69,7 @@ fn heavy() -> Arc<dyn Asked> {
 }
 
 impl Answering for Fake {
-    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         if query.seconds > 100.0 {
             return Err("nothing is kept for as long".into());
         }
@@ -417,7 +417,7 @@ impl Kept for KeptPaths {
 }
 
 impl Answers for KeptPaths {
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         (query.task == Task::Paths).then(|| Paths::over(epochs, query, |kept| Some(&kept.0)))
     }
 }
@@ -426,7 +426,7 @@ impl Answers for KeptPaths {
 struct Beside;
 
 impl Answering for Beside {
-    fn history(&self, task: Task, _: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, task: Task, _: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         if task != Task::Paths {
             return Ok(heavy());
         }
@@ -476,8 +476,8 @@ impl Registry {
 }
 
 impl Answering for Registry {
-    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
-        let of = |(program, _): &&(ProgramConfig, Arc<dyn Asked>)| Some(program.name()) == query.program.as_deref();
+    fn history(&self, _: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
+        let of = |(program, _): &&(ProgramConfig, Arc<dyn Queryable>)| Some(program.name()) == query.program.as_deref();
         let (_, history) = self.0.iter().find(of).ok_or("no such program")?;
         Ok(history.clone())
     }

@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::Failure;
 use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
-    Asked, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
-    FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query, Score,
-    SizeClass, Task, Unit, Utilisation, Value, Values, digests, frequency_table, heavy_table, latency_table,
-    loops_table, paths_table, score, utilisation_table,
+    Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
+    FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
+    Queryable, Score, SizeClass, Task, Unit, Utilisation, Value, Values, digests, frequency_table, heavy_table,
+    latency_table, loops_table, paths_table, score, utilisation_table,
 };
 use crate::history::{Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -120,7 +120,7 @@ impl Measured {
     /// The answers of a program about all epochs, with at most `top` flows of each kind, and the
     /// counts of the flows that match each pattern. `exact` has the exact counts that the heaviest
     /// flows are scored with.
-    pub fn new(history: &dyn Asked, top: usize, flows: &[Pattern], exact: Option<&dyn Exact>) -> Self {
+    pub fn new(history: &dyn Queryable, top: usize, flows: &[Pattern], exact: Option<&dyn Exact>) -> Self {
         let mut measured = Self::default();
         let about = |flow: &Pattern| Query { flow: Some(*flow), ..Query::new(Task::Frequency, Window::All) };
         for query in flows.iter().map(about) {
@@ -260,7 +260,7 @@ pub fn answer_frequencies(flows: &[Pattern], programs: &[ProgramConfig]) -> Resu
 
 /// A history, and the number of flows that it is to name.
 struct Asking<'a> {
-    history: &'a dyn Asked,
+    history: &'a dyn Queryable,
     top: usize,
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use crate::answers::{Asked, Task};
+use crate::answers::{Queryable, Task};
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
@@ -19,7 +19,7 @@ pub(super) struct ApiFacade {
 }
 
 impl Answering for ApiFacade {
-    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         self.shared.history(task, query)
     }
 }

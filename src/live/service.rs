@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
-use crate::answers::{Asked, Claimed, HeavyFlows, Query, Task};
+use crate::answers::{Claimed, HeavyFlows, Query, Queryable, Task};
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
@@ -126,7 +126,7 @@ impl Shared {
 }
 
 impl Answering for Shared {
-    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Asked>, String> {
+    fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         let programs = self.state().config.programs.clone();
         let program = query.choose(programs.iter(), task).ok_or_else(|| no_program(task, query))?;
         let elsewhere =

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Analysis, AnyRecord, Before, Decision, Epoch, Parameters, Program, ProgramConfig, Reported};
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::history::{Entry, Finality, Gap, History, Reasons, Room, SwitchGap};
 
 /// An epoch that closes.
@@ -64,7 +64,7 @@ pub trait AnyAnalyser: Send {
     /// Adds the oldest epoch that has closed and is not in the history yet. Gives its number.
     fn keep(&mut self) -> Option<u64>;
     /// The history, which clients ask.
-    fn history(&self) -> Arc<dyn Asked>;
+    fn history(&self) -> Arc<dyn Queryable>;
 }
 
 /// The analysis of one program.
@@ -166,7 +166,7 @@ impl<P: Program> AnyAnalyser for Analyser<P> {
         Some(epoch)
     }
 
-    fn history(&self) -> Arc<dyn Asked> {
+    fn history(&self) -> Arc<dyn Queryable> {
         Arc::new(self.history.clone())
     }
 }

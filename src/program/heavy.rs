@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use super::bytes::{Reader, Writer};
 use super::{Analysis, Decision, Epoch, Record, Reported, flows};
 use crate::answers::{
-    Answers, CONFIDENCE, Counted, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows, Query,
-    Sizes, Task, Told, Unit,
+    Answers, CONFIDENCE, Counted, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows,
+    ProgramAnswer, Query, Sizes, Task, Unit,
 };
 use crate::history::{Adaptation, Epochs, Kept, Reason, Reasons, SwitchGap};
 use crate::wire::{Flow, Pattern};
@@ -260,7 +260,7 @@ impl<R: Record> Kept for KeptFlows<R> {
 }
 
 impl<R: Record> Answers for KeptFlows<R> {
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         match query.task {
             Task::Heavy => Some(HeavyFlows::over(R::PROGRAM, epochs, query, Self::found)),
             Task::Flows => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Setup;
 use super::report::EpochAnswers;
 use super::topology::MAX_SWITCHES;
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::history::Room;
 use crate::network::controller::{
     Controller, ControllerSettings, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
@@ -97,7 +97,7 @@ impl SimulatedController {
         due.or(update)
     }
 
-    pub fn history(&self) -> &Arc<dyn Asked> {
+    pub fn history(&self) -> &Arc<dyn Queryable> {
         self.controller.history()
     }
 

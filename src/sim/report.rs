@@ -12,8 +12,8 @@ use serde_json::Map;
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place};
 use crate::answers::{
-    Asked, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
-    HeavyFlows, Latency, Loops, Losses, Paths, Query, Score, Task, Unit, Utilisation, Value, Values, score,
+    Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
+    HeavyFlows, Latency, Loops, Losses, Paths, Query, Queryable, Score, Task, Unit, Utilisation, Value, Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -261,7 +261,7 @@ fn lost_at(network: &Network, generation: &Generation) -> Vec<LostAt> {
 /// The answers of a program about one epoch, also before they are final.
 pub struct EpochAnswers<'a> {
     pub program: &'a ProgramConfig,
-    pub history: &'a dyn Asked,
+    pub history: &'a dyn Queryable,
     pub epoch: u64,
 }
 

@@ -9,7 +9,7 @@ use super::controller::{Named, SimulatedController};
 use super::report::{EpochAnswers, EpochReport, ProgramReport, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault};
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
@@ -90,7 +90,7 @@ impl Simulation {
 
     /// The histories of the programs, in their order. Epochs other than the last two are kept where
     /// something goes wrong.
-    pub fn histories(&self) -> Vec<Arc<dyn Asked>> {
+    pub fn histories(&self) -> Vec<Arc<dyn Queryable>> {
         self.programs.iter().map(|measuring| measuring.controller.history().clone()).collect()
     }
 

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::answers::{
-    Asked, Attention, Claimed, FlowSizes, Frequency, HeavyChanges, HeavyFlows, Latency, Loops, Losses, Numbers, Paths,
-    Query, Task, Utilisation, Values,
+    Attention, Claimed, FlowSizes, Frequency, HeavyChanges, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
+    Queryable, Task, Utilisation, Values,
 };
 use crate::config::{Config, ForwardMode, PortConfig};
 use crate::history::{Gap, Window};
@@ -37,7 +37,7 @@ const TRANSIT: Nanos = 10_000_000;
 /// records alone move their time.
 pub const FIRST: u64 = 4_000_000_000;
 
-pub type Programs = Vec<(ProgramConfig, Arc<dyn Asked>)>;
+pub type Programs = Vec<(ProgramConfig, Arc<dyn Queryable>)>;
 
 /// Something of an epoch that is missing.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl Claims {
 pub struct Case {
     name: String,
     program: ProgramConfig,
-    history: Arc<dyn Asked>,
+    history: Arc<dyn Queryable>,
     seconds: f64,
     provisional: bool,
     claims: Claims,
@@ -238,7 +238,7 @@ fn counts_losses(program: &ProgramConfig) -> bool {
 type Taken = (u64, u64, bool);
 
 /// A live switch whose collector hands over these records.
-fn live(program: &ProgramConfig, records: &[Taken]) -> Arc<dyn Asked> {
+fn live(program: &ProgramConfig, records: &[Taken]) -> Arc<dyn Queryable> {
     let (length, transit) = (LENGTH, TRANSIT);
     let settings = LocalSettings { length, transit, history: local_room(99), fabric: false, replays: false };
     let (answers, settings) = (LocalAnswers::default(), Arc::new(Mutex::new(settings)));
@@ -434,7 +434,7 @@ fn network_cases() -> Vec<Case> {
 }
 
 /// Three switches in a row, of which the middle one has no hosts, for some epochs of 50 ms.
-fn simulated(program: &ProgramConfig, faults: &[&str], epochs: u64) -> Arc<dyn Asked> {
+fn simulated(program: &ProgramConfig, faults: &[&str], epochs: u64) -> Arc<dyn Queryable> {
     let topology = "line:3".parse::<Shape>().unwrap().build().unwrap();
     let workload: Workload = "keyvalue/uniform,flows=100,seed=7".parse().unwrap();
     let faults = faults.iter().map(|fault| fault.parse().unwrap()).collect();
@@ -454,7 +454,7 @@ fn simulated_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for program in ProgramConfig::for_all_tasks() {
         let losses = counts_losses(&program);
-        let mut add = |name: &str, history: Arc<dyn Asked>, from: u64, claims: &dyn Fn(Claims) -> Claims| {
+        let mut add = |name: &str, history: Arc<dyn Queryable>, from: u64, claims: &dyn Fn(Claims) -> Claims| {
             let (window, name) = (from..=history.newest().unwrap(), format!("simulated, {name}"));
             let seconds = (window.end() - from) as f64 * 0.05 + 0.01;
             // Late packets are waited for until the end of the simulation.
@@ -543,7 +543,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// A document as the API has it.
-pub fn expected(history: &Arc<dyn Asked>, task: Task) -> Value {
+pub fn expected(history: &Arc<dyn Queryable>, task: Task) -> Value {
     let query = Query { now: Some(0), ..query(task, 3.0) }.limited(20, 1);
     json!(history.ask(&query).unwrap())
 }

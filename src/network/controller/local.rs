@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Controller, ControllerSettings, HISTORY_BYTES, JoinRequest, NetworkProfile, Report};
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::history::Room;
 use crate::lock::Hold;
 use crate::program::{AnySchedule, ProgramConfig};
@@ -38,7 +38,7 @@ pub struct LocalAnswers(Arc<Mutex<Histories>>);
 #[derive(Default)]
 struct Histories {
     /// Of programs that have a controller here, in the order of the configuration.
-    histories: Vec<(ProgramConfig, Arc<dyn Asked>)>,
+    histories: Vec<(ProgramConfig, Arc<dyn Queryable>)>,
     /// Epochs that were forgotten with earlier programs.
     forgotten: u64,
 }
@@ -49,14 +49,14 @@ impl LocalAnswers {
     }
 
     /// The name and the history of the first program that is asked.
-    pub fn find(&self, asked: impl Fn(&ProgramConfig) -> bool) -> Option<(&'static str, Arc<dyn Asked>)> {
+    pub fn find(&self, asked: impl Fn(&ProgramConfig) -> bool) -> Option<(&'static str, Arc<dyn Queryable>)> {
         let histories = self.lock();
         let found = histories.histories.iter().find(|(program, _)| asked(program));
         found.map(|(program, history)| (program.name(), history.clone()))
     }
 
     /// The histories in the order of the programs.
-    pub fn all(&self) -> Vec<Arc<dyn Asked>> {
+    pub fn all(&self) -> Vec<Arc<dyn Queryable>> {
         self.lock().histories.iter().map(|(_, history)| history.clone()).collect()
     }
 
@@ -68,7 +68,7 @@ impl LocalAnswers {
     }
 
     /// Answers come from these histories from now on.
-    fn renew(&self, renewed: Vec<(ProgramConfig, Arc<dyn Asked>)>) {
+    fn renew(&self, renewed: Vec<(ProgramConfig, Arc<dyn Queryable>)>) {
         self.lock().histories.iter().for_each(|(_, history)| history.forget_from(0));
         let forgotten = self.forgotten();
         *self.lock() = Histories { histories: renewed, forgotten };

@@ -29,7 +29,7 @@ pub use self::join::{ChangeError, EvictError, JoinError, JoinRequest, MAX_NAME, 
 pub use self::local::{LocalAnswers, LocalControllers, LocalSettings, linked, local_room};
 use self::next_parts::NextParts;
 pub use self::saved::{SAVED_VERSION, Saved, SavedError};
-use crate::answers::Asked;
+use crate::answers::Queryable;
 use crate::config::DEFAULT_HORIZON;
 use crate::history::Room;
 use crate::program::{AnyAnalyser, AnyRecord, ProgramConfig};
@@ -162,7 +162,7 @@ pub struct Controller {
     profile: Option<NetworkProfile>,
     members: BTreeMap<Arc<str>, Member>,
     analyser: Box<dyn AnyAnalyser>,
-    history: Arc<dyn Asked>,
+    history: Arc<dyn Queryable>,
     /// By epoch; the first is in force since before all epochs that are open.
     updates: VecDeque<ParameterUpdate>,
     /// Whether epochs are counted, the one that closes next, and what has been reported on it and
@@ -265,7 +265,7 @@ impl Controller {
     }
 
     /// What the epochs have shown, to be asked.
-    pub fn history(&self) -> &Arc<dyn Asked> {
+    pub fn history(&self) -> &Arc<dyn Queryable> {
         &self.history
     }
 

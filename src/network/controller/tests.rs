@@ -120,7 +120,7 @@ impl Edge {
 /// An epoch of the history, and the answers about it.
 struct Shown {
     entry: Entry<()>,
-    history: Arc<dyn Asked>,
+    history: Arc<dyn Queryable>,
 }
 
 impl Deref for Shown {

@@ -49,7 +49,7 @@ struct Standing {
     /// Where records go while the switch is taken in.
     to: Option<mpsc::Sender<FromSwitch>>,
     /// The number of `unsent` that the controller has been told of.
-    told_unsent: u64,
+    reported_unsent: u64,
 }
 
 /// A program whose records are sent.
@@ -230,7 +230,7 @@ impl Sink for Reporter {
     fn closed(&mut self, epoch: Closed<'_>) {
         let link = &*self.0;
         let mut standing = link.standing();
-        let Standing { to, hashes, told_unsent, programs, .. } = &mut *standing;
+        let Standing { to, hashes, reported_unsent, programs, .. } = &mut *standing;
         let Some((program, linked)) = sender(programs, epoch.program).filter(|(_, of)| of.refused.is_none()) else {
             return;
         };
@@ -245,7 +245,7 @@ impl Sink for Reporter {
         let mut record = epoch.record.clone();
         linked.strays.tell_with(&mut record);
         let unsent = link.unsent.load(Relaxed);
-        let unsent_since = unsent - std::mem::replace(told_unsent, unsent);
+        let unsent_since = unsent - std::mem::replace(reported_unsent, unsent);
         let record = Record {
             program: program as u32,
             first_epoch: epoch.first,

@@ -15,12 +15,12 @@ use super::dataplane::MAX_LEVELS;
 use super::decoder::{Analysis, INFINITE, Level};
 use super::kept::Showed;
 use super::{ChameleMon, FlowId};
-use crate::answers::{CONFIDENCE, Estimate, Frequency, Query, Told, Unit, excess};
+use crate::answers::{CONFIDENCE, Estimate, Frequency, ProgramAnswer, Query, Unit, excess};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::program::{MAX_REPLICAS, Program};
 
 /// The answer about these epochs; `None` to a query that names no flows.
-pub fn told(epochs: &Epochs<Showed>, query: &Query) -> Option<Told> {
+pub fn told(epochs: &Epochs<Showed>, query: &Query) -> Option<ProgramAnswer> {
     let pattern = query.flow?;
     let (network, found) = Showed::together(epochs);
     let analyses: Vec<_> = network.iter().flat_map(|network| &network.edges).map(|edge| &edge.analysis).collect();

@@ -14,7 +14,7 @@ use super::network::{Edge, Network, NetworkEpoch};
 use super::{Analysis, ChameleMon, EncoderParameters, FlowId, Hashes, Shape, Sketches, frequency};
 use crate::answers::{
     self, Answers, Changed, Distribution, EpochNumbers, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyChanges,
-    HeavyFlows, Losses, LossesFound, Numbers, Query, Sizes, SwitchNumbers, Task, Told, Unit,
+    HeavyFlows, Losses, LossesFound, Numbers, ProgramAnswer, Query, Sizes, SwitchNumbers, Task, Unit,
 };
 use crate::history::{Entry, Epochs, Kept, Reason, Reasons};
 use crate::program::Program;
@@ -83,8 +83,8 @@ impl KeptEdge {
         let (analysis, sketches) = (&edge.analysis, edge.analysis.sketches());
         Self {
             switch: edge.switch.clone(),
-            flows: analysis.told_cardinality(),
-            entropy_bits: analysis.told_entropy_bits(),
+            flows: analysis.reported_cardinality(),
+            entropy_bits: analysis.reported_entropy_bits(),
             candidates: analysis.hh().flows.iter().map(|(id, packets)| (*id, *packets)).collect(),
             complete: analysis.hh().complete,
             classifier: Some(sketches.tower.iter().map(Packed::new).collect()),
@@ -136,9 +136,9 @@ impl Showed {
             parameters: epoch.parameters,
             names: candidates.filter_map(named).collect(),
             edges: epoch.edges.iter().map(KeptEdge::new).collect(),
-            flows: epoch.told_cardinality(),
-            entropy_bits: epoch.told_entropy_bits(),
-            distribution: epoch.told_distribution().map(|distribution| distribution.rounded()),
+            flows: epoch.reported_cardinality(),
+            entropy_bits: epoch.reported_entropy_bits(),
+            distribution: epoch.reported_distribution().map(|distribution| distribution.rounded()),
             flows_lack: epoch.flows_lack(),
             losses_lack: losses_lack(epoch.losses.as_ref(), &epoch.parameters, false).without(Reason::NotAnalysed),
             losses,
@@ -268,9 +268,9 @@ impl Showed {
         let (network, found) = Self::together(epochs);
         let Some(network) = network else { return Sizes { found, ..Sizes::default() } };
         Sizes {
-            flows: network.told_cardinality(),
-            entropy_bits: network.told_entropy_bits(),
-            distribution: network.told_distribution().map(|distribution| distribution.rounded()),
+            flows: network.reported_cardinality(),
+            entropy_bits: network.reported_entropy_bits(),
+            distribution: network.reported_distribution().map(|distribution| distribution.rounded()),
             found,
         }
     }
@@ -322,7 +322,7 @@ impl Kept for Showed {
 }
 
 impl Answers for Showed {
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         Some(match query.task {
             Task::Heavy if epochs.iter().len() > 1 => {
                 HeavyFlows::told(ChameleMon::NAME, epochs, query, Self::together(epochs).1)

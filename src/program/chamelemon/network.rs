@@ -166,19 +166,19 @@ impl NetworkEpoch {
         flows.filter(|_| !self.edges.is_empty())
     }
 
-    /// What users are told of it ([`Analysis::told_cardinality`]), likewise below.
-    pub fn told_cardinality(&self) -> Option<f64> {
-        let told = self.edges.iter().all(|edge| edge.analysis.told_cardinality().is_some());
+    /// What users are told of it ([`Analysis::reported_cardinality`]), likewise below.
+    pub fn reported_cardinality(&self) -> Option<f64> {
+        let told = self.edges.iter().all(|edge| edge.analysis.reported_cardinality().is_some());
         self.cardinality().filter(|_| told)
     }
 
-    pub fn told_distribution(&self) -> Option<Distribution> {
-        let told = self.edges.iter().all(|edge| edge.analysis.told_distribution().is_some());
+    pub fn reported_distribution(&self) -> Option<Distribution> {
+        let told = self.edges.iter().all(|edge| edge.analysis.reported_distribution().is_some());
         if told { self.distribution() } else { None }
     }
 
-    pub fn told_entropy_bits(&self) -> Option<f64> {
-        let told = self.edges.iter().all(|edge| edge.analysis.told_entropy_bits().is_some());
+    pub fn reported_entropy_bits(&self) -> Option<f64> {
+        let told = self.edges.iter().all(|edge| edge.analysis.reported_entropy_bits().is_some());
         if told { self.entropy_bits() } else { None }
     }
 

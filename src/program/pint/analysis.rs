@@ -13,8 +13,8 @@ use super::recorder::loops::LoopRecorder;
 use super::recorder::values::{self, ValueRecorder};
 use super::{Config, PlanId, PlanParameters};
 use crate::answers::{
-    Answers, Certainty, FlowPath, Latency, LoopAnswers, Loops, PathAnswers, Paths, Query, Task, Told, Utilisation,
-    ValueAnswers, Values,
+    Answers, Certainty, FlowPath, Latency, LoopAnswers, Loops, PathAnswers, Paths, ProgramAnswer, Query, Task,
+    Utilisation, ValueAnswers, Values,
 };
 use crate::history::{Adaptation, Epochs, Gap, Kept, Reason, Reasons, SwitchGap};
 use crate::pisa::hash::HashFamily;
@@ -106,7 +106,7 @@ impl Kept for Showed {
 }
 
 impl Answers for Showed {
-    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<Told> {
+    fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         Some(match query.task {
             Task::Paths => Paths::over(epochs, query, |showed| showed.paths.as_ref()),
             Task::Loops => Loops::over(epochs, query, |showed| showed.loops.as_ref()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir::answers::{Asked, Certainty, Claimed, Document, Latency, Paths, Query, Values};
+use weir::answers::{Certainty, Claimed, Document, Latency, Paths, Query, Queryable, Values};
 use weir::history::{Entry, Gap, History, Reason, Room, SwitchGap, Window};
 use weir::pisa::hash::HashFamily;
 use weir::pisa::{BatchOrder, Disposition, Phv};

@@ -51,7 +51,7 @@ impl Switch {
         self.take(epoch, epoch, true, counts);
     }
 
-    fn history(&self) -> Arc<dyn Asked> {
+    fn history(&self) -> Arc<dyn Queryable> {
         self.answers.find(|_| true).unwrap().1
     }
 

@@ -160,22 +160,22 @@ impl Analysis {
 
     /// The number of flows where its standard error is at most [`estimate::MAX_ERROR`]: what users
     /// are told.
-    pub fn told_cardinality(&self) -> Option<f64> {
+    pub fn reported_cardinality(&self) -> Option<f64> {
         let error = estimate::flows_error(&self.sketches.tower)?;
         self.cardinality().filter(|_| error <= estimate::MAX_ERROR)
     }
 
     /// The distribution where it can be trusted: what users are told. Estimated from arrays with
     /// more than [`estimate::MAX_LOAD`] flows a counter it would be wrong for most sizes.
-    pub fn told_distribution(&self) -> Option<&Distribution> {
+    pub fn reported_distribution(&self) -> Option<&Distribution> {
         let decoded = self.hh.complete && self.sketches.hh_threshold() == 1;
         self.distribution().filter(|_| decoded || estimate::tells_sizes(&self.sketches.tower))
     }
 
     /// The entropy where it can be trusted. Flows with most packets decide it, so where these were
     /// decoded a full classifier makes it at most 2 % wrong.
-    pub fn told_entropy_bits(&self) -> Option<f64> {
-        let told = if self.hh.complete { self.distribution() } else { self.told_distribution() };
+    pub fn reported_entropy_bits(&self) -> Option<f64> {
+        let told = if self.hh.complete { self.distribution() } else { self.reported_distribution() };
         told.map(Distribution::entropy_bits)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir::answers::{Asked as _, Claimed, FlowName, HeavyFlows, Losses, Query, Task};
+use weir::answers::{Claimed, FlowName, HeavyFlows, Losses, Query, Queryable as _, Task};
 use weir::history::{Entry, History, Room, Window};
 use weir::program::{Analysis as _, Before, Program, Reported};
 use weir::wire::Flow;
