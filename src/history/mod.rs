@@ -524,4 +524,44 @@ mod tests {
         );
         assert_eq!(history.select(Window::All, false).iter().len(), 1);
     }
+
+    #[test]
+    fn windows_are_the_epochs_that_they_say() {
+        let history = history(9, 9, 0);
+        [2, 3, 5, 6].into_iter().for_each(|epoch| push(&history, epoch, 0));
+        let of = |window| {
+            let epochs = history.select(window, false);
+            (epochs.iter().map(|entry| entry.epoch).collect::<Vec<_>>(), epochs.first)
+        };
+        let last = |seconds| of(Window::Last { seconds });
+        assert_eq!([0.0, 1.0, 2.0].map(last), [(vec![6], 6), (vec![6], 6), (vec![5, 6], 5)]);
+        assert_eq!([2.1, 99.0].map(last), [(vec![5, 6], 4), (vec![2, 3, 5, 6], 2)]);
+        let next = |after| of(Window::Next { after });
+        assert_eq!([0, 2, 3, 6].map(next), [(vec![2], 2), (vec![3], 3), (vec![5], 4), (vec![], 0)]);
+        let since = |sequence| of(Window::Since { sequence });
+        assert_eq!([0, 1, 2, 4].map(since), [(vec![2], 2), (vec![3], 3), (vec![5], 4), (vec![], 0)]);
+        assert_eq!(history.select(Window::Since { sequence: 9 }, false).sequence, 9);
+        assert_eq!([5, 4].map(|epoch| of(Window::Epoch(epoch))), [(vec![5], 5), (vec![], 4)]);
+        let two = history.select(Window::Last { seconds: 2.0 }, false);
+        assert_eq!(two.backwards().map(|entry| entry.epoch).collect::<Vec<_>>(), [6, 5, 3, 2]);
+    }
+
+    #[test]
+    fn an_epoch_that_comes_again_amends_what_was_final() {
+        let history = history(9, 9, 99);
+        let amended = || history.outlines().iter().map(|entry| entry.finality.amendments).collect::<Vec<_>>();
+        [1, 2, 3].into_iter().for_each(|epoch| push(&history, epoch, 1));
+        let mut entry = Entry::new(2, Weight { bytes: 5, ..Weight::default() });
+        entry.switches.push("s1".into());
+        history.push(entry);
+        assert_eq!(
+            (epochs(&history), weights(&history)),
+            (vec![1, 2, 3], vec![1, 5, 1]),
+            "in place of one without records"
+        );
+        assert_eq!(amended(), [0, 1, 0]);
+        push(&history, 2, 7);
+        assert_eq!((epochs(&history), weights(&history)), (vec![1, 2, 2, 3], vec![1, 5, 7, 1]));
+        assert_eq!(amended(), [0, 1, 2, 0]);
+    }
 }
