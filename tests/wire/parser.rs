@@ -3,7 +3,7 @@
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, ethertype, parse, proto};
+use weir::wire::{Fragment, Headers, MAX_EXTENSIONS, Mac, Net, Shim, ethertype, parse, proto};
 
 use crate::{oracle, packets};
 
@@ -178,14 +178,19 @@ fn a_tag_that_is_put_on_counts() {
         let tags: Vec<u8> = tags.iter().flat_map(|&tci| [[0x81, 0], tci.to_be_bytes()].concat()).collect();
         [[2; 12].as_slice(), &tags, &[8, 0], &UDP4].concat()
     };
-    for tags in 0..=6u16 {
+    let shimmed = |frame: Vec<u8>| packets::with_shim(&frame, Shim::new(3, 1, 2, 1));
+    for (tags, shim) in (0..=6u16).flat_map(|tags| [(tags, false), (tags, true)]) {
         let (own, around): (Vec<u16>, Vec<u16>) = ((1..=tags).collect(), [9].into_iter().chain(1..=tags).collect());
-        let mut tunnelled = parsed(&frame(&own)).unwrap();
+        let parsed = |tags: &[u16]| parsed(&if shim { shimmed(frame(tags)) } else { frame(tags) }).unwrap();
+        let mut tunnelled = parsed(&own);
+        if tunnelled.net != Net::Other {
+            assert_eq!(usize::from(tunnelled.l3), 14 + tunnelled.tag_bytes(), "{tags} {shim}");
+        }
         tunnelled.tunnel(9);
-        let next = parsed(&frame(&around)).unwrap();
+        let next = parsed(&around);
         let back = |offset: u16| offset.saturating_sub(4);
         let (l3, l4, inner_tci) = (back(next.l3), back(next.l4), if tags > 0 { next.inner_tci } else { 0 });
-        assert_eq!(tunnelled, Headers { l3, l4, inner_tci, ..next }, "{tags}");
+        assert_eq!(tunnelled, Headers { l3, l4, inner_tci, ..next }, "{tags} {shim}");
     }
 }
 

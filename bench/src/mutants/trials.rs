@@ -20,7 +20,7 @@ pub const GENERAL: &str = "lib cli coco_sketch deparser embedding fourth_program
                            switch_egress switch_observed switch_policy switch_segments wire";
 
 /// Longest sound run of a test that is tried with each mutant that it reaches, in seconds.
-pub const LONGEST: f32 = 10.0;
+pub const LONGEST: f32 = 30.0;
 
 /// Tests that run by themselves, the quickest first, before the others run several in a process.
 const ALONE: usize = 4;

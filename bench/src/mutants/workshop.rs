@@ -129,7 +129,7 @@ impl Workshop {
             let fresh = rejected.iter().filter(|&&mutant| mutants[mutant].outcome.is_none()).count();
             let first = errors[0]["rendered"].as_str().unwrap_or_default();
             ensure!(fresh > 0, "this error is of no mutant:\n{first}");
-            for &mutant in rejected.iter().filter(|&&mutant| !mutants[mutant].tests.is_empty()) {
+            if let Some(&mutant) = rejected.iter().find(|&&mutant| !mutants[mutant].tests.is_empty()) {
                 bail!("{} does not compile:\n{first}", mutants[mutant].name);
             }
         }
