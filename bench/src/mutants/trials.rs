@@ -15,7 +15,7 @@ use super::{Mutant, Outcome};
 
 /// Targets whose tests are tried with each mutant that they reach: those that need neither network
 /// namespaces nor a compiler.
-pub const GENERAL: &str = "lib cli coco_sketch deparser embedding fourth_program fuzz_seeds live_changes messages \
+pub const GENERAL: &str = "lib answers cli coco_sketch deparser embedding fourth_program fuzz_seeds live_changes messages \
                            pisa_order program program_of_ones_own rotation route specification switch_accounts \
                            switch_egress switch_observed switch_policy switch_segments wire";
 
