@@ -212,7 +212,7 @@ impl<K: Kept> History<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub epochs: usize,
-    /// Number of epochs that are compacted.
+    /// Number of the oldest epochs without what can be left out; nothing can of some programs'.
     pub compacted: usize,
     pub bytes: usize,
 }
