@@ -86,7 +86,7 @@ impl Controller {
             self.open.entry(missed).or_default().records.insert(shared.clone(), Err(Gap::Spans { first_epoch }));
         }
         let open = self.open.entry(epoch).or_default();
-        if late > 0 {
+        if late > 0 && self.analyser.counts_late() {
             SwitchGap::add(&mut open.waiting, &shared, Gap::StoodStill { nanos: late });
         }
         open.records.insert(shared, gap.map_or(Ok(record), Err));
