@@ -56,7 +56,7 @@ pub struct Sim {
     /// s1:hashpipe:slots=512; may be given several times
     #[arg(long = "switch", value_name = "SWITCH:P:KEY=VALUE,…", help_heading = help::MEASUREMENT)]
     switches: Vec<OwnSettings>,
-    /// A file with such settings, in a table [[program]] for each program of a switch: its keys are
+    /// A file with such settings, in a table `[[program]]` for each program of a switch: its keys are
     /// switch, name and the settings. --switch goes before it
     #[arg(long = "switches", value_name = "FILE", help_heading = help::MEASUREMENT)]
     own: Option<PathBuf>,

@@ -397,7 +397,7 @@ mod tests {
         let expected = "({ match ::weir::mutant(0, 1) { 0 => { x } _ => { (a + \
                         ({ match ::weir::mutant(1, 1) { 0 => { y } _ => { (b * c) } } })) } } })";
         assert_eq!(text, expected);
-        let at = |part: &str| [text.find(part).unwrap()..text.len()];
+        let at = |part: &str| std::iter::once(text.find(part).unwrap()..text.len()).collect::<Vec<_>>();
         assert_eq!(blamed(&marks, &at("y"), &[]), Some(1..2));
         assert_eq!(blamed(&marks, &at("b *"), &[]), Some(1..2), "the smallest around it");
         assert_eq!(blamed(&marks, &at("a +"), &at("x")), Some(0..1));

@@ -4,7 +4,7 @@
 //! The sender is HPCC's ([`hpcc`]). Its feedback is what a packet learns on its way: the values of
 //! each hop (INT), which the simulated links write into packets with room for them, or the
 //! utilisation of the busiest link, which a program of the switches writes into the digest
-//! ([`Program::congestion_feedback`](crate::program::Program::feedback)). The last switch
+//! ([`Program::congestion_feedback`](crate::program::Program::congestion_feedback)). The last switch
 //! takes the digest off; the host behind it learns what it held, as from a network card, and sends it
 //! back with the acknowledgement.
 //!
