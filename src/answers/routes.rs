@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustc_hash::FxHashMap;
 
 use super::{Certainty, Claimed, FlowName, FlowPath, NoAnswer, Paths, Query, Queryable, Task};
+use crate::history::Window;
 use crate::wire::Flow;
 
 /// A path of a flow.
@@ -47,12 +48,15 @@ pub struct AnsweredRoutes {
 }
 
 impl AnsweredRoutes {
-    /// Asks a history for the paths of all flows in the window of `query`.
+    /// Asks a history for the paths of all flows in the window of `query`. Numbers of publications are
+    /// those of one history, so a question about what was published since one takes the newest path of
+    /// each flow.
     ///
     /// # Errors
     /// If its program does not answer paths.
     pub fn ask(history: &dyn Queryable, query: &Query) -> Result<Self, NoAnswer> {
         let Query { window, provisional, now, .. } = *query;
+        let window = if let Window::Since { .. } = window { Window::All } else { window };
         let query = Query { provisional, now, ..Query::new(Task::Paths, window) };
         let answer: Claimed<Paths> = history.answer(&query)?;
         Ok(Self::new(&answer.paths))
