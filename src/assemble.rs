@@ -366,19 +366,26 @@ mod tests {
     #[test]
     fn no_two_arrays_of_a_switch_share_a_polynomial() {
         let switches = [
-            ["hashpipe", "chamelemon", "pint"],
+            ["hashpipe", "chamelemon", "pint", "disketch"],
             [
                 "hashpipe:stages=2,key=src,count=bytes",
                 "chamelemon:tower=8x64+8x64+16x64+16x32,arrays=2,small=2",
                 "pint:bits=1",
+                "disketch:sketch=cms",
             ],
-            ["hashpipe:stages=1,slots6=0,estimate=sum", "chamelemon:tower=32x9,arrays=2", "pint:bits=1,instances=16"],
+            [
+                "hashpipe:stages=1,slots6=0,estimate=sum",
+                "chamelemon:tower=32x9,arrays=2",
+                "pint:bits=1,instances=16",
+                "disketch",
+            ],
             [
                 "hashpipe:stages=16",
                 "chamelemon:tower=8x9+8x9+8x9+8x9+8x9+16x9+16x9+32x9,arrays=4,small=1",
                 "pint:bits=16,instances=1",
+                "disketch:single_hop=true,memory=1KB",
             ],
-            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4"],
+            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4", "disketch"],
         ];
         for (switch, seed) in switches.iter().zip(0..) {
             let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();

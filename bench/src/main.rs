@@ -44,7 +44,7 @@ struct Arguments {
 enum Command {
     /// Draw the papers' figures again: our curves with the paper's own points beside them, as CSV
     /// and SVG
-    Figures(figures::Arguments),
+    Figures(Box<figures::Arguments>),
     /// Change the code in thousands of ways, and see that a test notices each
     Mutants(mutants::Mutants),
     /// What an attacker hides from HashPipe by flows that collide, with known and with secret hash

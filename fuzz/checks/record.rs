@@ -7,12 +7,13 @@ use std::sync::LazyLock;
 use weir::pisa::hash::HashFamily;
 use weir::program::chamelemon::decoder::encoding::Form;
 use weir::program::chamelemon::{ChameleMon, Config};
+use weir::program::disketch::{self, DiSketch};
 use weir::program::hashpipe::{self, HashPipe};
 use weir::program::pint::{self, Pint};
 use weir::program::{Program, ProgramConfig, RecordReader};
 
 /// Made once, with the longest encoding: to draw the hashes takes far longer than to read a record.
-static READERS: LazyLock<[(RecordReader, usize); 5]> = LazyLock::new(|| {
+static READERS: LazyLock<[(RecordReader, usize); 6]> = LazyLock::new(|| {
     let small = Config { tower: "8x16+16x8".parse().unwrap(), upstream: 8, downstream: 6, ..Config::default() };
     let smaller = Config { small: 1, arrays: 2, ..small.clone() };
     let hashes = HashFamily::reproducible(0);
@@ -25,12 +26,15 @@ static READERS: LazyLock<[(RecordReader, usize); 5]> = LazyLock::new(|| {
     let pint = pint::Config { reports: 9, packets: 4, ..pint::Config::default() };
     let longest = Pint::longest(&pint);
     let pint = (ProgramConfig::new::<Pint>(pint).reader("s", &hashes), longest);
-    [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX), pint]
+    let disketch = disketch::Config { memory: disketch::Memory(12), max_sub_epochs: 8, ..disketch::Config::default() };
+    let longest = DiSketch::longest(&disketch);
+    let disketch = (ProgramConfig::new::<DiSketch>(disketch).reader("s", &hashes), longest);
+    [reader(small), reader(smaller), reader(Config::default()), (hashpipe, usize::MAX), pint, disketch]
 });
 
 pub fn run(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
-    let (reader, longest) = &READERS[usize::from(choice % 5)];
+    let (reader, longest) = &READERS[usize::from(choice % 6)];
     if let Ok(record) = reader(bytes) {
         assert!(record.encode() == bytes && bytes.len() <= *longest);
         let mut sum = record.clone();

@@ -82,8 +82,9 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a EpochAttention>) -> V
 /// else the decisions.
 pub fn attention_table(epochs: &[EpochAttention], epoch_ns: Option<u64>, facts: bool) -> Table {
     let mut keys = parameter_keys(epochs.iter());
-    let others = epochs.iter().flat_map(|epoch| epoch.parameters.keys()).filter(|_| facts);
-    others.for_each(|key| {
+    // What is said by switch has no column: it stands in JSON.
+    let others = epochs.iter().flat_map(|epoch| &epoch.parameters).filter(|(_, value)| facts && !value.is_object());
+    others.for_each(|(key, _)| {
         if !keys.contains(key) {
             keys.push(key.clone())
         }
@@ -122,6 +123,7 @@ pub fn parameter(key: &str, value: &serde_json::Value) -> String {
         None if value.is_null() => "-".into(),
         None => value.to_string(),
         Some(share) if key.ends_with("_share") => output::percent(share),
+        Some(number) if number < 10.0 && number.fract() != 0.0 => format!("{number:.1}"),
         Some(number) => output::grouped(number.round() as u64),
     }
 }

@@ -47,7 +47,7 @@ pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
 pub use query::Query;
-pub use routes::{AnsweredRoutes, ByRoute, Route, Routes};
+pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, Route, Routes};
 pub use task::Task;
 pub use utilisation::{FlowUtilisation, Utilisation, utilisation_table};
 pub use values::{
@@ -122,6 +122,10 @@ impl ProgramAnswer {
 
 /// How a program answers from what it keeps of epochs.
 pub trait Answers: Kept + Sized {
+    /// Whether it answers about flows with the paths that another program answers, or that are
+    /// recomputed.
+    const NEEDS_ROUTES: bool = false;
+
     /// The answer about these epochs; `None` to a task that the program does not answer.
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer>;
 }
@@ -143,6 +147,9 @@ pub enum NoAnswer {
 
 /// A history that can be asked, of any program.
 pub trait Queryable: AnyHistory {
+    /// [`Answers::NEEDS_ROUTES`].
+    fn needs_routes(&self) -> bool;
+
     /// The answer with its claim.
     ///
     /// # Errors
@@ -152,6 +159,10 @@ pub trait Queryable: AnyHistory {
 }
 
 impl<K: Answers> Queryable for History<K> {
+    fn needs_routes(&self) -> bool {
+        K::NEEDS_ROUTES
+    }
+
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
         query.check()?;
         let mut epochs = self.select(query.window, query.provisional);

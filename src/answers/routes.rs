@@ -37,6 +37,11 @@ impl Route {
 pub trait Routes: fmt::Debug + Send + Sync {
     /// The paths that packets of the flow took: several after a change. Empty if they are not known.
     fn of(&self, flow: &Flow) -> Vec<Route>;
+
+    /// The five-tuples whose paths it knows, where it can list them.
+    fn flows(&self) -> Vec<Flow> {
+        Vec::new()
+    }
 }
 
 /// Paths as a program answered them.
@@ -78,6 +83,30 @@ impl Routes for AnsweredRoutes {
     fn of(&self, flow: &Flow) -> Vec<Route> {
         self.fields.iter().filter_map(|fields| self.routes.get(&flow.only(*fields))).flatten().cloned().collect()
     }
+
+    fn flows(&self) -> Vec<Flow> {
+        self.routes.keys().filter(|flow| flow.fields() == [true; 5]).copied().collect()
+    }
+}
+
+/// Flows that are named by one source, and their paths by another.
+#[derive(Debug, Default)]
+pub struct NamedFlows {
+    /// Five-tuples, beside those whose paths are known.
+    pub flows: Vec<Flow>,
+    pub routes: Option<Arc<dyn Routes>>,
+}
+
+impl Routes for NamedFlows {
+    fn of(&self, flow: &Flow) -> Vec<Route> {
+        self.routes.as_ref().map(|routes| routes.of(flow)).unwrap_or_default()
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let known = self.routes.as_ref().map(|routes| routes.flows()).unwrap_or_default();
+        let named = self.flows.iter().copied().filter(|flow| flow.fields() == [true; 5]);
+        named.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
+    }
 }
 
 /// Chooses flows by their paths, and remembers whether some path was not known. Its clones remember
@@ -91,6 +120,16 @@ pub struct ByRoute {
 impl ByRoute {
     pub fn new(routes: Arc<dyn Routes>) -> Self {
         Self { routes, unknown: Arc::default() }
+    }
+
+    /// The paths that packets of the flow took.
+    pub fn of(&self, flow: &Flow) -> Vec<Route> {
+        self.routes.of(flow)
+    }
+
+    /// The five-tuples whose paths are known, where they can be listed.
+    pub fn flows(&self) -> Vec<Flow> {
+        self.routes.flows()
     }
 
     /// Whether packets of the flow crossed these switches in this order, as far as it is known.

@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
-use crate::answers::{AnsweredRoutes, ByRoute, Task};
+use crate::answers::{self, AnsweredRoutes, ByRoute, HeavyFlows, NamedFlows, Routes, Task};
 use crate::api::{metrics, view};
+use crate::history::Window;
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
 
@@ -53,10 +54,10 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         let history = service.history(task, &query)?;
         let mut query = query.query(task)?;
-        if task.takes_routes() && !query.path.is_empty() {
-            let paths = service.history(Task::Paths, &HeavyQuery::default()).ok();
-            let routes = paths.and_then(|paths| AnsweredRoutes::ask(&*paths, &query).ok());
-            query.routes = routes.map(|routes| ByRoute::new(Arc::new(routes)));
+        if history.needs_routes() {
+            query.routes = Some(ByRoute::new(Arc::new(named_flows(service, &query))));
+        } else if task.takes_routes() && !query.path.is_empty() {
+            query.routes = routes(service, &query).map(ByRoute::new);
         }
         history.ask(&query).map_err(|error| error.to_string())
     };
@@ -68,6 +69,25 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         });
         answer(asked.await.unwrap_or_else(|error| Err(error.to_string())))
     })
+}
+
+/// The paths that a program answers in the window of a query; `None` where none does.
+fn routes<A: Answering>(service: &A, query: &answers::Query) -> Option<Arc<dyn Routes>> {
+    let paths = service.history(Task::Paths, &HeavyQuery::default()).ok()?;
+    let routes = AnsweredRoutes::ask(&*paths, query).ok()?;
+    Some(Arc::new(routes))
+}
+
+/// The flows that other programs name in the window of a query, and their paths. Numbers of
+/// publications are those of one history, so for what was published since one all flows are taken.
+fn named_flows<A: Answering>(service: &A, query: &answers::Query) -> NamedFlows {
+    let answers::Query { window, provisional, now, .. } = *query;
+    let window = if let Window::Since { .. } = window { Window::All } else { window };
+    let heavy = service.history(Task::Heavy, &HeavyQuery::default()).ok().filter(|heavy| !heavy.needs_routes());
+    let heavy_query = answers::Query { provisional, now, ..answers::Query::new(Task::Heavy, window) };
+    let named = heavy.and_then(|heavy| heavy.answer::<HeavyFlows>(&heavy_query).ok());
+    let flows = named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect();
+    NamedFlows { flows, routes: routes(service, query) }
 }
 
 /// Route of a port's setting. The answer is what was set.

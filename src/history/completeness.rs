@@ -73,6 +73,9 @@ named! {
         /// Flows were to be chosen by their paths, and some paths are not known.
         #[error("the paths of some flows are not known")]
         PathsUnknown = "paths_unknown",
+        /// The program counts flows that another program names, and none did.
+        #[error("no program named flows that could be counted")]
+        Unnamed = "unnamed",
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",

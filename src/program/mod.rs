@@ -10,6 +10,7 @@ mod analyser;
 mod analysis;
 pub mod bytes;
 pub mod chamelemon;
+pub mod disketch;
 mod flows;
 pub mod hashpipe;
 mod heavy;

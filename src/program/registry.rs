@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::analyser::{Analyser, AnyAnalyser};
 use super::{
     Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, Parameters,
-    Program, ProgramError, Schedule, chamelemon, hashpipe, pint,
+    Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
 };
 use crate::answers::Task;
 use crate::history::Room;
@@ -38,7 +38,11 @@ static REGISTRY: OnceLock<Programs> = OnceLock::new();
 impl Programs {
     /// weir's own programs.
     pub fn of_weir() -> Self {
-        Self(Vec::new()).with::<hashpipe::HashPipe>().with::<chamelemon::ChameleMon>().with::<pint::Pint>()
+        Self(Vec::new())
+            .with::<hashpipe::HashPipe>()
+            .with::<chamelemon::ChameleMon>()
+            .with::<pint::Pint>()
+            .with::<disketch::DiSketch>()
     }
 
     /// With one more program. One of the same name takes its place.

@@ -4,16 +4,18 @@
 mod paths;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::Map;
 
 use super::traffic::{Generation, Sums, Where};
-use super::{Network, Place};
+use super::{Network, Place, RecomputedRoutes};
 use crate::answers::{
-    Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
-    HeavyFlows, Latency, Loops, Losses, Paths, Query, Queryable, Score, Task, Unit, Utilisation, Value, Values, score,
+    ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
+    HeavyFlows, Latency, Loops, Losses, NamedFlows, Paths, Query, Queryable, Score, Task, Unit, Utilisation, Value,
+    Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -263,19 +265,36 @@ pub struct EpochAnswers<'a> {
     pub program: &'a ProgramConfig,
     pub history: &'a dyn Queryable,
     pub epoch: u64,
+    /// For a program that needs paths of flows.
+    pub routes: Option<ByRoute>,
 }
 
 impl EpochAnswers<'_> {
     /// The answer to a task, with at most `top` flows; `None` of a program that does not answer it.
     pub fn answer<A: Document>(&self, top: usize) -> Option<Claimed<A>> {
-        let query = Query::new(A::TASK, Window::Epoch(self.epoch)).limited(top, 0);
+        let query = self.query(A::TASK).limited(top, 0);
         self.history.ask(&query).ok()?.into_document()
+    }
+
+    fn query(&self, task: Task) -> Query {
+        let routes = self.routes.clone().filter(|_| self.history.needs_routes());
+        Query { routes, ..Query::new(task, Window::Epoch(self.epoch)) }
+    }
+
+    /// The same, with the flows of the epoch and their paths, where the program needs them.
+    pub fn with_routes(&self, truth: &Generation, routes: impl FnOnce() -> RecomputedRoutes) -> Self {
+        let named = || {
+            let flows = truth.flows.iter().map(|flow| flow.tuple.flow()).collect();
+            ByRoute::new(Arc::new(NamedFlows { flows, routes: Some(Arc::new(routes())) }))
+        };
+        let routes = self.history.needs_routes().then(named);
+        Self { program: self.program, history: self.history, epoch: self.epoch, routes }
     }
 
     /// The count of the flows of each pattern, with the exact count that is given for its query. No
     /// later record changes it.
     fn frequencies(&self, flows: &[Pattern], truth: impl Fn(usize, &Query) -> Option<u64>) -> Vec<Claimed<Frequency>> {
-        let of = |flow: &Pattern| Query { flow: Some(*flow), ..Query::new(Task::Frequency, Window::Epoch(self.epoch)) };
+        let of = |flow: &Pattern| Query { flow: Some(*flow), ..self.query(Task::Frequency) };
         let found = flows.iter().map(of).enumerate().map_while(|(place, query)| {
             let mut found = self.history.answer::<Frequency>(&query).ok()?;
             found.claim = std::mem::take(&mut found.claim).at_the_end();
@@ -348,7 +367,10 @@ impl ProgramReport {
     /// each flow.
     #[must_use]
     pub fn revised(&self, answers: &EpochAnswers<'_>, nets: &FxHashMap<FlowName, i64>, patterns: &[Pattern]) -> Self {
-        let frequencies = answers.frequencies(patterns, |place, _| self.frequencies.get(place)?.count().truth);
+        let frequencies = match answers.history.needs_routes() && answers.routes.is_none() {
+            true => self.frequencies.clone(),
+            false => answers.frequencies(patterns, |place, _| self.frequencies.get(place)?.count().truth),
+        };
         Self { losses: answers.losses(nets), gaps: answers.gaps(), frequencies, ..self.clone() }
     }
 }

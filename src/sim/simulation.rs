@@ -234,7 +234,13 @@ impl Simulation {
                 let truth = network.generation(epoch);
                 told.insert(
                     answers.epoch,
-                    ProgramReport::new(answers, truth, &beside, patterns, |at| fabric(network, at)),
+                    ProgramReport::new(
+                        &answers.with_routes(truth, || network.routes()),
+                        truth,
+                        &beside,
+                        patterns,
+                        |at| fabric(network, at),
+                    ),
                 );
             });
             updates.extend(update.map(|update| (program, update)));

@@ -52,9 +52,16 @@ impl Controller {
         self.log.lock().unwrap().clone()
     }
 
+    /// Words between single quotes are one argument.
     pub fn try_ask(&self, line: &str) -> Output {
         let mut command = Command::new(weir::BINARY);
-        command.args(line.split_ascii_whitespace()).arg("--socket").arg(&self.socket).stdin(Stdio::null());
+        for (place, part) in line.split('\'').enumerate() {
+            match place % 2 {
+                0 => command.args(part.split_ascii_whitespace()),
+                _ => command.arg(part),
+            };
+        }
+        command.arg("--socket").arg(&self.socket).stdin(Stdio::null());
         command.arg("--json").output().expect("runs")
     }
 

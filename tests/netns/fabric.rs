@@ -66,9 +66,14 @@ impl Fabric {
         if switch == 0 { &self.lab.switch } else { &self.spaces[switch - 1] }
     }
 
-    /// The network between a leaf and a spine is 10.LEAF.SPINE.0/24; the leaf is 1 there, the spine
-    /// 2.
     fn switches(&self) -> Vec<Weir> {
+        // What crossed a spine by its own counts is the truth about it.
+        self.switches_with(|_| "[[program]]\nname = \"pint\"\n[[program]]\nname = \"hashpipe\"\n".into())
+    }
+
+    /// The network between a leaf and a spine is 10.LEAF.SPINE.0/24; the leaf is 1 there, the spine
+    /// 2. `programs` are those of a switch by its number.
+    fn switches_with(&self, programs: impl Fn(usize) -> String) -> Vec<Weir> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let at = Controller::switch_socket(&self.lab);
         let port = |interface: &str, more: &str| {
@@ -94,8 +99,7 @@ impl Fabric {
         let switch = |number: usize| {
             let ports = if number < 2 { leaf(number) } else { spine(number) };
             let times = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{}]", number % cores);
-            // What crossed it by its own counts is the truth about a spine.
-            let programs = "[[program]]\nname = \"pint\"\n[[program]]\nname = \"hashpipe\"\n";
+            let programs = programs(number);
             let controller = format!("[controller]\nat = \"{}\"\n", at.display());
             let file = format!("[switch]\nforward = \"route\"\n{times}\n{ports}{programs}{controller}");
             let name = NAMES[number];
@@ -112,11 +116,12 @@ impl Fabric {
         });
     }
 
-    /// A controller with this program, of all switches.
-    fn controller(&self, program: &str) -> Controller {
+    /// A controller with these programs, of all switches.
+    fn controller(&self, programs: &str) -> Controller {
         let expected = NAMES.map(|name| format!("--switch {name} ")).concat();
+        let programs = programs.split(' ').map(|program| format!("--program {program} ")).collect::<String>();
         let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
-        Controller::start(&self.lab, &format!("{expected}--program {program} {times}"))
+        Controller::start(&self.lab, &format!("{expected}{programs}{times}"))
     }
 
     fn send(&self) {
@@ -185,6 +190,45 @@ fn ways_of_one_flow_have_answers_of_their_own() {
     assert_eq!((found.len(), ways), (2, expected.into_iter().collect()), "{found:?}");
     assert!(found.iter().all(|path| path["contradictions"] == 0 && path["checksum"].is_u64()), "{found:?}");
     assert_ne!(found[0]["checksum"], found[1]["checksum"]);
+    switches.into_iter().for_each(|weir| _ = weir.stop());
+    controller.stop();
+}
+
+/// Fragments of unequal memory count any flow, by the paths that PINT answers.
+#[test]
+fn any_flow_is_counted_on_its_path() {
+    let Some(fabric) = Fabric::new("any_flow_is_counted_on_its_path") else { return };
+    let switches = fabric.switches_with(|switch| {
+        let memory = if switch < 2 { "64KB" } else { "1KB" };
+        format!("[[program]]\nname = \"pint\"\n[[program]]\nname = \"disketch\"\nmemory = \"{memory}\"\n")
+    });
+    let controller = fabric.controller("pint disketch");
+    fabric.is_connected();
+    let listeners = fabric.hosts.each_ref().map(|host| Listener::start(host, "eth0"));
+    let mut sent = 0;
+    let counted = eventually("all flows to be counted", || {
+        fabric.send();
+        sent += 60;
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let counts: Vec<Value> = (FIRST_PORT..FIRST_PORT + FLOWS)
+            .map(|port| {
+                controller.ask(&format!(
+                    "query frequency --program disketch --flow '10.0.1.9:{port} -> 10.0.2.9:9 udp' --last 60s"
+                ))
+            })
+            .collect();
+        let is_near =
+            |count: &Value| count["packets"]["estimate"].as_u64().is_some_and(|found| 20 * found >= 19 * sent);
+        counts.iter().all(is_near).then_some(counts)
+    });
+    for count in &counted {
+        let estimate = count["packets"]["estimate"].as_u64().unwrap();
+        assert!(20 * estimate <= 21 * sent, "{sent}: {count}");
+    }
+    let heavy = controller.ask("show heavy --program disketch --last 60s --top 1000");
+    let named = heavy["heavy"].as_array().unwrap().iter().filter(|flow| port(&flow["flow"]).is_some());
+    assert_eq!(named.count() as u64, FLOWS, "{heavy}");
+    listeners.into_iter().for_each(|listener| _ = listener.stop());
     switches.into_iter().for_each(|weir| _ = weir.stop());
     controller.stop();
 }

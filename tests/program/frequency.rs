@@ -12,12 +12,16 @@ use weir::wire::{Flow, Pattern};
 const EPOCH_NS: u64 = 20_000_000;
 
 /// Crowded sketches, so that flows collide, and one in which counters are full.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 9] = [
     "hashpipe:stages=2,slots=100,slots6=50",
     "hashpipe:stages=2,slots=100,slots6=50,count=bytes",
     "chamelemon:tower=8x2048+16x1024",
     "chamelemon:tower=8x512+16x256,attention=fixed,hh_threshold=20",
     "chamelemon:tower=8x512+8x300,attention=fixed,hh_threshold=200",
+    "disketch:memory=4KB",
+    "disketch:memory=4KB,max_sub_epochs=1,decode=median",
+    "disketch:memory=4KB,max_sub_epochs=1,sketch=cms",
+    "disketch:memory=1KB,max_sub_epochs=1,sketch=cms,counter_bits=8,count=bytes",
 ];
 
 fn replayed(program: &str, trace: &Trace, seed: u64) -> (Replayer, ProgramConfig) {

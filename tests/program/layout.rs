@@ -26,6 +26,8 @@ fn layouts_are_what_is_built() {
         "pint:queries=latency:bits=8:aggregation=sum",
         "pint:queries=utilisation:bits=8",
         "pint:queries=loops:bits=8",
+        "disketch",
+        "disketch:sketch=cms,memory=1000B,counter_bits=16,single_hop=true",
     ] {
         let layout = is_what_is_built(&program(words));
         let memory: u64 = layout.arrays().iter().map(|place| place.usage.sram_bits()).sum();

@@ -1,6 +1,7 @@
 //! The papers' figures, drawn again.
 
 mod compare;
+mod disketch;
 pub mod draw;
 mod experiment;
 mod hashpipe;
@@ -45,6 +46,8 @@ pub struct Arguments {
     network: network::Options,
     #[command(flatten)]
     hpcc: hpcc::Options,
+    #[command(flatten)]
+    disketch: disketch::Options,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -73,6 +76,12 @@ enum Paper {
     PintHashes,
     /// The search for PINT's layers by bits and lengths of paths; only where it is named
     PintLayers,
+    /// Figure 12 of DiSketch: errors of flow sizes against memory
+    DisketchFrequency,
+    /// Figure 14 of DiSketch: errors against unequal memories and loads of one path
+    DisketchHeterogeneity,
+    /// Figure 16 of DiSketch: errors by length of the path
+    DisketchPathLength,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -116,6 +125,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::PintHashes) {
         pint::hashes(&arguments.out, if arguments.quick { 100 } else { arguments.trials as usize / 5 }.max(1))?;
+    }
+    if wanted(Paper::DisketchFrequency) {
+        disketch::frequency(&arguments.out, arguments.quick, &arguments.disketch)?;
+    }
+    if wanted(Paper::DisketchHeterogeneity) {
+        disketch::heterogeneity(&arguments.out, arguments.quick, &arguments.disketch)?;
+    }
+    if wanted(Paper::DisketchPathLength) {
+        disketch::path_length(&arguments.out, arguments.quick, &arguments.disketch)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::network::controller::{
 use crate::output::{Page, Style};
 use crate::pisa::hash::HashFamily;
 use crate::port::Dev;
-use crate::program::{AnyRecord, ProgramConfig};
+use crate::program::{AnyRecord, ProgramConfig, SubEpoch};
 use crate::replay::Replayer;
 use crate::sim::{Setup, Shape, Simulation};
 use crate::telemetry::epoch::Nanos;
@@ -226,7 +226,14 @@ fn text(task: Task, document: &Value) -> String {
 
 /// A record without packets.
 fn record(program: &ProgramConfig, switch: &str) -> AnyRecord {
-    program.build(switch, &HashFamily::reproducible(1)).unwrap().spare().record()
+    let mut replica = program.build(switch, &HashFamily::reproducible(1)).unwrap();
+    replica.enter(FIRST, true);
+    replica.enter_sub_epoch(SubEpoch::WHOLE, true);
+    replica.allocate();
+    let mut bank = replica.spare();
+    replica.exchange(bank.as_mut());
+    replica.exchange_egress(bank.as_mut());
+    bank.record()
 }
 
 /// Whether the losses of an epoch rest on the records of others.

@@ -109,13 +109,7 @@ impl Crc {
     /// The hashes of the keys of these, of each the bits in `mask`, in place of slots. What it
     /// leaves behind them is of no meaning.
     #[inline(always)]
-    pub(super) fn hash_keys<K: FlowKey, T>(
-        &self,
-        of: &[T],
-        key: impl Fn(&T) -> K,
-        mask: u32,
-        hashes: &mut [Slot; BATCH],
-    ) {
+    pub fn hash_keys<K: FlowKey, T>(&self, of: &[T], key: impl Fn(&T) -> K, mask: u32, hashes: &mut [Slot; BATCH]) {
         #[cfg(target_arch = "x86_64")]
         if let (Form::Clmul(clmul), true) = (&self.0, K::NARROW)
             && clmul.crcs(K::BITS / 8, of, |one| key(one).number(), mask, hashes)

@@ -1,0 +1,222 @@
+//! One run: a network's packets go through fragments, and flows are asked for.
+
+use std::sync::Arc;
+
+use weir::pisa::hash::HashFamily;
+use weir::program::disketch::composite::{self, Sample};
+use weir::program::disketch::hashes::{Hashes, KeyCrcs};
+use weir::program::disketch::record::{Part, Shape};
+use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, Rho, SketchKind, equalise};
+use weir::program::{Coverage, SubEpoch};
+
+use super::fabric::Loaded;
+use super::methods::Method;
+
+/// Epochs of the window.
+const EPOCHS: usize = 32;
+/// Epochs after which a decision holds.
+const DELAY: usize = 2;
+/// Rows of the sketches in core switches.
+const ROWS: u32 = 5;
+/// Flows that are asked for: the heaviest, and of the others about as many as this.
+const HEAVIEST: usize = 1000;
+const ASKED: usize = 12_000;
+
+pub struct Experiment<'a> {
+    network: &'a Loaded,
+    widths: &'a [u32],
+    sketch: SketchKind,
+    family: HashFamily,
+    /// Of each flow.
+    crcs: Vec<KeyCrcs>,
+    /// Flows that are asked for, and whether they stand for all.
+    asked: Vec<(u32, bool)>,
+}
+
+/// Errors over the flows that were asked for.
+pub struct Outcome {
+    /// Of flows with a full path.
+    pub rmse: f64,
+    /// The same without cutting estimates at 0.
+    pub signed_rmse: f64,
+    /// Mean of those errors.
+    pub bias: f64,
+    /// Of the heaviest 1 000 flows.
+    pub top: f64,
+    pub mean_sub_epochs: f64,
+    /// Number of flows behind [`Self::rmse`].
+    pub queried: usize,
+    by_hops: Vec<(usize, f64)>,
+}
+
+impl Outcome {
+    /// Of flows with paths of this length.
+    pub fn rmse_of(&self, hops: usize) -> f64 {
+        root(self.by_hops.iter().filter(|(of, _)| *of == hops).map(|(_, error)| *error))
+    }
+}
+
+fn root(errors: impl Iterator<Item = f64>) -> f64 {
+    let (sum, number) = errors.fold((0.0, 0.0f64), |(sum, number), error| (sum + error * error, number + 1.0));
+    (sum / number.max(1.0)).sqrt()
+}
+
+/// A row, and how it was filled.
+struct Row {
+    shape: Arc<Shape>,
+    cuts: u32,
+    fragment: Fragment,
+}
+
+impl Row {
+    fn begin(&mut self, width: usize, cuts: u32) {
+        self.cuts = cuts;
+        let part = |index| {
+            let mut coverage = Coverage::default();
+            coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
+            Part::new(coverage, false, vec![0; width].into())
+        };
+        self.fragment = Fragment { shape: self.shape.clone(), parts: (0..1 << cuts).map(part).collect() };
+    }
+}
+
+impl<'a> Experiment<'a> {
+    pub fn new(network: &'a Loaded, widths: &'a [u32], sketch: SketchKind, seed: u64) -> Self {
+        let queried: Vec<u32> =
+            (0u32..).zip(&network.flows).filter(|(_, flow)| flow.is_queried).map(|(number, _)| number).collect();
+        let step = (queried.len() / ASKED).max(1);
+        let asked = queried.iter().enumerate().map(|(place, flow)| (*flow, place % step == 0));
+        let asked =
+            asked.enumerate().filter(|(place, (_, stands))| *stands || *place < HEAVIEST).map(|(_, asked)| asked);
+        let family = HashFamily::reproducible(seed);
+        let hashes = Hashes::new(&Config::default(), "", &family);
+        let crcs = network.flows.iter().map(|flow| hashes.key_crcs(flow.key)).collect();
+        Self { network, widths, sketch, family, crcs, asked: asked.collect() }
+    }
+
+    /// The flows of a method: all, or those that cross a core switch.
+    fn rows(&self, method: Method, single_hop: bool) -> Vec<Vec<Row>> {
+        let config = |width: u32| Config {
+            sketch: self.sketch,
+            memory: Memory(u64::from(width) * 4),
+            rho: method.rho().unwrap_or_default(),
+            single_hop,
+            ..Config::default()
+        };
+        let row = |switch: usize, row: u32, width: u32| {
+            let shape = DiSketch::shape(&config(width), &format!("s{switch}-{row}"), &self.family);
+            let mut row = Row { fragment: Fragment::new(shape.clone()), shape, cuts: 0 };
+            row.begin(width as usize, 0);
+            row
+        };
+        let of = |(switch, &width): (usize, &u32)| match (method, self.network.first_core) {
+            (Method::Core, Some(first)) if switch < usize::from(first) => Vec::new(),
+            (Method::Core, _) => (0..ROWS).map(|number| row(switch, number, (width / ROWS).max(1))).collect(),
+            _ => vec![row(switch, 0, width)],
+        };
+        self.widths.iter().enumerate().map(of).collect()
+    }
+
+    pub fn run(&self, method: Method, single_hop: bool) -> Outcome {
+        let mut rows = self.rows(method, single_hop);
+        let windows = if method.is_one_window() { 1 } else { EPOCHS };
+        let packets = self.network.sequence.len();
+        let mut paper = vec![0.0; self.asked.len()];
+        let mut likely = vec![0.0; self.asked.len()];
+        let decisions = vec![vec![0u32; rows.len()]; EPOCHS + DELAY];
+        let (mut decisions, mut target, mut cut) = (decisions, None, 0.0);
+        let mut kept: Vec<(u64, Vec<Vec<Fragment>>)> = Vec::new();
+        for epoch in 0..windows {
+            let (first, end) = (epoch * packets / windows, (epoch + 1) * packets / windows);
+            self.fill(&mut rows, epoch as u64, first..end, single_hop);
+            cut += rows.iter().flatten().map(|row| f64::from(1u32 << row.cuts)).sum::<f64>();
+            if let Some(rho) = method.rho() {
+                let errors: Vec<f64> = rows.iter().flatten().map(|row| row.fragment.error()).collect();
+                let target = *target.get_or_insert_with(|| if rho == Rho::Paper { median(&errors) } else { 2.0 });
+                for (switch, row) in rows.iter().enumerate() {
+                    let next = equalise::next_cuts(row[0].cuts, errors[switch], target, 6);
+                    decisions[epoch + DELAY][switch] = next;
+                }
+            }
+            let fragments = |rows: &mut Vec<Row>| rows.iter_mut().map(|row| row.fragment.clone()).collect();
+            kept.push((epoch as u64, rows.iter_mut().map(fragments).collect()));
+            for (switch, rows) in rows.iter_mut().enumerate() {
+                for row in rows {
+                    let (width, cuts) = (row.shape.config.width().get() as usize, decisions[epoch + 1][switch]);
+                    row.begin(width, if method.rho().is_some() { cuts } else { 0 });
+                }
+            }
+        }
+        for (place, (flow, _)) in self.asked.iter().enumerate() {
+            let samples: Vec<Vec<Sample<'_>>> =
+                kept.iter().map(|(epoch, rows)| self.samples(rows, *epoch, *flow)).collect();
+            match method.decode() {
+                Decode::Median => {
+                    paper[place] = samples.iter().filter_map(|samples| composite::epoch(self.sketch, samples)).sum();
+                }
+                Decode::Likelihood => likely[place] = composite::expected(&samples).unwrap_or_default(),
+            }
+        }
+        let estimates = if method.decode() == Decode::Median { paper } else { likely };
+        let rows: usize = rows.iter().map(Vec::len).sum();
+        self.outcome(&estimates, cut / (windows * rows) as f64)
+    }
+
+    fn fill(&self, rows: &mut [Vec<Row>], epoch: u64, packets: std::ops::Range<usize>, single_hop: bool) {
+        let number = packets.len().max(1);
+        let constants: Vec<Vec<_>> =
+            rows.iter().map(|rows| rows.iter().map(|row| row.shape.hashes.constants(epoch)).collect()).collect();
+        for (place, number_of) in self.network.sequence[packets].iter().enumerate() {
+            let flow = &self.network.flows[*number_of as usize];
+            let is_single = single_hop && flow.path.len() == 1;
+            for switch in &flow.path {
+                let of_switch = rows[usize::from(*switch)].iter_mut().zip(&constants[usize::from(*switch)]);
+                for (row, constants) in of_switch {
+                    let now = (place << row.cuts) / number;
+                    let at = row.shape.hashes.join(self.crcs[*number_of as usize], *constants);
+                    let away = at.sub_epoch(row.cuts) ^ now as u32;
+                    if away != 0 && !(is_single && away == 1 << row.cuts >> 1) {
+                        continue;
+                    }
+                    let is_negative = at.is_negative && self.sketch == SketchKind::Count;
+                    row.fragment.parts[now].counters[at.slot as usize] += if is_negative { -1 } else { 1 };
+                }
+            }
+        }
+    }
+
+    fn samples<'b>(&self, rows: &'b [Vec<Fragment>], epoch: u64, flow: u32) -> Vec<Sample<'b>> {
+        let (crcs, flow) = (self.crcs[flow as usize], &self.network.flows[flow as usize]);
+        let mut samples = Vec::new();
+        for fragment in flow.path.iter().flat_map(|switch| &rows[usize::from(*switch)]) {
+            fragment.samples(crcs, epoch, flow.path.len() == 1, &mut samples);
+        }
+        samples
+    }
+
+    fn outcome(&self, estimates: &[f64], mean_sub_epochs: f64) -> Outcome {
+        let error = |(estimate, (flow, stands)): (&f64, &(u32, bool))| {
+            let hops = self.network.flows[*flow as usize].path.len();
+            (hops, estimate.max(0.0) - f64::from(self.network.sizes[*flow as usize]), *stands, estimate.min(0.0))
+        };
+        let errors: Vec<_> = estimates.iter().zip(&self.asked).map(error).collect();
+        let is_full = |of: &&(usize, f64, bool, f64)| of.0 == self.network.longest;
+        let full: Vec<f64> = errors.iter().filter(|of| of.2).filter(is_full).map(|of| of.1).collect();
+        let signed: Vec<f64> = errors.iter().filter(|of| of.2).filter(is_full).map(|of| of.1 + of.3).collect();
+        Outcome {
+            rmse: root(full.iter().copied()),
+            signed_rmse: root(signed.iter().copied()),
+            bias: signed.iter().sum::<f64>() / signed.len().max(1) as f64,
+            top: root(errors.iter().take(HEAVIEST).filter(is_full).map(|of| of.1)),
+            mean_sub_epochs,
+            queried: full.len(),
+            by_hops: errors.iter().filter(|of| of.2).map(|of| (of.0, of.1)).collect(),
+        }
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}

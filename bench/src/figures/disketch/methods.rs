@@ -1,0 +1,59 @@
+//! The methods that are compared.
+
+use weir::program::disketch::{Decode, Rho};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Five rows in each core switch, read out once for the whole window.
+    Core,
+    /// One row a switch, read out once for the whole window.
+    Window,
+    /// DISCO: one row a switch, with new hashes and zeroed in each epoch.
+    Disco,
+    /// DiSketch as the paper has it: equation 4, a target of the median error of the first epoch, medians.
+    Paper,
+    /// The robust measure with a target of 2 packets, medians.
+    Robust,
+    /// weir's default: the robust measure, and counts by likelihood.
+    Likelihood,
+    /// DISCO's rows, and counts by likelihood.
+    DiscoLikelihood,
+}
+
+impl Method {
+    pub const ALL: [Self; 7] =
+        [Self::Core, Self::Window, Self::Disco, Self::Paper, Self::Robust, Self::DiscoLikelihood, Self::Likelihood];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Core => "agg",
+            Self::Window => "window",
+            Self::Disco => "disco",
+            Self::Paper => "di-paper",
+            Self::Robust => "di-robust",
+            Self::Likelihood => "di-likelihood",
+            Self::DiscoLikelihood => "disco-likelihood",
+        }
+    }
+
+    /// Whether counters are read out once for the whole window.
+    pub fn is_one_window(self) -> bool {
+        matches!(self, Self::Core | Self::Window)
+    }
+
+    /// The measure by which epochs are cut; `None` where none is cut.
+    pub fn rho(self) -> Option<Rho> {
+        match self {
+            Self::Core | Self::Window | Self::Disco | Self::DiscoLikelihood => None,
+            Self::Paper => Some(Rho::Paper),
+            Self::Robust | Self::Likelihood => Some(Rho::Robust),
+        }
+    }
+
+    pub fn decode(self) -> Decode {
+        match self {
+            Self::Likelihood | Self::DiscoLikelihood => Decode::Likelihood,
+            _ => Decode::Median,
+        }
+    }
+}

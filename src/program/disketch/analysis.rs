@@ -1,0 +1,115 @@
+//! The controller's side: records of an epoch are kept as they are, and the target is calibrated.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::kept::KeptFragments;
+use super::parameters::Target;
+use super::{Config, Fragment};
+use crate::answers::Task;
+use crate::history::{Adaptation, Gap, SwitchGap};
+use crate::program::{Analysis, Decision, Epoch, Parameters, Reported};
+
+/// The records of an epoch.
+pub struct Fragments {
+    target: Target,
+    /// Number of switches that were to report.
+    pub expected: usize,
+    pub switches: Vec<(Arc<str>, Box<Fragment>)>,
+}
+
+impl Fragments {
+    /// Each switch whose record is of this epoch alone, and its error.
+    fn errors(&self) -> impl Iterator<Item = (&Arc<str>, &Fragment, f64)> {
+        let whole = self.switches.iter().filter(|(_, fragment)| fragment.cuts().is_some());
+        whole.map(|(switch, fragment)| (switch, &**fragment, fragment.error()))
+    }
+}
+
+/// Keeps records, and calibrates the target.
+#[derive(Debug)]
+pub struct DiSketchAnalysis {
+    config: Config,
+}
+
+impl DiSketchAnalysis {
+    pub fn new(config: &Config) -> Self {
+        Self { config: config.clone() }
+    }
+}
+
+impl Analysis for DiSketchAnalysis {
+    const TASKS: &'static [Task] = &[Task::Frequency, Task::Heavy, Task::Attention];
+    type Record = Fragment;
+    type Parameters = Target;
+    type Network = Fragments;
+    type Kept = KeptFragments;
+    const ADDS: bool = true;
+
+    fn fits(&self, record: &Fragment) -> bool {
+        let Config { sketch, count, rho, .. } = record.shape.config;
+        (sketch, count, rho) == (self.config.sketch, self.config.count, self.config.rho)
+    }
+
+    fn epoch(&mut self, number: u64, target: &Target, reported: Vec<Reported<'_, Fragment>>) -> Epoch<Fragments> {
+        let (mut gaps, mut switches, expected) = (Vec::new(), Vec::new(), reported.len());
+        for Reported { switch, record, .. } in reported {
+            match record {
+                Ok(record) => {
+                    let is_of_one = record.parts.iter().all(|part| part.coverage.later_epochs == 0);
+                    let gap = match record.cuts() {
+                        // A bank that ran on over several sub-epochs counts all of them.
+                        Some(cuts) => (record.sub_epochs() < 1 << cuts).then_some(Gap::Part),
+                        None => is_of_one.then_some(Gap::Mixed),
+                    };
+                    gaps.extend(gap.map(|gap| SwitchGap { switch: switch.clone(), gap }));
+                    switches.push((switch, record));
+                }
+                Err(gap) => gaps.push(SwitchGap { switch, gap }),
+            }
+        }
+        let names = switches.iter().map(|(switch, _)| switch.clone()).collect();
+        Epoch { number, gaps, switches: names, network: Fragments { target: *target, expected, switches } }
+    }
+
+    /// The target stays once it is known. Until then it is the median error of the switches that had
+    /// traffic.
+    fn decide(&mut self, epoch: &Epoch<Fragments>, latest: &Target, _: u64) -> Decision<Target> {
+        if latest.error().is_some() {
+            return Decision { parameters: *latest, why: "as configured".into() };
+        }
+        let mut errors: Vec<f64> = epoch.errors().map(|(_, _, error)| error).filter(|error| *error > 0.0).collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        match errors.get(errors.len() / 2) {
+            Some(&median) => Decision { parameters: Target::of(median), why: "calibrated".into() },
+            None => Decision { parameters: *latest, why: "no traffic yet".into() },
+        }
+    }
+
+    fn adaptation(&self, epoch: &Epoch<Fragments>) -> Option<Adaptation> {
+        let unit = self.config.count.name();
+        let switch = |(switch, fragment, error): (&Arc<str>, &Fragment, f64)| {
+            let sub_epochs = fragment.cuts().map(|cuts| 1u32 << cuts);
+            let memory = fragment.shape.config.memory.0;
+            let facts = json!({ "sub_epochs": sub_epochs, format!("error_{unit}"): error, "memory_bytes": memory });
+            (switch.to_string(), facts)
+        };
+        let switches: serde_json::Map<_, _> = epoch.errors().map(switch).collect();
+        let mut errors: Vec<f64> = epoch.errors().map(|(_, _, error)| error).collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        let sub_epochs: u32 = epoch.errors().filter_map(|(_, fragment, _)| fragment.cuts()).map(|cuts| 1 << cuts).sum();
+        let facts = json!({
+            format!("error_{unit}"): errors.get(errors.len() / 2),
+            "mean_sub_epochs": f64::from(sub_epochs) / errors.len().max(1) as f64,
+            "switches": switches,
+        });
+        let measured = epoch.target.describe().unwrap_or_default();
+        Some(Adaptation { measured, facts: facts.as_object()?.clone(), ..Adaptation::default() })
+    }
+
+    fn keep(&mut self, epoch: Epoch<Fragments>) -> KeptFragments {
+        let Fragments { expected, switches, .. } = epoch.network;
+        KeptFragments::new(self.config.count, self.config.decode, epoch.number, expected, switches)
+    }
+}

@@ -1,0 +1,342 @@
+//! Composite queries: what the fragments on a flow's path say together about one epoch (§4.3).
+//!
+//! The paper's way: records are cut into sub-epochs of equal length, as many as the finest record has.
+//! Each of these has the median of its records (Count Sketch) or the least (Count-Min), and one without a
+//! record has the mean of the others. Their sum is the estimate of the epoch. It may be negative: only
+//! the sum of a window's epochs is cut at 0, because cutting each would add a bias to each.
+//!
+//! Of an even number of records the median is the mean of the middle two, as the lower of the two would
+//! be biased.
+//!
+//! weir's own way, which needs no more from the switches: each record shows by its other counters how
+//! likely which noise is ([`Noise`]), so that of the counts which the records suggest some are far more
+//! likely than others ([`expected`]).
+
+use super::config::{Rho, SketchKind};
+use super::equalise;
+
+/// What one record says about a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The fragment's epoch had 2 to the power of this sub-epochs.
+    pub cuts: u32,
+    /// The one in which the flow was counted.
+    pub sub_epoch: u32,
+    /// The flow's counter, with the flow's sign.
+    pub count: i64,
+    /// The other counters of the record.
+    pub noise: &'a Noise,
+}
+
+/// The paper's estimate of an epoch; `None` without any sample.
+pub fn epoch(sketch: SketchKind, samples: &[Sample<'_>]) -> Option<f64> {
+    let finest = samples.iter().map(|sample| sample.cuts).max()?;
+    let (mut sum, mut seen) = (0.0, 0u32);
+    let mut at_once = Vec::with_capacity(samples.len());
+    for normalised in 0..1u32 << finest {
+        at_once.clear();
+        for sample in samples.iter().filter(|sample| normalised >> (finest - sample.cuts) == sample.sub_epoch) {
+            at_once.push(sample.count as f64 / f64::from(1u32 << (finest - sample.cuts)));
+        }
+        if !at_once.is_empty() {
+            sum += of_rows(sketch, &mut at_once);
+            seen += 1;
+        }
+    }
+    (seen > 0).then(|| sum / f64::from(seen) * f64::from(1u32 << finest))
+}
+
+/// The estimate of one sub-epoch from what its rows say. There is at least one.
+fn of_rows(sketch: SketchKind, rows: &mut [f64]) -> f64 {
+    let middle = rows.len() / 2;
+    match sketch {
+        SketchKind::CountMin => rows.iter().copied().fold(f64::INFINITY, f64::min),
+        SketchKind::Count => {
+            rows.sort_unstable_by(f64::total_cmp);
+            if rows.len() % 2 == 1 { rows[middle] } else { (rows[middle - 1] + rows[middle]) / 2.0 }
+        }
+    }
+}
+
+/// Magnitudes that have a class of their own; larger ones share one with others, four to an octave.
+const EXACT: u32 = 32;
+const CLASSES: usize = (EXACT + 4 * (u32::BITS - EXACT.ilog2())) as usize;
+
+/// How often counters of a record have each value: what another flow finds in its counter beside its
+/// own packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Noise {
+    /// By class of magnitude, the logarithm of the share of counters with one value of it.
+    log_shares: Box<[f32; CLASSES]>,
+    is_signed: bool,
+    /// Equation 4: the root mean square of the counters.
+    pub deviation: f64,
+    /// The sum of the counters.
+    pub total: u64,
+    pub width: u64,
+}
+
+fn class(magnitude: u32) -> usize {
+    if magnitude < EXACT {
+        return magnitude as usize;
+    }
+    let octave = magnitude.ilog2();
+    (EXACT + 4 * (octave - EXACT.ilog2()) + (magnitude >> (octave - 2) & 3)) as usize
+}
+
+/// Number of magnitudes of a class.
+fn breadth(class: usize) -> f64 {
+    let class = class as u32;
+    if class < EXACT { 1.0 } else { f64::from((class - EXACT) / 4 + EXACT.ilog2() - 2).exp2() }
+}
+
+impl Noise {
+    pub fn of(sketch: SketchKind, counters: &[i32]) -> Self {
+        let is_signed = sketch == SketchKind::Count;
+        let mut numbers = [0u32; CLASSES];
+        for counter in counters {
+            numbers[class(counter.unsigned_abs())] += 1;
+        }
+        // A value that no counter has is unlikely, and not impossible.
+        const UNSEEN: f64 = 0.05;
+        let total = counters.len() as f64 + UNSEEN * CLASSES as f64;
+        let share = |class: usize| {
+            let signs = if is_signed && class > 0 { 2.0 } else { 1.0 };
+            ((f64::from(numbers[class]) + UNSEEN) / (total * signs * breadth(class))).ln() as f32
+        };
+        let total = counters.iter().map(|counter| u64::from(counter.unsigned_abs())).sum();
+        Self {
+            log_shares: Box::new(std::array::from_fn(share)),
+            is_signed,
+            deviation: equalise::error(SketchKind::Count, Rho::Paper, counters),
+            total,
+            width: counters.len() as u64,
+        }
+    }
+
+    /// The logarithm of the probability that other flows make up this number.
+    fn log_share(&self, value: i64) -> f64 {
+        if value < 0 && !self.is_signed {
+            return f64::from(f32::MIN_POSITIVE.ln());
+        }
+        let magnitude = u32::try_from(value.unsigned_abs()).unwrap_or(u32::MAX);
+        self.log_shares[class(magnitude)].into()
+    }
+}
+
+/// Share of flows whose packets come at any time of an epoch together, instead of independently.
+const TOGETHER: f64 = 0.2;
+/// Larger counts are spread by the normal distribution.
+const SMALL: i64 = 24;
+
+/// The logarithm of the probability of a sample if the flow has `count` packets in the epoch.
+fn log_likelihood(sample: &Sample<'_>, count: i64) -> f64 {
+    let noise = |own: i64| sample.noise.log_share(sample.count - own);
+    if sample.cuts == 0 {
+        return noise(count);
+    }
+    // The flow's packets in one of 2^cuts sub-epochs: binomial where they come independently, all or
+    // none where they come together.
+    let share = (-f64::from(sample.cuts)).exp2();
+    let together = (share * noise(count).exp()) + (1.0 - share) * noise(0).exp();
+    let mut apart = 0.0;
+    if count <= SMALL {
+        let mut probability = (1.0 - share).powi(count as i32);
+        for own in 0..=count {
+            apart += probability * noise(own).exp();
+            probability *= (count - own) as f64 / (own + 1) as f64 * share / (1.0 - share);
+        }
+    } else {
+        let (mean, deviation) = (count as f64 * share, (count as f64 * share * (1.0 - share)).sqrt());
+        let (mut weights, step) = (0.0, 0.5);
+        for place in -5..=5 {
+            let z = f64::from(place) * step;
+            let weight = (-z * z / 2.0).exp();
+            apart += weight * noise((mean + z * deviation).round().max(0.0) as i64).exp();
+            weights += weight;
+        }
+        apart /= weights;
+    }
+    (TOGETHER * together + (1.0 - TOGETHER) * apart).ln()
+}
+
+/// A count that an epoch may have, and the logarithm of its likelihood.
+type Candidate = (i64, f64);
+
+/// The candidates of an epoch: 0, what each record says, and the paper's estimate.
+fn candidates(samples: &[Sample<'_>]) -> Option<Vec<Candidate>> {
+    let median = epoch(SketchKind::Count, samples)?;
+    let said = samples.iter().flat_map(|sample| [sample.count << sample.cuts, sample.count]);
+    let mut counts: Vec<i64> = said.chain([median.round() as i64]).filter(|count| *count > 0).chain([0]).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let likelihood = |count: i64| samples.iter().map(|sample| log_likelihood(sample, count)).sum();
+    Some(counts.into_iter().map(|count| (count, likelihood(count))).collect())
+}
+
+/// How many packets a flow has in an epoch, before any record of the epoch is looked at.
+#[derive(Clone, Copy, Debug)]
+enum Prior {
+    /// Nothing is known of the flow: small counts are more frequent.
+    Unknown,
+    /// The flow has packets in this share of its epochs, there a geometric number with this mean.
+    Flow { active: f64, mean: f64 },
+}
+
+impl Prior {
+    fn log(self, count: i64) -> f64 {
+        match (self, count) {
+            (Self::Unknown, _) => -(1.0 + count as f64).ln(),
+            (Self::Flow { active, .. }, 0) => (1.0 - active).ln(),
+            (Self::Flow { active, mean }, _) => {
+                active.ln() - mean.ln() + (count - 1) as f64 * (1.0 - 1.0 / mean).max(f64::MIN_POSITIVE).ln()
+            }
+        }
+    }
+}
+
+/// Passes over the epochs, after which the estimates seldom change.
+const ROUNDS: usize = 4;
+
+/// The expected count of a window: the sum of the epochs' expected counts. An epoch's candidates are
+/// weighted by their likelihood, as the other counters of each record show it, and by how many packets
+/// this flow has in an epoch. The latter is estimated from the same epochs by expectation maximisation.
+/// Epochs without samples count nothing. `None` without any sample.
+pub fn expected(epochs: &[Vec<Sample<'_>>]) -> Option<f64> {
+    let epochs: Vec<_> = epochs.iter().filter_map(|samples| candidates(samples)).collect();
+    let number = epochs.len() as f64;
+    let (mut prior, mut sum) = (Prior::Unknown, None);
+    for _ in 0..ROUNDS {
+        let (mut active, mut total) = (0.0, 0.0);
+        for candidates in &epochs {
+            let score = |(count, likelihood): &Candidate| likelihood + prior.log(*count);
+            let best = candidates.iter().map(score).fold(f64::NEG_INFINITY, f64::max);
+            let (mut weights, mut nonzero, mut counts) = (0.0, 0.0, 0.0);
+            for candidate in candidates {
+                let weight = (score(candidate) - best).exp();
+                weights += weight;
+                counts += weight * candidate.0 as f64;
+                nonzero += if candidate.0 > 0 { weight } else { 0.0 };
+            }
+            active += nonzero / weights;
+            total += counts / weights;
+        }
+        sum = (number > 0.0).then_some(total);
+        // An epoch more or less would change the share by this.
+        let doubt = 0.5 / number.max(1.0);
+        let mean = (total / active.max(f64::MIN_POSITIVE)).max(1.0 + f64::EPSILON);
+        prior = Prior::Flow { active: (active / number).clamp(doubt, 1.0 - doubt), mean };
+    }
+    sum
+}
+
+/// The variance of the paper's estimate of an epoch, at most, from the error ρ of each record: a row of
+/// Count Sketch has the variance ρ² (equation 2). The median of k values is no farther from the truth than
+/// (k + 1) / 2 of them are, so its mean square error is at most 2 / (k + 1) times the sum of theirs.
+pub fn variance(errors: &[f64]) -> f64 {
+    2.0 / (errors.len() as f64 + 1.0) * errors.iter().map(|error| error * error).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The paper's estimate, written out: 64 sub-epochs whatever the records have.
+    fn brute_force(sketch: SketchKind, samples: &[Sample<'_>]) -> Option<f64> {
+        let finest = samples.iter().map(|sample| sample.cuts).max()?;
+        let parts = 1 << finest;
+        let rows_of = |part: u32| {
+            let covers = |sample: &&Sample<'_>| {
+                let length = parts >> sample.cuts;
+                (length * sample.sub_epoch..length * (sample.sub_epoch + 1)).contains(&part)
+            };
+            let share = |sample: &Sample<'_>| sample.count as f64 / f64::from(parts >> sample.cuts);
+            samples.iter().filter(covers).map(share).collect::<Vec<_>>()
+        };
+        let known: Vec<f64> = (0..parts)
+            .map(rows_of)
+            .filter(|rows| !rows.is_empty())
+            .map(|mut rows| {
+                rows.sort_by(|one, other| one.partial_cmp(other).unwrap());
+                match sketch {
+                    SketchKind::CountMin => rows[0],
+                    SketchKind::Count => (rows[(rows.len() - 1) / 2] + rows[rows.len() / 2]) / 2.0,
+                }
+            })
+            .collect();
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        let blind = f64::from(parts) - known.len() as f64;
+        Some(known.iter().sum::<f64>() + blind * mean)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn composite_queries_are_brute_force(
+            records in prop::collection::vec((0..=6u32, any::<u32>(), -1000..1000i64), 0..8),
+            is_min: bool,
+        ) {
+            let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
+            let noise = Noise::of(sketch, &[0]);
+            let sample = |&(cuts, at, count): &(u32, u32, i64)| {
+                Sample { cuts, sub_epoch: at & ((1 << cuts) - 1), count, noise: &noise }
+            };
+            let samples: Vec<_> = records.iter().map(sample).collect();
+            match (epoch(sketch, &samples), brute_force(sketch, &samples)) {
+                (Some(one), Some(other)) => prop_assert!((one - other).abs() < 1e-6, "{one} {other}"),
+                (one, other) => prop_assert_eq!(one, other),
+            }
+        }
+
+        /// Whatever the records say, the expected count is between 0 and the largest that one says.
+        #[test]
+        fn expected_counts_are_finite(
+            records in prop::collection::vec(
+                prop::collection::vec((0..=6u32, any::<i32>()), 0..6), 0..5),
+            counters in prop::collection::vec(any::<i32>(), 1..9),
+            is_min: bool,
+        ) {
+            let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
+            let noise = Noise::of(sketch, &counters);
+            let sample = |&(cuts, count): &(u32, i32)| Sample { cuts, sub_epoch: 0, count: count.into(), noise: &noise };
+            let epochs: Vec<Vec<_>> = records.iter().map(|records| records.iter().map(sample).collect()).collect();
+            let most: f64 = records
+                .iter()
+                .map(|records| records.iter().map(|(cuts, count)| f64::from((*count).max(0)) * f64::from(1 << cuts)))
+                .map(|most| most.fold(0.0, f64::max))
+                .sum();
+            match expected(&epochs) {
+                Some(count) => prop_assert!((0.0..=most + 1.0).contains(&count), "{count} of {most}"),
+                None => prop_assert!(epochs.iter().all(Vec::is_empty)),
+            }
+        }
+    }
+
+    /// Classes of magnitude cover all numbers, each once.
+    #[test]
+    fn every_magnitude_has_a_class() {
+        let mut last = 0;
+        for magnitude in (0..5000).chain([1 << 20, 1 << 31, u32::MAX]) {
+            let class = class(magnitude);
+            assert!(class == last || class == last + 1 || magnitude >= 5000);
+            last = class;
+        }
+        assert_eq!(last, CLASSES - 1);
+        let total: f64 = (0..CLASSES).map(breadth).sum();
+        assert_eq!(total, 2f64.powi(32));
+    }
+
+    /// A record without noise decides; where all are noisy, the mean of the flow's other epochs does.
+    #[test]
+    fn the_quietest_record_decides() {
+        let (quiet, loud) =
+            (Noise::of(SketchKind::Count, &[0; 500]), Noise::of(SketchKind::Count, &(-250..250).collect::<Vec<_>>()));
+        let sample = |count, noise| Sample { cuts: 0, sub_epoch: 0, count, noise };
+        let samples = vec![sample(7, &quiet), sample(-120, &loud), sample(99, &loud)];
+        let found = expected(std::slice::from_ref(&samples)).unwrap();
+        assert!((found - 7.0).abs() < 0.01, "{found}");
+        assert_eq!(epoch(SketchKind::Count, &samples), Some(7.0));
+        assert_eq!((expected(&[]), epoch(SketchKind::Count, &[])), (None, None));
+    }
+}

@@ -1,0 +1,162 @@
+//! DiSketch's parameters: what a switch counts, in how much memory, and the network's target.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::DiSketch;
+use crate::program::{MAX_SUB_EPOCHS, Program, ProgramError, Unit};
+use crate::text::{json_schema, scaled, serde_as_text};
+
+/// The sketch of which a fragment is one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum SketchKind {
+    /// Count Sketch: a flow adds to its counter or subtracts from it.
+    #[default]
+    #[serde(rename = "cs")]
+    Count,
+    /// Count-Min Sketch: a flow adds to its counter.
+    #[serde(rename = "cms")]
+    CountMin,
+}
+
+/// The measure of a fragment's error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rho {
+    /// The 68 % quantile of the counters' magnitudes, which a few large flows do not change.
+    #[default]
+    Robust,
+    /// Equation 4 of the paper: the root mean square of Count Sketch's counters, the mean of Count-Min's.
+    Paper,
+}
+
+/// How the counts of several switches become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Decode {
+    /// The expected count, as the other counters of each record show what noise is there, and the epochs
+    /// of the window how many packets the flow has in one.
+    #[default]
+    Likelihood,
+    /// The paper's: the median of Count Sketch, the least of Count-Min, for each sub-epoch.
+    Median,
+}
+
+/// Memory of a switch, in bytes: `48KB` is 48 000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory(pub u64);
+
+impl FromStr for Memory {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = scaled(text, "B").or_else(|| text.parse().ok());
+        bytes.map(Self).ok_or("write bytes, as \"48KB\", \"1MB\" or \"8192B\"")
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}B", crate::text::short(self.0).replace('k', "K"))
+    }
+}
+
+serde_as_text!(Memory);
+
+json_schema!(Memory, {
+    "type": "string",
+    "pattern": "^[0-9]+(\\.[0-9]+)?[kKMG]?B?$",
+    "description": "Memory in bytes: 48KB is 48 000."
+});
+
+/// DiSketch's parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The sketch of which this switch holds one row.
+    pub sketch: SketchKind,
+    /// Memory of the row. Switches of a network may differ.
+    pub memory: Memory,
+    /// Bits of a counter: 8, 16 or 32. A counter stays at its largest and smallest number.
+    pub counter_bits: u32,
+    /// What is counted: packets, or bytes from the destination MAC on.
+    pub count: Unit,
+    /// Most sub-epochs of an epoch, a power of two; with 1 an epoch is never cut.
+    #[schemars(range(min = 1, max = MAX_SUB_EPOCHS))]
+    pub max_sub_epochs: u32,
+    /// The measure of the error by which a switch cuts its epochs.
+    pub rho: Rho,
+    /// The error that switches aim at, in packets or bytes. Without it: 2 packets or 1 000 bytes with
+    /// `rho = "robust"`; with `rho = "paper"` the median error of all switches in the first epoch with
+    /// traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rho_target: Option<f64>,
+    /// Count flows that cross this switch alone in two sub-epochs (§4.4). Packets are counted as they
+    /// leave, instead of as they enter.
+    pub single_hop: bool,
+    /// How the counts of several switches become one.
+    pub decode: Decode,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            sketch: SketchKind::Count,
+            memory: Memory(65_536),
+            counter_bits: u32::BITS,
+            count: Unit::Packets,
+            max_sub_epochs: MAX_SUB_EPOCHS,
+            rho: Rho::Robust,
+            rho_target: None,
+            single_hop: false,
+            decode: Decode::Likelihood,
+        }
+    }
+}
+
+impl Config {
+    /// Most counters of a fragment.
+    pub const MAX_COUNTERS: u32 = 1 << 20;
+
+    /// Number of counters.
+    pub fn width(&self) -> NonZeroU32 {
+        let counters = self.memory.0.saturating_mul(8) / u64::from(self.counter_bits.max(1));
+        u32::try_from(counters).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// The target of the first epoch; `None` where the controller is to set it.
+    pub fn target(&self) -> Option<f64> {
+        let robust = match self.count {
+            Unit::Packets => 2.0,
+            Unit::Bytes => 1000.0,
+        };
+        self.rho_target.or((self.rho == Rho::Robust).then_some(robust))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ProgramError> {
+        let program = DiSketch::NAME;
+        let wrong =
+            |key, value: String, right: &str| Err(ProgramError::Value { program, key, value, right: right.into() });
+        if !matches!(self.counter_bits, 8 | 16 | 32) {
+            return wrong("counter_bits", self.counter_bits.to_string(), "a counter has 8, 16 or 32 bits");
+        }
+        let bytes = u64::from(self.counter_bits / 8);
+        let most = u64::from(Self::MAX_COUNTERS) * bytes;
+        if !(bytes..=most).contains(&self.memory.0) {
+            return Err(ProgramError::Range { program, key: "memory", value: self.memory.0, min: bytes, max: most });
+        }
+        if !self.max_sub_epochs.is_power_of_two() || self.max_sub_epochs > MAX_SUB_EPOCHS {
+            let right = "1, 2, 4, 8, 16, 32 or 64";
+            return wrong("max_sub_epochs", self.max_sub_epochs.to_string(), right);
+        }
+        match self.rho_target {
+            Some(target) if !(target > 0.0 && target <= f64::from(u32::MAX)) => {
+                wrong("rho_target", target.to_string(), "an error above 0, in packets or bytes")
+            }
+            _ => Ok(()),
+        }
+    }
+}

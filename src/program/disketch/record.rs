@@ -1,0 +1,266 @@
+//! Records of a fragment: the counters of each sub-epoch.
+//!
+//! ```text
+//! version 1 ‖ parts ‖ { sub-epochs of the epoch ‖ those that it covers, a bit each ‖ later epochs ‖ full ‖ counters }
+//! ```
+//! All are LEB128 numbers, counters in zigzag order: 0, −1, 1, −2, … Behind a counter of 0 stands how many
+//! more follow it. The number of counters follows from the configuration. `full` is 1 if a counter had its largest or smallest number. Parts ascend and share no
+//! sub-epoch.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::composite::{Noise, Sample};
+use super::hashes::{Hashes, KeyCrcs};
+use super::{Config, DiSketch, equalise};
+use crate::pisa::hash::HashFamily;
+use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
+use crate::program::{Coverage, MergeError, Program, Record};
+use crate::wire::{FiveTuple, Flow, Tuple4, Tuple6};
+
+const VERSION: u8 = 1;
+
+/// What fragments have in common that can be added.
+#[derive(Debug, PartialEq)]
+pub struct Shape {
+    pub config: Config,
+    pub hashes: Hashes,
+}
+
+/// The counters of one sub-epoch, or of several that a late collector left in one bank.
+#[derive(Clone)]
+pub struct Part {
+    pub coverage: Coverage,
+    /// A counter was full: what it counts is a lower bound.
+    pub is_full: bool,
+    pub counters: Box<[i32]>,
+    noise: OnceLock<Noise>,
+}
+
+impl Part {
+    pub fn new(coverage: Coverage, is_full: bool, counters: Box<[i32]>) -> Self {
+        Self { coverage, is_full, counters, noise: OnceLock::new() }
+    }
+
+    /// Whether it covers this sub-epoch of 2 to the power of `cuts`, and no other epoch.
+    fn covers(&self, cuts: u32, sub_epoch: u32) -> bool {
+        let Coverage { of, sub_epochs, later_epochs } = self.coverage;
+        of == 1 << cuts && later_epochs == 0 && sub_epochs >> sub_epoch & 1 == 1
+    }
+
+    fn add(&mut self, other: &Self) {
+        if self.coverage.of != other.coverage.of {
+            // Flows were counted in other sub-epochs there: no query can tell which.
+            self.coverage.later_epochs = self.coverage.later_epochs.max(1);
+        }
+        self.coverage.add(&other.coverage);
+        self.is_full |= other.is_full;
+        for (sum, more) in self.counters.iter_mut().zip(&other.counters) {
+            let added = i64::from(*sum) + i64::from(*more);
+            *sum = added.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+            self.is_full |= added != i64::from(*sum);
+        }
+        self.noise = OnceLock::new();
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        (self.coverage, self.is_full, &self.counters) == (other.coverage, other.is_full, &other.counters)
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("coverage", &self.coverage).finish_non_exhaustive()
+    }
+}
+
+/// The key of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Ipv4(Tuple4),
+    Ipv6(Tuple6),
+}
+
+impl Key {
+    /// The key of a whole five-tuple; `None` of other flows.
+    pub fn of(flow: &Flow) -> Option<Self> {
+        let FiveTuple([ports, src_high, src, dst_high, dst]) = FiveTuple::of_flow(flow)?;
+        let (version, ports) = (ports >> 40, ports & ((1 << 40) - 1));
+        let wide = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+        Some(match version {
+            4 => Self::Ipv4(Tuple4(u128::from(src) << 72 | u128::from(dst) << 40 | u128::from(ports))),
+            _ => Self::Ipv6(Tuple6(wide(src_high, src), wide(dst_high, dst), ports)),
+        })
+    }
+}
+
+/// A record: what one switch counted in an epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fragment {
+    pub shape: Arc<Shape>,
+    /// In ascending order of their sub-epochs.
+    pub parts: Vec<Part>,
+}
+
+impl Fragment {
+    pub fn new(shape: Arc<Shape>) -> Self {
+        Self { shape, parts: Vec::new() }
+    }
+
+    /// The binary logarithm of the number of sub-epochs; `None` of a record that is not of one epoch
+    /// alone, or has nothing.
+    pub fn cuts(&self) -> Option<u32> {
+        let first = self.parts.first()?.coverage.of;
+        let is_one = |part: &Part| part.coverage.of == first && part.coverage.later_epochs == 0;
+        self.parts.iter().all(is_one).then(|| first.ilog2())
+    }
+
+    /// Number of sub-epochs that it covers.
+    pub fn sub_epochs(&self) -> u32 {
+        self.parts.iter().map(|part| part.coverage.sub_epochs.count_ones()).sum()
+    }
+
+    /// The mean error of its sub-epochs (equation 5), in packets or bytes.
+    pub fn error(&self) -> f64 {
+        let Config { sketch, rho, .. } = self.shape.config;
+        let errors = self.parts.iter().map(|part| equalise::error(sketch, rho, &part.counters));
+        errors.sum::<f64>() / self.parts.len().max(1) as f64
+    }
+
+    /// Whether a counter was full.
+    pub fn is_full(&self) -> bool {
+        self.parts.iter().any(|part| part.is_full)
+    }
+
+    /// The CRCs of a key.
+    pub fn hash(&self, key: Key) -> KeyCrcs {
+        match key {
+            Key::Ipv4(key) => self.shape.hashes.key_crcs(key),
+            Key::Ipv6(key) => self.shape.hashes.key_crcs(key),
+        }
+    }
+
+    /// What it says about a flow in an epoch: nothing where the sub-epoch is missing, and for a flow that
+    /// crosses this switch alone what two sub-epochs say.
+    pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, is_single_hop: bool, to: &mut Vec<Sample<'a>>) {
+        let Some(cuts) = self.cuts() else { return };
+        let Shape { config, hashes } = &*self.shape;
+        let place = hashes.join(key, hashes.constants(epoch));
+        let first = place.sub_epoch(cuts);
+        let twice = is_single_hop && config.single_hop && cuts > 0;
+        let second = twice.then(|| first ^ 1 << (cuts - 1));
+        for sub_epoch in [first].into_iter().chain(second) {
+            let Some(part) = self.parts.iter().find(|part| part.covers(cuts, sub_epoch)) else { continue };
+            let Some(&count) = part.counters.get(place.slot as usize) else { continue };
+            let is_negative = place.is_negative && config.sketch == super::SketchKind::Count;
+            let count = if is_negative { -i64::from(count) } else { i64::from(count) };
+            let noise = part.noise.get_or_init(|| Noise::of(config.sketch, &part.counters));
+            to.push(Sample { cuts, sub_epoch, count, noise });
+        }
+    }
+
+    /// Parts that share a sub-epoch, of two replicas, become one.
+    fn add(&mut self, mut part: Part) {
+        while let Some(at) = self.parts.iter().position(|own| own.coverage.overlaps(&part.coverage)) {
+            let own = self.parts.swap_remove(at);
+            part.add(&own);
+        }
+        let at = self.parts.partition_point(|own| own.coverage < part.coverage);
+        self.parts.insert(at, part);
+    }
+
+    /// Reads the byte form.
+    ///
+    /// # Errors
+    /// If these are not the bytes of a fragment of this shape, whole and without anything behind them.
+    pub fn decode(shape: &Arc<Shape>, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(VERSION)?;
+        let mut fragment = Self::new(shape.clone());
+        let width = shape.config.width().get() as usize;
+        for _ in 0..from.number("the number of parts")? {
+            let (of, sub_epochs) = (from.u32("sub-epochs")?, from.number("sub-epochs")?);
+            let coverage = Coverage { of, sub_epochs, later_epochs: from.u32("epochs")? };
+            let last = fragment.parts.last().map(|part| part.coverage);
+            let apart = fragment.parts.iter().all(|part| !part.coverage.overlaps(&coverage));
+            let fits = of.is_power_of_two() && of <= shape.config.max_sub_epochs && (of == 64 || sub_epochs >> of == 0);
+            // Parts that do not overlap are no more than there are sub-epochs.
+            if sub_epochs == 0 || !fits || last >= Some(coverage) || !apart {
+                return from.wrong("a part", "some sub-epochs of a power of two, each once, in ascending order");
+            }
+            let is_full = match from.number("whether a counter was full")? {
+                full @ 0..=1 => full == 1,
+                _ => return from.wrong("whether a counter was full", "0 or 1"),
+            };
+            fragment.parts.push(Part::new(coverage, is_full, counters(&mut from, width)?));
+        }
+        from.end().map(|()| fragment)
+    }
+}
+
+fn counters(from: &mut Reader<'_>, width: usize) -> Result<Box<[i32]>, DecodeError> {
+    let mut counters = Vec::with_capacity(width);
+    let mut was_zero = false;
+    while counters.len() < width {
+        match from.u32("a counter")? {
+            0 => {
+                let more = from.number("zeros")?;
+                let room = (width - counters.len() - 1) as u64;
+                if more > room || was_zero {
+                    return from.wrong("zeros", "all in a row together, as many as the switch has counters");
+                }
+                counters.resize(counters.len() + 1 + more as usize, 0);
+                was_zero = true;
+            }
+            zigzag => {
+                counters.push((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32));
+                was_zero = false;
+            }
+        }
+    }
+    Ok(counters.into())
+}
+
+/// The length in bytes that no record of a switch exceeds.
+pub(super) fn longest(config: &Config) -> usize {
+    let part = (config.width().get() as usize).saturating_mul(MAX_U32).saturating_add(4 * MAX_U64);
+    part.saturating_mul(config.max_sub_epochs as usize).saturating_add(1 + MAX_U64)
+}
+
+impl Record for Fragment {
+    const PROGRAM: &'static str = DiSketch::NAME;
+
+    fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
+        if self.shape != other.shape {
+            return Err(MergeError::Shape { program: Self::PROGRAM, what: "parameters or hash functions" });
+        }
+        other.parts.iter().for_each(|part| self.add(part.clone()));
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer(vec![VERSION]);
+        to.number(self.parts.len() as u64);
+        for Part { coverage: Coverage { of, sub_epochs, later_epochs }, is_full, counters, .. } in &self.parts {
+            [u64::from(*of), *sub_epochs, u64::from(*later_epochs), u64::from(*is_full)]
+                .into_iter()
+                .for_each(|number| to.number(number));
+            for run in counters.chunk_by(|one, other| (*one == 0) == (*other == 0)) {
+                match run {
+                    [0, more @ ..] => {
+                        to.number(0);
+                        to.number(more.len() as u64);
+                    }
+                    _ => run.iter().for_each(|counter| to.number(((counter << 1 ^ counter >> 31) as u32).into())),
+                }
+            }
+        }
+        to.0
+    }
+
+    fn is_hashed_with(&self, family: &HashFamily) -> bool {
+        self.shape.hashes.are_of(family)
+    }
+}
