@@ -23,7 +23,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,12 @@ figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolc
 	@echo "Building (release) …" >&2
 	@for paper in hashpipe chamelemon-losses chamelemon-tasks pint-path pint-reference pint-latency pint-loops pint-hpcc pint-together pint-hashes; do \
 		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures $$paper --out out/figures || exit 1; \
+	done
+
+figures-disketch: ## DiSketch's figures, in out/figures too; two hours or more on two cores
+	@echo "Building (release) …" >&2
+	@for figure in frequency heterogeneity path-length; do \
+		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures disketch-$$figure --out out/figures || exit 1; \
 	done
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
