@@ -35,7 +35,6 @@ pub struct KeptFragments {
 struct Packed {
     switch: Arc<str>,
     shape: Arc<Shape>,
-    is_full: bool,
     bytes: Box<[u8]>,
 }
 
@@ -48,8 +47,8 @@ impl KeptFragments {
         switches: Vec<(Arc<str>, Box<Fragment>)>,
     ) -> Self {
         let packed = |(switch, fragment): (Arc<str>, Box<Fragment>)| {
-            let (is_full, bytes) = (fragment.is_full(), fragment.encode().into());
-            Packed { switch, shape: fragment.shape, is_full, bytes }
+            let bytes = fragment.encode().into();
+            Packed { switch, shape: fragment.shape, bytes }
         };
         Self { unit, decode, epoch, expected, switches: switches.into_iter().map(packed).collect() }
     }
@@ -127,7 +126,6 @@ fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (E
     for epoch in epochs {
         let kept = epoch.kept;
         lack.add_if(kept.switches.is_empty(), Reason::NotAnalysed);
-        lack.add_if(kept.switches.iter().any(|packed| packed.is_full), Reason::Saturated);
         let Some((fragments, hops)) = epoch.fragments(path.as_ref()) else {
             lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
             continue;
@@ -139,6 +137,7 @@ fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (E
         };
         for fragment in &fragments {
             (sketch, decode) = (fragment.shape.config.sketch, kept.decode);
+            lack.add_if(fragment.is_full(), Reason::Saturated);
             fragment.samples(crcs, kept.epoch, hops == 1, &mut samples);
         }
         lack.add_if(samples.is_empty(), Reason::Gap);
@@ -229,6 +228,134 @@ impl Answers for KeptFragments {
             }
             Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(epochs, &opened, query))),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Part;
+    use super::super::{Config, Memory};
+    use super::*;
+    use crate::answers::{AnsweredRoutes, HeavyFlows};
+    use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable};
+    use crate::history::{Entry, History, Room, Window};
+    use crate::pisa::hash::HashFamily;
+    use crate::program::{Coverage, SubEpoch};
+
+    fn flow(sport: u16) -> Flow {
+        let ip = |last: u8| Some([10, 0, 0, last].into());
+        Flow { src: ip(1), dst: ip(2), sport: Some(sport), dport: Some(80), proto: Some(6) }
+    }
+
+    /// The record of a switch that saw these flows, each with a number of packets.
+    fn record(switch: &str, epoch: u64, config: &Config, flows: &[(u16, i32)]) -> (Arc<str>, Box<Fragment>) {
+        let shape = DiSketch::shape(config, switch, &HashFamily::reproducible(1));
+        let mut fragment = Fragment::new(shape.clone());
+        let mut counters = vec![0; config.width().get() as usize];
+        for (sport, packets) in flows {
+            let crcs = fragment.hash(Key::of(&flow(*sport)).unwrap());
+            let place = shape.hashes.join(crcs, shape.hashes.constants(epoch));
+            let is_negative = place.is_negative && config.sketch == SketchKind::Count;
+            counters[place.slot as usize] += if is_negative { -packets } else { *packets };
+        }
+        let is_full = flows.iter().any(|(_, packets)| *packets == i32::MAX);
+        let mut coverage = Coverage::default();
+        coverage.enter(SubEpoch::WHOLE, true);
+        fragment.parts.push(Part::new(coverage, is_full, counters.into()));
+        (switch.into(), Box::new(fragment))
+    }
+
+    fn history(
+        config: &Config,
+        epochs: Vec<Vec<(Arc<str>, Box<Fragment>)>>,
+        expected: usize,
+    ) -> History<KeptFragments> {
+        let history = History::new(Room { epochs: 99, bytes: 1 << 20 });
+        for (number, records) in (1..).zip(epochs) {
+            let switches = records.iter().map(|(switch, _)| switch.clone()).collect();
+            let kept = KeptFragments::new(config.count, config.decode, number, expected, records);
+            history.push(Entry { switches, ..Entry::new(number, kept) });
+        }
+        history
+    }
+
+    fn routes(paths: &[(u16, &[&str])]) -> ByRoute {
+        let path = |(sport, switches): &(u16, &[&str])| {
+            let switches = switches.iter().map(|name| (*name != "?").then(|| Arc::from(*name))).collect();
+            FlowPath { switches, certainty: Certainty::Decided, ..FlowPath::of(FlowName::Flow(flow(*sport))) }
+        };
+        let answered = AnsweredRoutes::new(&paths.iter().map(path).collect::<Vec<_>>());
+        ByRoute::new(Arc::new(NamedFlows { flows: vec![flow(9)], routes: Some(Arc::new(answered)) }))
+    }
+
+    fn ask(history: &History<KeptFragments>, sport: u16, routes: Option<ByRoute>) -> (u64, bool, Vec<Reason>) {
+        let pattern = Some(flow(sport).to_string().parse().unwrap());
+        let query = Query { flow: pattern, routes, ..Query::new(Task::Frequency, Window::All) };
+        let found: Claimed<Frequency> = (history as &dyn Queryable).answer(&query).unwrap();
+        let reasons = Reason::ALL.into_iter().filter(|reason| found.claim.incomplete.contains(*reason)).collect();
+        (found.count().estimate, found.count().upper_bound.is_some() || found.confidence < 1.0, reasons)
+    }
+
+    /// A flow is counted where it passes: on the switches of its path, and after a change of it on those
+    /// that all its paths share. What is not known of a path is said.
+    #[test]
+    fn flows_are_counted_on_their_paths() {
+        for decode in [Decode::Median, Decode::Likelihood] {
+            let config = Config { memory: Memory(4000), decode, ..Config::default() };
+            let epoch = |number, by_b: bool| {
+                let (own, other) = if by_b { ("b", "c") } else { ("c", "b") };
+                vec![
+                    record("a", number, &config, &[(1, 10), (2, 5)]),
+                    record(own, number, &config, &[(1, 10)]),
+                    record(other, number, &config, &[(2, 5)]),
+                    record("d", number, &config, &[(1, 10)]),
+                ]
+            };
+            let history = history(&config, vec![epoch(1, true), epoch(2, true), epoch(3, false)], 4);
+            let ask = |paths: &[(u16, &[&str])]| ask(&history, 1, Some(routes(paths)));
+            assert_eq!(ask(&[(1, &["a", "b", "d"]), (1, &["a", "c", "d"])]), (30, true, vec![]));
+            // The path before the change alone: one epoch is seen by the ends of the path only.
+            assert!((28..=30).contains(&ask(&[(1, &["a", "b", "d"])]).0));
+            assert_eq!(ask(&[(1, &["a", "?", "d"])]), (0, false, vec![Reason::PathsUnknown]));
+            assert_eq!(ask(&[(1, &["a", "?", "d"]), (1, &["a", "d"])]), (30, false, vec![Reason::PathsUnknown]));
+            assert_eq!(ask(&[(2, &["a", "b", "d"])]), (0, false, vec![Reason::PathsUnknown]));
+        }
+    }
+
+    /// One switch needs no path. Flows are named by others, and a full counter is said.
+    #[test]
+    fn flows_of_one_switch_need_names_alone() {
+        let config = Config { memory: Memory(4000), ..Config::default() };
+        let history = history(&config, vec![vec![record("a", 1, &config, &[(9, 7), (3, 4)])]], 1);
+        assert_eq!(ask(&history, 3, None), (4, true, vec![]));
+        let heavy = |routes| {
+            let query = Query { routes, ..Query::new(Task::Heavy, Window::All) };
+            let found: Claimed<HeavyFlows> = (&history as &dyn Queryable).answer(&query).unwrap();
+            (
+                found.counts().map(|heavy| (heavy.flow, heavy.count)).collect::<Vec<_>>(),
+                found.claim.incomplete.contains(Reason::Unnamed),
+            )
+        };
+        assert_eq!(heavy(Some(routes(&[]))), (vec![(flow(9), 7)], false));
+        assert_eq!(heavy(None), (vec![], true));
+        let full = self::history(&config, vec![vec![record("a", 1, &config, &[(9, i32::MAX)])]], 1);
+        assert_eq!(ask(&full, 9, None).2, [Reason::Saturated]);
+    }
+
+    /// Count-Min's upper bound is certain where no epoch is cut.
+    #[test]
+    fn count_min_has_an_upper_bound() {
+        let config = Config { memory: Memory(40), sketch: SketchKind::CountMin, ..Config::default() };
+        let flows: Vec<_> = (0..40).map(|sport| (sport, 1 + i32::from(sport) % 7)).collect();
+        let history = history(&config, vec![vec![record("a", 1, &config, &flows)]], 1);
+        for (sport, packets) in flows {
+            let query = Query {
+                flow: Some(flow(sport).to_string().parse().unwrap()),
+                ..Query::new(Task::Frequency, Window::All)
+            };
+            let found: Claimed<Frequency> = (&history as &dyn Queryable).answer(&query).unwrap();
+            assert!(found.count().upper_bound.unwrap() >= packets as u64);
         }
     }
 }
