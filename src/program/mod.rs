@@ -191,6 +191,18 @@ pub struct Difference {
     pub other: String,
 }
 
+impl Difference {
+    /// The first of these parameters whose values differ. Both name the same ones, in the same order.
+    pub fn first<V: PartialEq + ToString>(
+        own: impl IntoIterator<Item = (&'static str, V)>,
+        other: impl IntoIterator<Item = (&'static str, V)>,
+    ) -> Option<Self> {
+        let mut pairs = own.into_iter().zip(other);
+        let ((key, value), (_, other)) = pairs.find(|((_, value), (_, other))| value != other)?;
+        Some(Self { key, value: value.to_string(), other: other.to_string() })
+    }
+}
+
 /// Two switches whose names look the same to a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{program} cannot tell switches {one} and {other} apart: {why}; rename one of them")]

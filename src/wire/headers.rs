@@ -227,7 +227,6 @@ impl Headers {
         }
     }
 
-    /// The five-tuple of an IPv4 or IPv6 packet.
     /// Headers with the fields of a five-tuple, and no others; `None` if one is missing.
     pub fn of_flow(flow: &Flow) -> Option<Self> {
         let (net, src_ip, dst_ip) = match (flow.src?, flow.dst?) {
@@ -239,6 +238,7 @@ impl Headers {
         Some(Self { net, src_ip, dst_ip, sport, dport, proto, ..Self::default() })
     }
 
+    /// The five-tuple of an IPv4 or IPv6 packet.
     pub fn flow(&self) -> Option<Flow> {
         match self.net {
             Net::Ipv4 => Some(Tuple4::of(self).flow()),

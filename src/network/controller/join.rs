@@ -110,9 +110,7 @@ impl NetworkProfile {
                 ("telemetry_header", profile.header.name().to_owned()),
             ]
         };
-        let mut pairs = numbers(self).into_iter().zip(numbers(other));
-        let number = pairs.find(|((_, mine), (_, theirs))| mine != theirs);
-        let number = number.map(|((key, value), (_, other))| Difference { key, value, other });
+        let number = Difference::first(numbers(self), numbers(other));
         self.program.difference(&other.program).or(number)
     }
 }

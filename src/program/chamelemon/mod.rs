@@ -174,10 +174,7 @@ impl Program for ChameleMon {
         };
         let others = |config: &Config| [("tower", config.tower.to_string()), ("names", config.names.to_string())];
         let values = |config: &Config| numbers(config).into_iter().chain(others(config));
-        let (key, value, other) = values(config)
-            .zip(values(other))
-            .find_map(|((key, value), (_, other))| (value != other).then_some((key, value, other)))?;
-        Some(Difference { key, value, other })
+        Difference::first(values(config), values(other))
     }
 
     fn analysis(config: &Config, salt: u64) -> NetworkAnalysis {

@@ -148,9 +148,7 @@ impl Program for DiSketch {
                 ("decode", format!("{:?}", config.decode)),
             ]
         };
-        let mut pairs = values(config).into_iter().zip(values(other));
-        let ((key, value), (_, other)) = pairs.find(|(mine, theirs)| mine != theirs)?;
-        Some(Difference { key, value, other })
+        Difference::first(values(config), values(other))
     }
 
     fn analysis(config: &Config, _: u64) -> DiSketchAnalysis {

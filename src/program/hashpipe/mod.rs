@@ -257,9 +257,7 @@ impl Program for HashPipe {
                 ("prefix6", config.prefix6.to_string()),
             ]
         };
-        let mut pairs = values(config).into_iter().zip(values(other));
-        let ((key, value), (_, other)) = pairs.find(|(mine, theirs)| mine != theirs)?;
-        Some(Difference { key, value, other })
+        Difference::first(values(config), values(other))
     }
 
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {

@@ -171,9 +171,7 @@ impl Program for Pint {
     /// many packets, so that those of each have the same chance in answers.
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let numbers = |config: &Config| [("reports", config.reports), ("packets", config.packets)];
-        let mut pairs = numbers(config).into_iter().zip(numbers(other));
-        let ((key, value), (_, other)) = pairs.find(|((_, value), (_, other))| value != other)?;
-        Some(Difference { key, value: value.to_string(), other: other.to_string() })
+        Difference::first(numbers(config), numbers(other))
     }
 
     /// All that packets carry of a switch follows from its identifier.
