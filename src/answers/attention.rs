@@ -82,7 +82,7 @@ pub fn parameter_keys<'a>(epochs: impl Iterator<Item = &'a EpochAttention>) -> V
 /// else the decisions.
 pub fn attention_table(epochs: &[EpochAttention], epoch_ns: Option<u64>, facts: bool) -> Table {
     let mut keys = parameter_keys(epochs.iter());
-    // What is said by switch has no column: it stands in JSON.
+    // Facts about single switches stand in JSON alone: they are objects.
     let others = epochs.iter().flat_map(|epoch| &epoch.parameters).filter(|(_, value)| facts && !value.is_object());
     others.for_each(|(key, _)| {
         if !keys.contains(key) {

@@ -85,7 +85,9 @@ fn named_flows<A: Answering>(service: &A, query: &answers::Query) -> NamedFlows 
     let window = if let Window::Since { .. } = window { Window::All } else { window };
     let heavy = service.history(Task::Heavy, &HeavyQuery::default()).ok().filter(|heavy| !heavy.needs_routes());
     let heavy_query = answers::Query { provisional, now, ..answers::Query::new(Task::Heavy, window) };
-    let named = heavy.and_then(|heavy| heavy.answer::<HeavyFlows>(&heavy_query).ok());
+    // A query about one whole flow needs no names.
+    let is_named = query.flow.as_ref().is_some_and(|pattern| pattern.flow().is_some());
+    let named = heavy.filter(|_| !is_named).and_then(|heavy| heavy.answer::<HeavyFlows>(&heavy_query).ok());
     let flows = named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect();
     NamedFlows { flows, routes: routes(service, query) }
 }

@@ -277,8 +277,7 @@ impl EpochAnswers<'_> {
     }
 
     fn query(&self, task: Task) -> Query {
-        let routes = self.routes.clone().filter(|_| self.history.needs_routes());
-        Query { routes, ..Query::new(task, Window::Epoch(self.epoch)) }
+        Query { routes: self.routes.clone(), ..Query::new(task, Window::Epoch(self.epoch)) }
     }
 
     /// The same, with the flows of the epoch and their paths, where the program needs them.

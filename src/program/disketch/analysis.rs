@@ -25,6 +25,13 @@ impl Fragments {
         let whole = self.switches.iter().filter(|(_, fragment)| fragment.cuts().is_some());
         whole.map(|(switch, fragment)| (switch, &**fragment, fragment.error()))
     }
+
+    /// The median error of the switches that had traffic.
+    fn median_error(&self) -> Option<f64> {
+        let mut errors: Vec<f64> = self.errors().map(|(_, _, error)| error).filter(|error| *error > 0.0).collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        errors.get(errors.len() / 2).copied()
+    }
 }
 
 /// Keeps records, and calibrates the target.
@@ -79,10 +86,8 @@ impl Analysis for DiSketchAnalysis {
         if latest.error().is_some() {
             return Decision { parameters: *latest, why: "as configured".into() };
         }
-        let mut errors: Vec<f64> = epoch.errors().map(|(_, _, error)| error).filter(|error| *error > 0.0).collect();
-        errors.sort_unstable_by(f64::total_cmp);
-        match errors.get(errors.len() / 2) {
-            Some(&median) => Decision { parameters: Target::of(median), why: "calibrated".into() },
+        match epoch.median_error() {
+            Some(median) => Decision { parameters: Target::of(median), why: "calibrated".into() },
             None => Decision { parameters: *latest, why: "no traffic yet".into() },
         }
     }
@@ -96,12 +101,10 @@ impl Analysis for DiSketchAnalysis {
             (switch.to_string(), facts)
         };
         let switches: serde_json::Map<_, _> = epoch.errors().map(switch).collect();
-        let mut errors: Vec<f64> = epoch.errors().map(|(_, _, error)| error).collect();
-        errors.sort_unstable_by(f64::total_cmp);
-        let sub_epochs: u32 = epoch.errors().filter_map(|(_, fragment, _)| fragment.cuts()).map(|cuts| 1 << cuts).sum();
+        let sub_epochs: u32 = epoch.errors().map(|(_, fragment, _)| 1 << fragment.cuts().unwrap_or_default()).sum();
         let facts = json!({
-            format!("error_{unit}"): errors.get(errors.len() / 2),
-            "mean_sub_epochs": f64::from(sub_epochs) / errors.len().max(1) as f64,
+            format!("error_{unit}"): epoch.median_error().unwrap_or_default(),
+            "mean_sub_epochs": f64::from(sub_epochs) / switches.len().max(1) as f64,
             "switches": switches,
         });
         let measured = epoch.target.describe().unwrap_or_default();

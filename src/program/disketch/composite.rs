@@ -15,7 +15,7 @@
 use super::config::{Rho, SketchKind};
 use super::equalise;
 
-/// What one record says about a flow.
+/// The counter of a flow in one record.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// The fragment's epoch had 2 to the power of this sub-epochs.
@@ -62,8 +62,7 @@ fn of_rows(sketch: SketchKind, rows: &mut [f64]) -> f64 {
 const EXACT: u32 = 32;
 const CLASSES: usize = (EXACT + 4 * (u32::BITS - EXACT.ilog2())) as usize;
 
-/// How often counters of a record have each value: what another flow finds in its counter beside its
-/// own packets.
+/// The distribution of a record's counters: of what a flow finds in its counter beside its own packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Noise {
     /// By class of magnitude, the logarithm of the share of counters with one value of it.
@@ -289,7 +288,7 @@ mod tests {
             }
         }
 
-        /// Whatever the records say, the expected count is between 0 and the largest that one says.
+        /// The expected count is between 0 and the largest count of any record.
         #[test]
         fn expected_counts_are_finite(
             records in prop::collection::vec(

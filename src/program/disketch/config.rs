@@ -82,7 +82,7 @@ pub struct Config {
     pub memory: Memory,
     /// Bits of a counter: 8, 16 or 32. A counter stays at its largest and smallest number.
     pub counter_bits: u32,
-    /// What is counted: packets, or bytes from the destination MAC on.
+    /// The unit of counts: packets, or bytes from the destination MAC on.
     pub count: Unit,
     /// Most sub-epochs of an epoch, a power of two; with 1 an epoch is never cut.
     #[schemars(range(min = 1, max = MAX_SUB_EPOCHS))]

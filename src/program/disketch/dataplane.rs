@@ -9,7 +9,7 @@ use crate::pisa::{Salu, Slot};
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub slot: u32,
-    /// What it counts: 1, or its bytes.
+    /// 1, or the bytes of the packet.
     pub weight: u32,
     pub is_negative: bool,
 }

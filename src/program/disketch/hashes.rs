@@ -16,8 +16,10 @@ use std::fmt;
 use super::Config;
 use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
 use crate::pisa::{BATCH, HashUse, MatchUse, Slot, StageUse};
-use crate::wire::{FlowKey, KeyField, Tuple4, Tuple6};
+use crate::trace::SplitMix64;
+use crate::wire::{FlowKey, Headers, KeyField, Net, Tuple4, Tuple6};
 
+/// The label of the CRCs; their indices are 0, 1 and 2.
 pub const LABEL: &str = "disketch/crc";
 /// A length that is no power of two is met to one value in 16.
 const SPARE: u32 = 4;
@@ -47,15 +49,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochConstants([u32; 2]);
 
-/// SplitMix64's output for a state (Steele, Lea, Flood, 2014).
-fn mix(state: u64) -> u64 {
-    let word = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
-}
-
-/// What stands for the name of a switch: its FNV-1a hash.
+/// The FNV-1a hash of the name of a switch.
 fn salt(switch: &str) -> u64 {
     switch.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -84,9 +78,9 @@ impl Hashes {
         self.family == *family
     }
 
-    /// The constants of the switch in this epoch: both halves of a word.
+    /// The constants of the switch in this epoch: both halves of a word of the stream that its name seeds.
     pub fn constants(&self, epoch: u64) -> EpochConstants {
-        let word = mix(mix(self.salt) ^ epoch);
+        let word = SplitMix64::new(self.salt).nth(epoch);
         EpochConstants([(word >> 32) as u32, word as u32])
     }
 
@@ -98,6 +92,16 @@ impl Hashes {
             slot: self.range.slot(index_hash(index ^ a, both)),
             is_negative: sample >> (u32::BITS - SUB_EPOCH_BITS - 1) & 1 == 1,
             sample,
+        }
+    }
+
+    /// The CRCs of an IPv4 or IPv6 five-tuple; `None` of other packets.
+    #[inline(always)]
+    pub fn of_headers(&self, headers: &Headers) -> Option<KeyCrcs> {
+        match headers.net {
+            Net::Ipv4 => Some(self.key_crcs(Tuple4::of(headers))),
+            Net::Ipv6 => Some(self.key_crcs(Tuple6::of(headers))),
+            Net::Other => None,
         }
     }
 
@@ -132,12 +136,16 @@ impl Hashes {
         let hash = |name, index, added| HashUse::new(name, u32::BITS, added, Some(&layout(index, Tuple4::FIELDS)));
         let crcs = StageUse::hashing(vec![hash("index", 0, false), hash("sample", 2, false)]);
         let sums = StageUse::hashing(vec![hash("both", 1, true)]);
-        let range = HighSlots::new(config.width().get(), SPARE);
-        let bits = SlotRange::High(range).bits();
-        let entries = if config.width().is_power_of_two() { 1 } else { u64::from(range.slots.get()) >> bits.min(31) };
-        let counter = MatchUse { name: "counter", entries: entries.max(1 << (SPARE + 1)), key_bits: bits };
+        let width = config.width();
+        let bits = SlotRange::High(HighSlots::new(width.get(), SPARE)).bits();
+        // A power of two takes the highest bits as they are.
+        let counter = (!width.is_power_of_two()).then(|| MatchUse {
+            name: "counter",
+            entries: (1u64 << bits) / u64::from(width.get()),
+            key_bits: bits,
+        });
         let sampled = MatchUse { name: "sub-epoch", entries: 2, key_bits: 2 * SUB_EPOCH_BITS };
-        let last = StageUse { matches: vec![counter, sampled], ..StageUse::default() };
+        let last = StageUse { matches: counter.into_iter().chain([sampled]).collect(), ..StageUse::default() };
         vec![crcs, sums, StageUse::default(), last]
     }
 

@@ -1,12 +1,12 @@
-//! What the history keeps of an epoch, and the answers: the records in their byte form, which are read
-//! where a query comes to them.
+//! The history's side: an epoch is kept as the byte forms of its records. A query reads those of the
+//! switches on a flow's path.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::composite::{self, Sample};
 use super::config::{Decode, SketchKind};
-use super::record::{Fragment, Key, Shape};
+use super::record::{Fragment, Shape};
 use super::{DiSketch, Program};
 use crate::answers::{
     Answers, ByRoute, CONFIDENCE, Certainty, Estimate, FlowCount, FlowName, FoundFlows, Frequency, HeavyFlows,
@@ -14,7 +14,7 @@ use crate::answers::{
 };
 use crate::history::{Epochs, Kept, Reason, Reasons};
 use crate::program::Record;
-use crate::wire::{Flow, Pattern};
+use crate::wire::{Flow, Headers, Pattern};
 
 /// Epochs over which a flow is taken to have packets equally often.
 const STEADY: usize = 32;
@@ -116,9 +116,8 @@ impl Kept for KeptFragments {
 
 /// The estimate of one flow over some epochs, and why it is not complete.
 fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
-    let (mut lack, Some(key)) = (Reasons::default(), Key::of(flow)) else {
-        return (Estimate::exact(0), Reasons::default());
-    };
+    let Some(headers) = Headers::of_flow(flow) else { return (Estimate::exact(0), Reasons::default()) };
+    let mut lack = Reasons::default();
     let mut window: Vec<Vec<Sample<'_>>> = Vec::new();
     let (mut sketch, mut decode) = (SketchKind::Count, Decode::Median);
     let path = Path::of(flow, routes);
@@ -131,7 +130,7 @@ fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (E
             continue;
         };
         let mut samples = Vec::with_capacity(fragments.len());
-        let Some(crcs) = fragments.first().map(|fragment| fragment.hash(key)) else {
+        let Some(crcs) = fragments.first().and_then(|fragment| fragment.shape.hashes.of_headers(&headers)) else {
             lack.add(Reason::Gap);
             continue;
         };
@@ -254,7 +253,7 @@ mod tests {
         let mut fragment = Fragment::new(shape.clone());
         let mut counters = vec![0; config.width().get() as usize];
         for (sport, packets) in flows {
-            let crcs = fragment.hash(Key::of(&flow(*sport)).unwrap());
+            let crcs = shape.hashes.of_headers(&Headers::of_flow(&flow(*sport)).unwrap()).unwrap();
             let place = shape.hashes.join(crcs, shape.hashes.constants(epoch));
             let is_negative = place.is_negative && config.sketch == SketchKind::Count;
             counters[place.slot as usize] += if is_negative { -packets } else { *packets };

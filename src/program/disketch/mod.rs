@@ -62,7 +62,7 @@ use record::Shape;
 #[derive(Clone, Copy, Debug)]
 pub enum DiSketch {}
 
-/// What a switch decides alone: the binary logarithm of the number of its sub-epochs.
+/// The binary logarithm of the number of sub-epochs, which a switch decides alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cuts(pub u32);
 

@@ -16,7 +16,6 @@ use super::{Config, DiSketch, equalise};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
 use crate::program::{Coverage, MergeError, Program, Record};
-use crate::wire::{FiveTuple, Flow, Tuple4, Tuple6};
 
 const VERSION: u8 = 1;
 
@@ -76,27 +75,7 @@ impl fmt::Debug for Part {
     }
 }
 
-/// The key of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Ipv4(Tuple4),
-    Ipv6(Tuple6),
-}
-
-impl Key {
-    /// The key of a whole five-tuple; `None` of other flows.
-    pub fn of(flow: &Flow) -> Option<Self> {
-        let FiveTuple([ports, src_high, src, dst_high, dst]) = FiveTuple::of_flow(flow)?;
-        let (version, ports) = (ports >> 40, ports & ((1 << 40) - 1));
-        let wide = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
-        Some(match version {
-            4 => Self::Ipv4(Tuple4(u128::from(src) << 72 | u128::from(dst) << 40 | u128::from(ports))),
-            _ => Self::Ipv6(Tuple6(wide(src_high, src), wide(dst_high, dst), ports)),
-        })
-    }
-}
-
-/// A record: what one switch counted in an epoch.
+/// A record: the counters of one switch in an epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fragment {
     pub shape: Arc<Shape>,
@@ -134,16 +113,8 @@ impl Fragment {
         self.parts.iter().any(|part| part.is_full)
     }
 
-    /// The CRCs of a key.
-    pub fn hash(&self, key: Key) -> KeyCrcs {
-        match key {
-            Key::Ipv4(key) => self.shape.hashes.key_crcs(key),
-            Key::Ipv6(key) => self.shape.hashes.key_crcs(key),
-        }
-    }
-
-    /// What it says about a flow in an epoch: nothing where the sub-epoch is missing, and for a flow that
-    /// crosses this switch alone what two sub-epochs say.
+    /// Adds the counters of a flow in an epoch: none where the sub-epoch is missing, and for a flow that
+    /// crosses this switch alone those of two sub-epochs.
     pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, is_single_hop: bool, to: &mut Vec<Sample<'a>>) {
         let Some(cuts) = self.cuts() else { return };
         let Shape { config, hashes } = &*self.shape;

@@ -13,13 +13,13 @@ use crate::pisa::{
     Array, ArrayCells, BATCH, Banked, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Side, Slot, Stage,
 };
 use crate::program::{AnyRecord, Bank, Coverage, Dataplane, Needs, Program, Schedule, SettingReader, SubEpoch};
-use crate::wire::{FlowKey, Net, Tuple4, Tuple6};
+use crate::wire::{FlowKey, Net, Tuple4};
 
 /// Fields of packets that are read beside the key.
 const READS: &[&str] = &["ip.version", "phv.wire_bytes"];
 const SINGLE_HOP_READS: &[&str] = &["ip.version", "phv.wire_bytes", "phv.enters", "phv.disposition"];
 
-/// What holds for an epoch.
+/// The state of the running epoch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Now {
     constants: EpochConstants,
@@ -115,11 +115,7 @@ fn packet(config: &Config, place: Place, phv: &Phv) -> Counted {
 #[inline(always)]
 fn sampled(shape: &Shape, now: &Now, phv: &Phv) -> Option<Counted> {
     let Shape { config, hashes } = shape;
-    let place = match phv.headers.net {
-        Net::Ipv4 => hashes.place(Tuple4::of(&phv.headers), now.constants),
-        Net::Ipv6 => hashes.place(Tuple6::of(&phv.headers), now.constants),
-        Net::Other => return None,
-    };
+    let place = hashes.join(hashes.of_headers(&phv.headers)?, now.constants);
     now.samples(place, is_single_hop(config, phv)).then(|| packet(config, place, phv))
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::composite;
-use super::record::{Fragment, Key, Part, Shape};
+use super::hashes::KeyCrcs;
+use super::record::{Fragment, Part, Shape};
 use super::*;
 use crate::pisa::{BatchOrder, Disposition, Phv};
 use crate::program::{Coverage, Record, SubEpoch};
@@ -51,8 +52,10 @@ impl Packet {
         Phv { headers: self.headers(), wire_bytes: self.bytes, enters: true, disposition, ..Phv::default() }
     }
 
-    fn key(&self) -> Key {
-        Key::of(&self.headers().flow().unwrap()).unwrap()
+    /// As a query hashes the flow.
+    fn crcs(&self) -> KeyCrcs {
+        let headers = Headers::of_flow(&self.headers().flow().unwrap()).unwrap();
+        Hashes::new(&Config::default(), "", &family()).of_headers(&headers).unwrap()
     }
 }
 
@@ -164,10 +167,10 @@ proptest! {
         let [mut one, other] = [&packets[..at], &packets[at..]].map(|part| measured(&config, part, cuts, BatchOrder::Fastest));
         Record::merge(&mut one, &other).unwrap();
         prop_assert_eq!(&one, &whole);
-        let key = Packet { is_ipv6, flow, bytes: 60, is_single_hop: false, time: 0 }.key();
+        let key = Packet { is_ipv6, flow, bytes: 60, is_single_hop: false, time: 0 }.crcs();
         let estimate = |fragment: &Fragment| {
             let mut samples = Vec::new();
-            fragment.samples(fragment.hash(key), EPOCH, false, &mut samples);
+            fragment.samples(key, EPOCH, false, &mut samples);
             composite::epoch(SketchKind::Count, &samples)
         };
         prop_assert_eq!(estimate(&one), estimate(&whole));
@@ -238,10 +241,10 @@ fn parts_come_in_any_order() {
     assert_eq!((lacking.cuts(), lacking.parts.len()), (Some(1), 1));
     let mut seen = BTreeSet::new();
     for flow in 0..=255 {
-        let key = Packet { is_ipv6: false, flow, bytes: 60, is_single_hop: false, time: 0 }.key();
+        let key = Packet { is_ipv6: false, flow, bytes: 60, is_single_hop: false, time: 0 }.crcs();
         let [all, some] = [&whole, &lacking].map(|fragment| {
             let mut samples = Vec::new();
-            fragment.samples(fragment.hash(key), EPOCH, false, &mut samples);
+            fragment.samples(key, EPOCH, false, &mut samples);
             samples.iter().map(|sample| (sample.sub_epoch, sample.count.abs())).collect::<Vec<_>>()
         });
         let expected = if all == [(1, 7)] { vec![(1, 7)] } else { vec![] };
@@ -331,7 +334,7 @@ fn composite_estimates_have_no_bias() {
         for flow in 0..FLOWS {
             let mut samples = Vec::new();
             fragments.iter().for_each(|fragment| {
-                fragment.samples(fragment.hash(Key::Ipv4(Tuple4(u128::from(flow)))), epoch, false, &mut samples)
+                fragment.samples(fragment.shape.hashes.key_crcs(Tuple4(u128::from(flow))), epoch, false, &mut samples)
             });
             error += composite::epoch(SketchKind::Count, &samples).unwrap() - (flow % 8 + 1) as f64;
         }
