@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustc_hash::FxHashMap;
 
-use super::{Certainty, Claimed, FlowName, FlowPath, NoAnswer, Paths, Query, Queryable, Task};
+use super::{Certainty, Claimed, FlowName, FlowPath, HeavyFlows, NoAnswer, Paths, Query, Queryable, Task};
 use crate::history::Window;
 use crate::wire::Flow;
 
@@ -95,6 +95,27 @@ pub struct NamedFlows {
     /// Five-tuples, beside those whose paths are known.
     pub flows: Vec<Flow>,
     pub routes: Option<Arc<dyn Routes>>,
+}
+
+impl NamedFlows {
+    /// The flows and paths that these histories answer in the window of `query`: flows of the first that
+    /// answers heavy flows, paths of the first that answers paths. A query about one whole flow needs no
+    /// other flows. Numbers of publications are those of one history, so for a question about what was
+    /// published since one all epochs are taken.
+    pub fn among(histories: &[Arc<dyn Queryable>], query: &Query) -> Self {
+        let Query { window, provisional, now, .. } = *query;
+        let window = if let Window::Since { .. } = window { Window::All } else { window };
+        let heavy = Query { provisional, now, ..Query::new(Task::Heavy, window) };
+        let is_named = query.flow.as_ref().is_some_and(|pattern| pattern.flow().is_some());
+        let others = || histories.iter().filter(|history| !history.needs_routes());
+        let names = |history: &Arc<dyn Queryable>| history.answer::<HeavyFlows>(&heavy).ok();
+        let named = if is_named { None } else { others().find_map(names) };
+        let routes = others().find_map(|history| AnsweredRoutes::ask(&**history, query).ok());
+        Self {
+            flows: named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect(),
+            routes: routes.map(|routes| Arc::new(routes) as Arc<dyn Routes>),
+        }
+    }
 }
 
 impl Routes for NamedFlows {

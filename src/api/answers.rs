@@ -14,9 +14,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
-use crate::answers::{self, AnsweredRoutes, ByRoute, HeavyFlows, NamedFlows, Routes, Task};
+use crate::answers::{self, AnsweredRoutes, ByRoute, NamedFlows, Routes, Task};
 use crate::api::{metrics, view};
-use crate::history::Window;
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
 
@@ -55,7 +54,9 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         let history = service.history(task, &query)?;
         let mut query = query.query(task)?;
         if history.needs_routes() {
-            query.routes = Some(ByRoute::new(Arc::new(named_flows(service, &query))));
+            let of = |task| service.history(task, &HeavyQuery::default()).ok();
+            let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
+            query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
         } else if task.takes_routes() && !query.path.is_empty() {
             query.routes = routes(service, &query).map(ByRoute::new);
         }
@@ -76,20 +77,6 @@ fn routes<A: Answering>(service: &A, query: &answers::Query) -> Option<Arc<dyn R
     let paths = service.history(Task::Paths, &HeavyQuery::default()).ok()?;
     let routes = AnsweredRoutes::ask(&*paths, query).ok()?;
     Some(Arc::new(routes))
-}
-
-/// The flows that other programs name in the window of a query, and their paths. Numbers of
-/// publications are those of one history, so for what was published since one all flows are taken.
-fn named_flows<A: Answering>(service: &A, query: &answers::Query) -> NamedFlows {
-    let answers::Query { window, provisional, now, .. } = *query;
-    let window = if let Window::Since { .. } = window { Window::All } else { window };
-    let heavy = service.history(Task::Heavy, &HeavyQuery::default()).ok().filter(|heavy| !heavy.needs_routes());
-    let heavy_query = answers::Query { provisional, now, ..answers::Query::new(Task::Heavy, window) };
-    // A query about one whole flow needs no names.
-    let is_named = query.flow.as_ref().is_some_and(|pattern| pattern.flow().is_some());
-    let named = heavy.filter(|_| !is_named).and_then(|heavy| heavy.answer::<HeavyFlows>(&heavy_query).ok());
-    let flows = named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect();
-    NamedFlows { flows, routes: routes(service, query) }
 }
 
 /// Route of a port's setting. The answer is what was set.

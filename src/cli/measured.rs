@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Failure;
 use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
-    Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
+    ByRoute, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
     FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
     Queryable, Score, SizeClass, Task, Unit, Utilisation, Value, Values, digests, frequency_table, heavy_table,
     latency_table, loops_table, paths_table, score, utilisation_table,
@@ -118,11 +118,20 @@ impl Flows {
 
 impl Measured {
     /// The answers of a program about all epochs, with at most `top` flows of each kind, and the
-    /// counts of the flows that match each pattern. `exact` has the exact counts that the heaviest
-    /// flows are scored with.
-    pub fn new(history: &dyn Queryable, top: usize, flows: &[Pattern], exact: Option<&dyn Exact>) -> Self {
+    /// counts of the flows that match each pattern. `routes` are those of other programs, for a program
+    /// that needs them. `exact` has the exact counts that the heaviest flows are scored with.
+    pub fn new(
+        history: &dyn Queryable,
+        routes: Option<ByRoute>,
+        top: usize,
+        flows: &[Pattern],
+        exact: Option<&dyn Exact>,
+    ) -> Self {
         let mut measured = Self::default();
-        let about = |flow: &Pattern| Query { flow: Some(*flow), ..Query::new(Task::Frequency, Window::All) };
+        let about = |flow: &Pattern| {
+            let routes = routes.clone();
+            Query { flow: Some(*flow), routes, ..Query::new(Task::Frequency, Window::All) }
+        };
         for query in flows.iter().map(about) {
             let Ok(found) = history.answer::<Frequency>(&query) else { break };
             measured.unit = if found.bytes.is_some() { Unit::Bytes } else { Unit::Packets };
@@ -131,7 +140,7 @@ impl Measured {
                 None => found,
             });
         }
-        let asking = Asking { history, top };
+        let asking = Asking { history, routes: routes.clone(), top };
         if let Some(heavy) = measured.claimed::<HeavyFlows>(&asking, |_| true) {
             measured.unit = heavy.unit;
             measured.heavy = heavy.heavy.clone();
@@ -167,7 +176,8 @@ impl Measured {
     /// The answer to a task, whose claim is noted; `None` if the program does not answer it, or
     /// nothing asked its packets for it.
     fn claimed<A: Document>(&mut self, asking: &Asking<'_>, is_asked: impl Fn(&A) -> bool) -> Option<Claimed<A>> {
-        let query = Query::new(A::TASK, Window::All).limited(asking.top, 1);
+        let routes = asking.routes.clone();
+        let query = Query { routes, ..Query::new(A::TASK, Window::All).limited(asking.top, 1) };
         let answer: Claimed<A> = asking.history.ask(&query).ok()?.into_document()?;
         if answer.claim.last_epoch.is_some() && !is_asked(&answer) {
             return None;
@@ -261,6 +271,7 @@ pub fn answer_frequencies(flows: &[Pattern], programs: &[ProgramConfig]) -> Resu
 /// A history, and the number of flows that it is to name.
 struct Asking<'a> {
     history: &'a dyn Queryable,
+    routes: Option<ByRoute>,
     top: usize,
 }
 

@@ -1,6 +1,7 @@
 //! `weir replay`: the dataplane over captures, with exact counts beside it on request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -12,10 +13,10 @@ use super::measured::{Measured, answer_frequencies};
 use super::output::{self, Csv, Format, Page};
 use super::register_files::ExportOptions;
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
-use crate::answers::{Claim, Exact, Task};
+use crate::answers::{ByRoute, Claim, Exact, NamedFlows, Query, Task};
 use crate::api::view::{Lacking, Packets};
 use crate::config::{BatchOrderConfig, ForwardMode, Length};
-use crate::history::Gap;
+use crate::history::{Gap, Window};
 use crate::json::{Time, digits};
 use crate::program::ProgramConfig;
 use crate::replay::Replayer;
@@ -187,9 +188,13 @@ impl Replay {
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         let captured = totals.span_ns().map(|(first, last)| (Time(first), Time(last)));
-        let answering = ProgramConfig::named(programs).map(|(name, _)| name).zip(replayer.histories());
-        for (i, (name, history)) in answering.enumerate() {
-            let mut measured = Measured::new(&*history, self.top, &self.frequency, exact.get(i).map(|exact| &**exact));
+        let histories = replayer.histories();
+        let all = Query::new(Task::Heavy, Window::All);
+        let names = ProgramConfig::named(programs).map(|(name, _)| name);
+        for (i, (name, history)) in names.zip(&histories).enumerate() {
+            let named = || ByRoute::new(Arc::new(NamedFlows::among(&histories, &all)));
+            let (routes, exact) = (history.needs_routes().then(named), exact.get(i).map(|exact| &**exact));
+            let mut measured = Measured::new(&**history, routes, self.top, &self.frequency, exact);
             if let (Some(score), Some(min)) = (&measured.score, self.min_recall)
                 && score.recall < min
             {

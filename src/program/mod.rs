@@ -30,6 +30,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
+use serde::Serialize;
+
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
 
@@ -200,6 +202,15 @@ impl Difference {
         let mut pairs = own.into_iter().zip(other);
         let ((key, value), (_, other)) = pairs.find(|((_, value), (_, other))| value != other)?;
         Some(Self { key, value: value.to_string(), other: other.to_string() })
+    }
+}
+
+/// The value of a parameter as a configuration has it.
+pub fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Null) | Err(_) => "(none)".into(),
+        Ok(other) => other.to_string(),
     }
 }
 

@@ -55,7 +55,7 @@ fn switches_may_be_configured_otherwise() {
     wrong("s2:hashpipe:slots=0", "slots = 0: a whole number from 1 to 16777216");
     wrong("s2:hashpipe:slots", "\"slots\" is not of the form key=value");
     wrong("s2:hashpipe:slots=1,slots=2", "slots is given twice");
-    wrong("s2:hashpipe:key=src", "key = Source: it has to be Tuple, as in the other switches");
+    wrong("s2:hashpipe:key=src", "key = src: it has to be 5tuple, as in the other switches");
     assert!("s2:hashpipe".parse::<OwnSettings>().unwrap_err().contains("write SWITCH:PROGRAM:KEY=VALUE"));
 }
 

@@ -35,6 +35,19 @@ fn assert_heaviest(reported: &[(Flow, u64)], truth: &Counts, k: usize) {
     assert_eq!(reported.iter().map(|(_, count)| *count).collect::<Vec<_>>(), counts[..reported.len()]);
 }
 
+/// A program that counts flows without knowing their names has those that another program found.
+#[test]
+fn flows_are_named_by_other_programs() {
+    let files = Files::new();
+    let truth = truth(&files.capture("t.pcap", SMALL));
+    // Here no two of these flows share a counter.
+    let words = "replay t.pcap --program disketch:memory=1MB --program hashpipe --reproducible 1 --json --top 20";
+    let document = files.weir(words).json();
+    assert_heaviest(&reported(&document, "disketch", "packets"), &truth, 20);
+    let alone = files.weir("replay t.pcap --program disketch --json").json();
+    assert_eq!(reported(&alone, "disketch", "packets"), []);
+}
+
 /// Packets of flows and of patterns of flows, with the truth beside them.
 #[test]
 fn counts_of_flows_have_bounds() {

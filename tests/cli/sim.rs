@@ -63,7 +63,7 @@ fn a_switch_has_settings_of_its_own() {
     let refused = |own: &str| weir(&format!("{words} --switch {own}")).refused(2).to_owned();
     assert_eq!(
         refused("s1:hashpipe:count=bytes"),
-        "weir: --switch s1:hashpipe:count=bytes: count = Bytes: it has to be Packets, as in the other switches"
+        "weir: --switch s1:hashpipe:count=bytes: count = bytes: it has to be packets, as in the other switches"
     );
     assert_eq!(
         refused("s9:hashpipe:slots=8"),
@@ -111,7 +111,7 @@ fn settings_of_switches_come_from_a_file() {
         &table("\"s1\"", "\"hashpipe\"", "key = \"srk\""),
         "4: program[0].key = \"srk\": one of 5tuple, pair, src, dst",
     );
-    let why = "4: program[0].count = Bytes: it has to be Packets, as in the other switches";
+    let why = "4: program[0].count = bytes: it has to be packets, as in the other switches";
     refused(&table("\"s1\"", "\"hashpipe\"", "count = \"bytes\""), why);
     let why = "3: program[0].name = \"pint\": no such program; the switches run hashpipe, hashpipe_2";
     refused(&table("\"s1\"", "\"pint\"", ""), why);

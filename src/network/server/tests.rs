@@ -299,7 +299,7 @@ fn a_program_that_does_not_fit_is_refused_alone() {
     fake.run_until("answers of the first program", || lab.answered(0, "edge") >= 3);
     let view = fake.link.view();
     let refused: Vec<_> = view.programs.iter().map(|program| program.refused.as_deref()).collect();
-    assert_eq!(refused, [None, Some("hashpipe.key of the switch is Source, and the controller's is Tuple")]);
+    assert_eq!(refused, [None, Some("hashpipe.key of the switch is src, and the controller's is 5tuple")]);
     assert!(view.connected && view.why.is_none() && view.unsent_records == 0, "{view:?}");
     assert_eq!(
         (lab.seen("edge").programs, lab.controllers[1].lock().unwrap().switches().count()),

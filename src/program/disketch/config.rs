@@ -54,7 +54,7 @@ impl FromStr for Memory {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bytes = scaled(text, "B").or_else(|| text.parse().ok());
-        bytes.map(Self).ok_or("write bytes, as \"48KB\", \"1MB\" or \"8192B\"")
+        bytes.map(Self).ok_or("not a number of bytes")
     }
 }
 
@@ -69,7 +69,8 @@ serde_as_text!(Memory);
 json_schema!(Memory, {
     "type": "string",
     "pattern": "^[0-9]+(\\.[0-9]+)?[kKMG]?B?$",
-    "description": "Memory in bytes: 48KB is 48 000."
+    "description": "Memory in bytes: 48KB is 48 000.",
+    "examples": ["48KB"]
 });
 
 /// DiSketch's parameters.

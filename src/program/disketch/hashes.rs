@@ -214,6 +214,16 @@ mod tests {
         }
     }
 
+    /// All switches of a network, and a twin in hardware, place flows alike for ever.
+    #[test]
+    fn a_golden_vector() {
+        let config = Config { memory: Memory(4000), ..Config::default() };
+        let hashes = Hashes::new(&config, "s1", &HashFamily::reproducible(7));
+        let key = Tuple4(0x0a00_0001_0a00_0002_1234_0050_06);
+        let place = Place { slot: 319, is_negative: true, sample: 1_204_646_593 };
+        assert_eq!(hashes.place(key, hashes.constants(1)), place);
+    }
+
     /// Flows that share a counter in one epoch or switch share one in another as seldom as others do, for
     /// ports in a row as well.
     #[test]

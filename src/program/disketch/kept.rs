@@ -189,7 +189,8 @@ fn found(epochs: &Epochs<KeptFragments>, opened: &[Opened<'_>], query: &Query) -
     let routes = query.routes.as_ref();
     let candidates: Vec<Flow> = routes.map(ByRoute::flows).unwrap_or_default();
     let mut found = FoundFlows { unit: unit(epochs), ..FoundFlows::default() };
-    found.lack.add_if(candidates.is_empty(), Reason::Unnamed);
+    // Flows that no program names are not there, and those that are named are the larger ones.
+    found.lack.add(if candidates.is_empty() { Reason::Unnamed } else { Reason::BelowThreshold });
     for flow in candidates {
         let name = FlowName::Flow(flow);
         if !query.is_meant(&name) {

@@ -52,7 +52,7 @@ pub use parameters::Target;
 pub use record::Fragment;
 
 pub use super::Unit;
-use super::{Dataplane, Difference, Exact, FlowCounts, Program, ProgramError, ReadRecord, Schedule};
+use super::{Dataplane, Difference, Exact, FlowCounts, Program, ProgramError, ReadRecord, Schedule, word};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 use hashes::Hashes;
@@ -140,12 +140,12 @@ impl Program for DiSketch {
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let values = |config: &Config| {
             [
-                ("sketch", format!("{:?}", config.sketch)),
-                ("count", format!("{:?}", config.count)),
-                ("rho", format!("{:?}", config.rho)),
-                ("rho_target", format!("{:?}", config.rho_target)),
+                ("sketch", word(&config.sketch)),
+                ("count", word(&config.count)),
+                ("rho", word(&config.rho)),
+                ("rho_target", word(&config.rho_target)),
                 ("single_hop", config.single_hop.to_string()),
-                ("decode", format!("{:?}", config.decode)),
+                ("decode", word(&config.decode)),
             ]
         };
         Difference::first(values(config), values(other))

@@ -46,7 +46,9 @@ use serde::{Deserialize, Serialize};
 pub use decoder::Counts;
 pub use replica::{HashPipeBank, HashPipeDataplane, Tables, label};
 
-use super::{Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Program, ProgramError, ReadRecord, Schedule};
+use super::{
+    Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Program, ProgramError, ReadRecord, Schedule, word,
+};
 pub use super::{Heavy, Unit};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
@@ -250,9 +252,9 @@ impl Program for HashPipe {
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let values = |config: &Config| {
             [
-                ("key", format!("{:?}", config.key)),
-                ("count", format!("{:?}", config.count)),
-                ("scope", format!("{:?}", config.scope)),
+                ("key", word(&config.key)),
+                ("count", word(&config.count)),
+                ("scope", word(&config.scope)),
                 ("prefix", config.prefix.to_string()),
                 ("prefix6", config.prefix6.to_string()),
             ]
