@@ -219,7 +219,7 @@ mod tests {
     fn a_golden_vector() {
         let config = Config { memory: Memory(4000), ..Config::default() };
         let hashes = Hashes::new(&config, "s1", &HashFamily::reproducible(7));
-        let key = Tuple4(0x0a00_0001_0a00_0002_1234_0050_06);
+        let key = Tuple4(0x0a_0000_010a_0000_0212_3400_5006);
         let place = Place { slot: 319, is_negative: true, sample: 1_204_646_593 };
         assert_eq!(hashes.place(key, hashes.constants(1)), place);
     }
