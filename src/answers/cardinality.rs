@@ -40,8 +40,8 @@ pub const ROWS: usize = 20;
 
 impl Numbers {
     /// The numbers of these epochs; `of` gives those of an epoch, whose number is filled in.
-    pub fn over<K>(epochs: &Epochs<K>, of: impl Fn(&K) -> EpochNumbers) -> ProgramAnswer {
-        let number = |(number, showed)| EpochNumbers { epoch: Epoch::new(number, epochs.length), ..of(showed) };
+    pub fn over<K>(epochs: &Epochs<K>, mut of: impl FnMut(&K) -> EpochNumbers) -> ProgramAnswer {
+        let mut number = |(number, showed)| EpochNumbers { epoch: Epoch::new(number, epochs.length), ..of(showed) };
         let all: Vec<_> = epochs.iter().map(|entry| number((entry.epoch, &*entry.showed))).collect();
         let mut lack = Reasons::default();
         lack.add_if(all.iter().any(|epoch| epoch.flows.is_none()), Reason::TooMany);

@@ -81,7 +81,7 @@ impl FlowSizes {
         if sizes.claim.last_epoch.is_none() {
             return page.text(claimed);
         }
-        if sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
+        if sizes.entropy_bits.is_none() && sizes.distribution.is_empty() && sizes.named_from_packets == 0 {
             // The program finds heavy flows alone.
             return page.text(output::lines([claimed, output::unnamed(sizes.omitted_flows, 0, "")]));
         }

@@ -78,6 +78,8 @@ enum Paper {
     PintLayers,
     /// Figure 12 of DiSketch: errors of flow sizes against memory
     DisketchFrequency,
+    /// Figure 13 of DiSketch: errors of the entropy of flow sizes
+    DisketchEntropy,
     /// Figure 14 of DiSketch: errors against unequal memories and loads of one path
     DisketchHeterogeneity,
     /// Figure 16 of DiSketch: errors by length of the path
@@ -128,6 +130,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::DisketchFrequency) {
         disketch::frequency(&arguments.out, arguments.quick, &arguments.disketch)?;
+    }
+    if wanted(Paper::DisketchEntropy) {
+        disketch::entropy(&arguments.out, arguments.quick, &arguments.disketch)?;
     }
     if wanted(Paper::DisketchHeterogeneity) {
         disketch::heterogeneity(&arguments.out, arguments.quick, &arguments.disketch)?;

@@ -47,7 +47,8 @@ impl DiSketchAnalysis {
 }
 
 impl Analysis for DiSketchAnalysis {
-    const TASKS: &'static [Task] = &[Task::Frequency, Task::Heavy, Task::Attention];
+    const TASKS: &'static [Task] =
+        &[Task::Frequency, Task::Heavy, Task::Attention, Task::Changes, Task::Flows, Task::Cardinality];
     type Record = Fragment;
     type Parameters = Target;
     type Network = Fragments;

@@ -49,13 +49,11 @@ pub fn epoch(sketch: SketchKind, samples: &[Sample<'_>]) -> Option<f64> {
 /// The estimate of one sub-epoch from what its rows say. There is at least one.
 fn of_rows(sketch: SketchKind, rows: &mut [f64]) -> f64 {
     let middle = rows.len() / 2;
-    match sketch {
-        SketchKind::CountMin => rows.iter().copied().fold(f64::INFINITY, f64::min),
-        SketchKind::Count => {
-            rows.sort_unstable_by(f64::total_cmp);
-            if rows.len() % 2 == 1 { rows[middle] } else { (rows[middle - 1] + rows[middle]) / 2.0 }
-        }
+    if !sketch.is_signed() {
+        return rows.iter().copied().fold(f64::INFINITY, f64::min);
     }
+    rows.sort_unstable_by(f64::total_cmp);
+    if rows.len() % 2 == 1 { rows[middle] } else { (rows[middle - 1] + rows[middle]) / 2.0 }
 }
 
 /// Magnitudes that have a class of their own; larger ones share one with others, four to an octave.
@@ -91,7 +89,7 @@ fn breadth(class: usize) -> f64 {
 
 impl Noise {
     pub fn of(sketch: SketchKind, counters: &[i32]) -> Self {
-        let is_signed = sketch == SketchKind::Count;
+        let is_signed = sketch.is_signed();
         let mut numbers = [0u32; CLASSES];
         for counter in counters {
             numbers[class(counter.unsigned_abs())] += 1;
@@ -260,7 +258,7 @@ mod tests {
                 rows.sort_by(|one, other| one.partial_cmp(other).unwrap());
                 match sketch {
                     SketchKind::CountMin => rows[0],
-                    SketchKind::Count => (rows[(rows.len() - 1) / 2] + rows[rows.len() / 2]) / 2.0,
+                    _ => (rows[(rows.len() - 1) / 2] + rows[rows.len() / 2]) / 2.0,
                 }
             })
             .collect();

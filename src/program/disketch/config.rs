@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::DiSketch;
+use super::hashes::LEVELS;
 use crate::program::{MAX_SUB_EPOCHS, Program, ProgramError, Unit};
 use crate::text::{json_schema, scaled, serde_as_text};
 
@@ -20,6 +21,21 @@ pub enum SketchKind {
     /// Count-Min Sketch: a flow adds to its counter.
     #[serde(rename = "cms")]
     CountMin,
+    /// UnivMon: a Count Sketch of all flows, one of half of them, one of a quarter, and so on.
+    #[serde(rename = "univmon")]
+    UnivMon,
+}
+
+impl SketchKind {
+    /// Whether a flow may be subtracted from its counter.
+    pub fn is_signed(self) -> bool {
+        self != Self::CountMin
+    }
+
+    /// Rows of a fragment, each for half of the flows of the one before.
+    pub fn levels(self) -> u32 {
+        if self == Self::UnivMon { LEVELS } else { 1 }
+    }
 }
 
 /// The measure of a fragment's error.
@@ -77,9 +93,9 @@ json_schema!(Memory, {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The sketch of which this switch holds one row.
+    /// The sketch of which this switch holds one row, or one of each level.
     pub sketch: SketchKind,
-    /// Memory of the row. Switches of a network may differ.
+    /// Memory of the counters. Switches of a network may differ.
     pub memory: Memory,
     /// Bits of a counter: 8, 16 or 32. A counter stays at its largest and smallest number.
     pub counter_bits: u32,
@@ -122,10 +138,16 @@ impl Config {
     /// Most counters of a fragment.
     pub const MAX_COUNTERS: u32 = 1 << 20;
 
-    /// Number of counters.
+    /// Number of counters of a level.
     pub fn width(&self) -> NonZeroU32 {
         let counters = self.memory.0.saturating_mul(8) / u64::from(self.counter_bits.max(1));
-        u32::try_from(counters).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+        let width = counters / u64::from(self.sketch.levels());
+        u32::try_from(width).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Number of counters of all levels.
+    pub fn counters(&self) -> usize {
+        self.width().get() as usize * self.sketch.levels() as usize
     }
 
     /// The target of the first epoch; `None` where the controller is to set it.
@@ -146,8 +168,9 @@ impl Config {
         }
         let bytes = u64::from(self.counter_bits / 8);
         let most = u64::from(Self::MAX_COUNTERS) * bytes;
-        if !(bytes..=most).contains(&self.memory.0) {
-            return Err(ProgramError::Range { program, key: "memory", value: self.memory.0, min: bytes, max: most });
+        let least = bytes * u64::from(self.sketch.levels());
+        if !(least..=most).contains(&self.memory.0) {
+            return Err(ProgramError::Range { program, key: "memory", value: self.memory.0, min: least, max: most });
         }
         if !self.max_sub_epochs.is_power_of_two() || self.max_sub_epochs > MAX_SUB_EPOCHS {
             let right = "1, 2, 4, 8, 16, 32 or 64";

@@ -1,8 +1,10 @@
-//! The stateful ALU of a fragment: one addition for each packet that is counted.
+//! The stateful ALUs of a fragment: one addition to each array for each packet that is counted there.
 
 use std::marker::PhantomData;
 
 use super::counter::Counter;
+use super::hashes::LevelHashes;
+use crate::pisa::hash::HighRange;
 use crate::pisa::{Salu, Slot};
 
 /// A packet that is counted.
@@ -37,6 +39,56 @@ impl<C: Counter, const SIGNED: bool> Salu for Add<C, SIGNED> {
 
     #[inline(always)]
     fn commit(&self, (): (), _: &mut Counted) {}
+
+    fn describe(&self, (): &()) -> String {
+        "nothing".into()
+    }
+}
+
+/// A packet that is counted in the levels down to its flow's depth.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedInLevels {
+    pub hashes: LevelHashes,
+    /// 1, or the bytes of the packet.
+    pub weight: u32,
+}
+
+/// Adds a packet to its counter of one level, or subtracts it where the flow's sign is negative.
+#[derive(Clone, Copy, Debug)]
+pub struct AddInLevel<C> {
+    level: u8,
+    range: HighRange,
+    counter: PhantomData<C>,
+}
+
+impl<C> AddInLevel<C> {
+    pub fn new(level: u8, range: HighRange) -> Self {
+        Self { level, range, counter: PhantomData }
+    }
+}
+
+impl<C: Counter> Salu for AddInLevel<C> {
+    type Phv = CountedInLevels;
+    type Cell = C;
+    type Out = ();
+
+    #[inline(always)]
+    fn enabled(&self, packet: &CountedInLevels) -> bool {
+        packet.hashes.depth >= self.level.into()
+    }
+
+    #[inline(always)]
+    fn slot(&self, packet: &CountedInLevels) -> Slot {
+        Slot(packet.hashes.slot(self.range, self.level.into()))
+    }
+
+    #[inline(always)]
+    fn rmw(&self, count: C, packet: &CountedInLevels) -> (C, ()) {
+        (count.add(packet.weight, packet.hashes.is_negative(self.level.into())), ())
+    }
+
+    #[inline(always)]
+    fn commit(&self, (): (), _: &mut CountedInLevels) {}
 
     fn describe(&self, (): &()) -> String {
         "nothing".into()

@@ -11,7 +11,7 @@ const ROBUST_SHARE: f64 = 0.68;
 pub fn error(sketch: SketchKind, rho: Rho, counters: &[i32]) -> f64 {
     let width = counters.len().max(1) as f64;
     match (rho, sketch) {
-        (Rho::Paper, SketchKind::Count) => {
+        (Rho::Paper, SketchKind::Count | SketchKind::UnivMon) => {
             let squares: f64 = counters.iter().map(|&counter| f64::from(counter) * f64::from(counter)).sum();
             (squares / width).sqrt()
         }

@@ -3,8 +3,13 @@
 //! ```text
 //! index  = join((CRC 0 (key) ⊕ a) + CRC 1 (key))     counter = its highest bits (HighRange)
 //! sample = join((CRC 2 (key) ⊕ b) + CRC 1 (key))     sub-epoch = its highest bits; sign = bit 25
+//! depth  = join(CRC 0 (key) + CRC 2 (key))           its leading ones, at most 15
 //! join(sum) = sum ⊕ (sum << 16)                      all modulo 2³²
 //! ```
+//! A flow of depth d is counted in the levels 0 to d, of a sketch that has levels: the level l has half
+//! the flows of the level before it, its index has a ⊕ l · 9E3779B9h in place of a, and its sign is bit
+//! 25 − l. The depth of a flow is the same in all switches and epochs.
+//!
 //! The CRCs are those of the network, so a query hashes a flow once. The words a and b follow from the
 //! name of the switch and the number of the epoch: flows which share a counter in one switch and epoch
 //! seldom do in another. An exclusive or with a CRC alone would change nothing: two keys collide under all
@@ -13,7 +18,7 @@
 
 use std::fmt;
 
-use super::Config;
+use super::{Config, SketchKind};
 use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
 use crate::pisa::{BATCH, HashUse, MatchUse, Slot, StageUse};
 use crate::trace::SplitMix64;
@@ -27,6 +32,21 @@ const SPARE: u32 = 4;
 const SUB_EPOCH_BITS: u32 = 6;
 /// The field that names the counter.
 pub const SLOT: &str = "disketch.slot";
+
+/// Levels of a sketch that has levels.
+pub const LEVELS: u32 = 16;
+
+/// What the index of a level is mixed with.
+#[inline(always)]
+const fn level_word(level: usize) -> u32 {
+    (level as u32).wrapping_mul(0x9e37_79b9)
+}
+
+/// The sign of a flow in a level.
+#[inline(always)]
+const fn sign(sample: u32, level: usize) -> bool {
+    sample >> ((u32::BITS - SUB_EPOCH_BITS - 1) - (level as u32 & (LEVELS - 1))) & 1 == 1
+}
 
 /// Where a flow is counted in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +78,42 @@ fn salt(switch: &str) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCrcs([u32; 3]);
 
+impl KeyCrcs {
+    /// The deepest level in which the flow is counted, where there are [`LEVELS`].
+    #[inline(always)]
+    pub fn depth(&self) -> u32 {
+        let Self([index, _, sample]) = *self;
+        index_hash(index, sample).leading_ones().min(LEVELS - 1)
+    }
+
+    /// The deepest level of this sketch in which the flow is counted.
+    pub fn level_of(&self, sketch: SketchKind) -> usize {
+        if sketch.levels() > 1 { self.depth() as usize } else { 0 }
+    }
+}
+
+/// A flow in the levels of one switch and epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelHashes {
+    index: u32,
+    both: u32,
+    sample: u32,
+    pub depth: u32,
+}
+
+impl LevelHashes {
+    /// The counter of the flow in a level.
+    #[inline(always)]
+    pub fn slot(&self, range: HighRange, level: usize) -> u32 {
+        range.slot(index_hash(self.index ^ level_word(level), self.both))
+    }
+
+    #[inline(always)]
+    pub fn is_negative(&self, level: usize) -> bool {
+        sign(self.sample, level)
+    }
+}
+
 /// The hash units of one switch.
 #[derive(Clone)]
 pub struct Hashes {
@@ -86,13 +142,28 @@ impl Hashes {
 
     /// Where a flow is counted.
     #[inline(always)]
-    pub fn join(&self, KeyCrcs([index, both, sample]): KeyCrcs, EpochConstants([a, b]): EpochConstants) -> Place {
-        let sample = index_hash(sample ^ b, both);
-        Place {
-            slot: self.range.slot(index_hash(index ^ a, both)),
-            is_negative: sample >> (u32::BITS - SUB_EPOCH_BITS - 1) & 1 == 1,
-            sample,
-        }
+    pub fn join(&self, crcs: KeyCrcs, constants: EpochConstants) -> Place {
+        self.place_in(0, crcs, constants)
+    }
+
+    /// Where a flow is counted in a level that counts it.
+    #[inline(always)]
+    pub fn place_in(&self, level: usize, crcs: KeyCrcs, constants: EpochConstants) -> Place {
+        let hashes = self.in_levels(crcs, constants);
+        let slot = hashes.slot(self.range, level);
+        Place { slot, is_negative: hashes.is_negative(level), sample: hashes.sample }
+    }
+
+    /// Where a flow is counted in all levels.
+    #[inline(always)]
+    pub fn in_levels(&self, crcs: KeyCrcs, EpochConstants([a, b]): EpochConstants) -> LevelHashes {
+        let KeyCrcs([index, both, sample]) = crcs;
+        LevelHashes { index: index ^ a, both, sample: index_hash(sample ^ b, both), depth: crcs.depth() }
+    }
+
+    /// The counters of a level.
+    pub fn range(&self) -> HighRange {
+        self.range
     }
 
     /// The CRCs of an IPv4 or IPv6 five-tuple; `None` of other packets.
@@ -116,7 +187,7 @@ impl Hashes {
         self.join(self.key_crcs(key), constants)
     }
 
-    /// The CRCs of a batch of keys, for [`Self::place_of`].
+    /// The CRCs of a batch of keys, for [`Self::crcs_at`].
     #[inline(always)]
     pub fn crcs<K: FlowKey, T>(&self, of: &[T], key: impl Fn(&T) -> K + Copy, out: &mut [[Slot; BATCH]; 3]) {
         for (crc, out) in self.crcs.iter().zip(out) {
@@ -124,10 +195,10 @@ impl Hashes {
         }
     }
 
-    /// Where the packet number `at` of a batch is counted.
+    /// The CRCs of the packet number `at` of a batch.
     #[inline(always)]
-    pub fn place_of(&self, crcs: &[[Slot; BATCH]; 3], at: usize, constants: EpochConstants) -> Place {
-        self.join(KeyCrcs([crcs[0][at].0, crcs[1][at].0, crcs[2][at].0]), constants)
+    pub fn crcs_at(crcs: &[[Slot; BATCH]; 3], at: usize) -> KeyCrcs {
+        KeyCrcs([crcs[0][at].0, crcs[1][at].0, crcs[2][at].0])
     }
 
     /// The stages in front of the counters: the CRCs, the exclusive ors and sums, the halves joined,
@@ -139,13 +210,13 @@ impl Hashes {
         let width = config.width();
         let bits = SlotRange::High(HighSlots::new(width.get(), SPARE)).bits();
         // A power of two takes the highest bits as they are.
-        let counter = (!width.is_power_of_two()).then(|| MatchUse {
-            name: "counter",
-            entries: (1u64 << bits) / u64::from(width.get()),
-            key_bits: bits,
-        });
+        let levels = config.sketch.levels();
+        let number = if width.is_power_of_two() { 0 } else { levels as usize };
+        let counter = MatchUse { name: "counter", entries: (1u64 << bits) / u64::from(width.get()), key_bits: bits };
         let sampled = MatchUse { name: "sub-epoch", entries: 2, key_bits: 2 * SUB_EPOCH_BITS };
-        let last = StageUse { matches: counter.into_iter().chain([sampled]).collect(), ..StageUse::default() };
+        let depth = (levels > 1).then(|| MatchUse { name: "depth", entries: levels.into(), key_bits: levels });
+        let matches = std::iter::repeat_n(counter, number).chain([sampled]).chain(depth).collect();
+        let last = StageUse { matches, ..StageUse::default() };
         vec![crcs, sums, StageUse::default(), last]
     }
 
@@ -210,7 +281,7 @@ mod tests {
             }
             let mut crcs = [[Slot(0); BATCH]; 3];
             hashes.crcs(&[Tuple4(0), key], |key| *key, &mut crcs);
-            prop_assert_eq!(hashes.place_of(&crcs, 1, constants), place);
+            prop_assert_eq!(hashes.join(Hashes::crcs_at(&crcs, 1), constants), place);
         }
     }
 
@@ -222,6 +293,29 @@ mod tests {
         let key = Tuple4(0x0a_0000_010a_0000_0212_3400_5006);
         let place = Place { slot: 319, is_negative: true, sample: 1_204_646_593 };
         assert_eq!(hashes.place(key, hashes.constants(1)), place);
+    }
+
+    /// Each level has half of the flows of the one before, and its own counters and signs.
+    #[test]
+    fn levels_have_half_of_the_flows() {
+        let hashes = hashes(4 * 1000);
+        let constants = hashes.constants(3);
+        let crcs =
+            |flow: u128| hashes.key_crcs(Tuple4((0x0a00_0001 + flow / 500) << 72 | (32_768 + flow % 500) << 24 | 6));
+        let flows: Vec<_> = (0..64_000).map(crcs).collect();
+        for level in 0..8u32 {
+            let there = flows.iter().filter(|crcs| crcs.depth() >= level).count();
+            assert!((there << level).abs_diff(64_000) < 16_000, "{level}: {there}");
+        }
+        assert!(flows.iter().all(|crcs| crcs.depth() < LEVELS));
+        let (mut same_slot, mut same_sign) = (0, 0);
+        for crcs in &flows {
+            let [one, other] = [0, 1].map(|level| hashes.place_in(level, *crcs, constants));
+            assert_eq!(one, hashes.join(*crcs, constants));
+            same_slot += u32::from(one.slot == other.slot);
+            same_sign += u32::from(one.is_negative == other.is_negative);
+        }
+        assert!((20..140).contains(&same_slot) && (31_000..33_000).contains(&same_sign), "{same_slot} {same_sign}");
     }
 
     /// Flows that share a counter in one epoch or switch share one in another as seldom as others do, for

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::composite::{self, Sample};
 use super::config::{Decode, SketchKind};
 use super::record::{Fragment, Shape};
-use super::{DiSketch, Program};
+use super::{DiSketch, Program, sizes};
 use crate::answers::{
-    Answers, ByRoute, CONFIDENCE, Certainty, Estimate, FlowCount, FlowName, FoundFlows, Frequency, HeavyFlows,
-    ProgramAnswer, Query, Route, Task, Unit, excess,
+    Answers, ByRoute, CONFIDENCE, Certainty, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency,
+    HeavyFlows, ProgramAnswer, Query, Route, Task, Unit, excess,
 };
 use crate::history::{Epochs, Kept, Reason, Reasons};
 use crate::program::Record;
@@ -22,7 +22,7 @@ const STEADY: usize = 32;
 /// The records of an epoch.
 #[derive(Debug)]
 pub struct KeptFragments {
-    unit: Unit,
+    pub(super) unit: Unit,
     decode: Decode,
     epoch: u64,
     /// Number of switches that were to report.
@@ -55,14 +55,19 @@ impl KeptFragments {
 }
 
 /// An epoch whose records are read as they are needed.
-struct Opened<'a> {
-    kept: &'a KeptFragments,
+pub(super) struct Opened<'a> {
+    pub kept: &'a KeptFragments,
     fragments: Vec<OnceCell<Option<Fragment>>>,
 }
 
 impl<'a> Opened<'a> {
-    fn new(kept: &'a KeptFragments) -> Self {
+    pub fn new(kept: &'a KeptFragments) -> Self {
         Self { kept, fragments: kept.switches.iter().map(|_| OnceCell::new()).collect() }
+    }
+
+    /// What the records of each switch have in common.
+    pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.kept.switches.iter().map(|packed| &*packed.shape)
     }
 
     fn fragment(&self, at: usize) -> Option<&Fragment> {
@@ -115,7 +120,7 @@ impl Kept for KeptFragments {
 }
 
 /// The estimate of one flow over some epochs, and why it is not complete.
-fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
+pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
     let Some(headers) = Headers::of_flow(flow) else { return (Estimate::exact(0), Reasons::default()) };
     let mut lack = Reasons::default();
     let mut window: Vec<Vec<Sample<'_>>> = Vec::new();
@@ -162,7 +167,7 @@ fn bounded(sketch: SketchKind, window: &[Vec<Sample<'_>>], paper: f64, number: f
     let doubt = 1.0 - CONFIDENCE;
     let (most, below) = match sketch {
         // Cantelli's inequality, over epochs that hash independently.
-        SketchKind::Count => {
+        SketchKind::Count | SketchKind::UnivMon => {
             let deviations =
                 |samples: &Vec<Sample<'_>>| samples.iter().map(|sample| sample.noise.deviation).collect::<Vec<_>>();
             let variance: f64 = window.iter().map(|samples| composite::variance(&deviations(samples))).sum();
@@ -185,24 +190,27 @@ fn bounded(sketch: SketchKind, window: &[Vec<Sample<'_>>], paper: f64, number: f
 }
 
 /// The flows of a query that some program names, each with its estimate.
-fn found(epochs: &Epochs<KeptFragments>, opened: &[Opened<'_>], query: &Query) -> FoundFlows {
+pub(super) fn found(unit: Unit, opened: &[Opened<'_>], query: &Query) -> FoundFlows {
     let routes = query.routes.as_ref();
-    let candidates: Vec<Flow> = routes.map(ByRoute::flows).unwrap_or_default();
-    let mut found = FoundFlows { unit: unit(epochs), ..FoundFlows::default() };
-    // Flows that no program names are not there, and those that are named are the larger ones.
-    found.lack.add(if candidates.is_empty() { Reason::Unnamed } else { Reason::BelowThreshold });
-    for flow in candidates {
-        let name = FlowName::Flow(flow);
-        if !query.is_meant(&name) {
-            continue;
-        }
+    let (flows, named) = named(query);
+    let mut found = FoundFlows { unit, lack: named, ..FoundFlows::default() };
+    for flow in flows {
         let (estimate, lack) = frequency(opened, &flow, routes);
         found.lack.extend(&lack);
         if estimate.number > 0 {
-            found.flows.push(FlowCount { flow: name, count: estimate.number.into() });
+            found.flows.push(FlowCount { flow: FlowName::Flow(flow), count: estimate.number.into() });
         }
     }
     found
+}
+
+/// The flows of a query that some program names, and why these are not all.
+pub(super) fn named(query: &Query) -> (Vec<Flow>, Reasons) {
+    let candidates: Vec<Flow> = query.routes.as_ref().map(ByRoute::flows).unwrap_or_default();
+    let mut lack = Reasons::default();
+    // Flows that no program names are not there, and those that are named are the larger ones.
+    lack.add(if candidates.is_empty() { Reason::Unnamed } else { Reason::BelowThreshold });
+    (candidates.into_iter().filter(|flow| query.is_meant(&FlowName::Flow(*flow))).collect(), lack)
 }
 
 fn unit(epochs: &Epochs<KeptFragments>) -> Unit {
@@ -214,19 +222,24 @@ impl Answers for KeptFragments {
 
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         let opened: Vec<_> = epochs.iter().map(|entry| Opened::new(&entry.showed)).collect();
+        let unit = unit(epochs);
         match query.task {
             Task::Frequency => {
                 let flow = query.flow.as_ref().and_then(Pattern::flow);
                 let (estimate, lack) = match flow {
                     Some(flow) => frequency(&opened, &flow, query.routes.as_ref()),
                     None => {
-                        let found = found(epochs, &opened, query);
+                        let found = found(unit, &opened, query);
                         (found.frequency(query), found.lack)
                     }
                 };
-                Some(Frequency::told(DiSketch::NAME, unit(epochs), query, estimate, lack))
+                Some(Frequency::told(DiSketch::NAME, unit, query, estimate, lack))
             }
-            Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(epochs, &opened, query))),
+            Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(unit, &opened, query))),
+            Task::Flows => Some(FlowSizes::told(sizes::all(found(unit, &opened, query), &opened), query)),
+            Task::Cardinality => Some(sizes::of_each(epochs, query)),
+            // Changes are told in packets.
+            Task::Changes if unit == Unit::Packets => Some(sizes::changes(epochs, query)),
             _ => None,
         }
     }

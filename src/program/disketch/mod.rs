@@ -39,9 +39,11 @@ pub mod dataplane;
 pub mod equalise;
 pub mod hashes;
 mod kept;
+pub mod levels;
 mod parameters;
 pub mod record;
 mod replica;
+mod sizes;
 
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@
 //! version 1 ‖ parts ‖ { sub-epochs of the epoch ‖ those that it covers, a bit each ‖ later epochs ‖ full ‖ counters }
 //! ```
 //! All are LEB128 numbers, counters in zigzag order: 0, −1, 1, −2, … Behind a counter of 0 stands how many
-//! more follow it. The number of counters follows from the configuration. `full` is 1 if a counter had its largest or smallest number. Parts ascend and share no
-//! sub-epoch.
+//! more follow it. The number of counters follows from the configuration; those of all flows come first,
+//! those of deeper levels behind them. `full` is 1 if a counter had its largest or smallest number. Parts
+//! ascend and share no sub-epoch.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +34,8 @@ pub struct Part {
     /// A counter was full: what it counts is a lower bound.
     pub is_full: bool,
     pub counters: Box<[i32]>,
-    noise: OnceLock<Noise>,
+    /// Of each level.
+    noise: OnceLock<Box<[OnceLock<Noise>]>>,
 }
 
 impl Part {
@@ -101,10 +103,12 @@ impl Fragment {
         self.parts.iter().map(|part| part.coverage.sub_epochs.count_ones()).sum()
     }
 
-    /// The mean error of its sub-epochs (equation 5), in packets or bytes.
+    /// The mean error of its sub-epochs (equation 5), in packets or bytes, on the level of all flows.
     pub fn error(&self) -> f64 {
         let Config { sketch, rho, .. } = self.shape.config;
-        let errors = self.parts.iter().map(|part| equalise::error(sketch, rho, &part.counters));
+        let width = self.shape.config.width().get() as usize;
+        let all_flows = |part: &Part| equalise::error(sketch, rho, &part.counters[..width.min(part.counters.len())]);
+        let errors = self.parts.iter().map(all_flows);
         errors.sum::<f64>() / self.parts.len().max(1) as f64
     }
 
@@ -113,21 +117,25 @@ impl Fragment {
         self.parts.iter().any(|part| part.is_full)
     }
 
-    /// Adds the counters of a flow in an epoch: none where the sub-epoch is missing, and for a flow that
+    /// Adds the counters of a flow in an epoch, of the deepest level that counts it: none where the sub-epoch is missing, and for a flow that
     /// crosses this switch alone those of two sub-epochs.
     pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, is_single_hop: bool, to: &mut Vec<Sample<'a>>) {
         let Some(cuts) = self.cuts() else { return };
         let Shape { config, hashes } = &*self.shape;
-        let place = hashes.join(key, hashes.constants(epoch));
+        let (level, width) = (key.level_of(config.sketch), config.width().get() as usize);
+        let place = hashes.place_in(level, key, hashes.constants(epoch));
         let first = place.sub_epoch(cuts);
         let twice = is_single_hop && config.single_hop && cuts > 0;
         let second = twice.then(|| first ^ 1 << (cuts - 1));
         for sub_epoch in [first].into_iter().chain(second) {
             let Some(part) = self.parts.iter().find(|part| part.covers(cuts, sub_epoch)) else { continue };
-            let Some(&count) = part.counters.get(place.slot as usize) else { continue };
-            let is_negative = place.is_negative && config.sketch == super::SketchKind::Count;
+            let Some(counters) = part.counters.chunks(width).nth(level) else { continue };
+            let Some(&count) = counters.get(place.slot as usize) else { continue };
+            let is_negative = place.is_negative && config.sketch.is_signed();
             let count = if is_negative { -i64::from(count) } else { i64::from(count) };
-            let noise = part.noise.get_or_init(|| Noise::of(config.sketch, &part.counters));
+            let noises = part.noise.get_or_init(|| (0..config.sketch.levels()).map(|_| OnceLock::new()).collect());
+            let Some(noise) = noises.get(level) else { continue };
+            let noise = noise.get_or_init(|| Noise::of(config.sketch, counters));
             to.push(Sample { cuts, sub_epoch, count, noise });
         }
     }
@@ -150,7 +158,7 @@ impl Fragment {
         let mut from = Reader::new(bytes);
         from.version(VERSION)?;
         let mut fragment = Self::new(shape.clone());
-        let width = shape.config.width().get() as usize;
+        let number = shape.config.counters();
         for _ in 0..from.number("the number of parts")? {
             let (of, sub_epochs) = (from.u32("sub-epochs")?, from.number("sub-epochs")?);
             let coverage = Coverage { of, sub_epochs, later_epochs: from.u32("epochs")? };
@@ -165,7 +173,7 @@ impl Fragment {
                 full @ 0..=1 => full == 1,
                 _ => return from.wrong("whether a counter was full", "0 or 1"),
             };
-            fragment.parts.push(Part::new(coverage, is_full, counters(&mut from, width)?));
+            fragment.parts.push(Part::new(coverage, is_full, counters(&mut from, number)?));
         }
         from.end().map(|()| fragment)
     }
@@ -196,7 +204,7 @@ fn counters(from: &mut Reader<'_>, width: usize) -> Result<Box<[i32]>, DecodeErr
 
 /// The length in bytes that no record of a switch exceeds.
 pub(super) fn longest(config: &Config) -> usize {
-    let part = (config.width().get() as usize).saturating_mul(MAX_U32).saturating_add(4 * MAX_U64);
+    let part = config.counters().saturating_mul(MAX_U32).saturating_add(4 * MAX_U64);
     part.saturating_mul(config.max_sub_epochs as usize).saturating_add(1 + MAX_U64)
 }
 

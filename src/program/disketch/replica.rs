@@ -1,12 +1,13 @@
 //! The program as the switch holds it: the hash units, the counters and their banks.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
 use super::counter::Counter;
-use super::dataplane::{Add, Counted};
-use super::hashes::{EpochConstants, Place, SLOT};
+use super::dataplane::{Add, AddInLevel, Counted, CountedInLevels};
+use super::hashes::{EpochConstants, Hashes, KeyCrcs, Place, SLOT};
 use super::record::{Fragment, Part, Shape};
 use super::{Config, Cuts, DiSketch, SketchKind, Unit};
 use crate::pisa::{
@@ -37,27 +38,88 @@ impl Now {
     }
 }
 
-/// A replica with counters `C`.
-pub struct FragmentReplica<C: Counter, const SIGNED: bool> {
+/// The arrays of a fragment: one, or one for each level side by side.
+trait Rows<P>: Pipeline<P> + Banked + Send + 'static {
+    fn planned(shape: &Shape) -> Self;
+
+    /// A packet as the arrays see it.
+    fn counted(hashes: &Hashes, crcs: KeyCrcs, place: Place, constants: EpochConstants, weight: u32) -> P;
+
+    /// All counters, and whether one is full.
+    fn held(bank: &Self::Bank) -> (Box<[i32]>, bool);
+}
+
+impl<C: Counter, const SIGNED: bool> Rows<Counted> for Stage<Array<Add<C, SIGNED>>> {
+    fn planned(shape: &Shape) -> Self {
+        Self(Array::planned("counters", Add::default(), shape.config.width().get()).at(SLOT))
+    }
+
+    #[inline(always)]
+    fn counted(_: &Hashes, _: KeyCrcs, place: Place, _: EpochConstants, weight: u32) -> Counted {
+        Counted { slot: place.slot, weight, is_negative: place.is_negative }
+    }
+
+    fn held(bank: &Registers<C>) -> (Box<[i32]>, bool) {
+        held(bank.cells(), SIGNED)
+    }
+}
+
+impl<C: Counter> Rows<CountedInLevels> for Stage<Vec<Array<AddInLevel<C>>>> {
+    fn planned(shape: &Shape) -> Self {
+        let Shape { config, hashes } = shape;
+        let level = |level: u32| {
+            let add = AddInLevel::new(level as u8, hashes.range());
+            Array::planned("counters", add, config.width().get()).at(SLOT)
+        };
+        Self((0..config.sketch.levels()).map(level).collect())
+    }
+
+    #[inline(always)]
+    fn counted(hashes: &Hashes, crcs: KeyCrcs, _: Place, constants: EpochConstants, weight: u32) -> CountedInLevels {
+        CountedInLevels { hashes: hashes.in_levels(crcs, constants), weight }
+    }
+
+    fn held(bank: &Vec<Registers<C>>) -> (Box<[i32]>, bool) {
+        let (levels, full): (Vec<_>, Vec<_>) = bank.iter().map(|level| held(level.cells(), true)).unzip();
+        (levels.concat().into(), full.contains(&true))
+    }
+}
+
+/// Counters as numbers of 32 bits, and whether one is full.
+fn held<C: Counter>(counters: &[C], is_signed: bool) -> (Box<[i32]>, bool) {
+    let mut is_full = false;
+    let read = |&counter: &C| {
+        let (number, full) = counter.held(is_signed);
+        let held = number.clamp(i32::MIN.into(), i32::MAX.into());
+        is_full |= full || held != number;
+        held as i32
+    };
+    (counters.iter().map(read).collect(), is_full)
+}
+
+/// A replica with these arrays.
+struct FragmentReplica<P, R: Rows<P>> {
     shape: Arc<Shape>,
-    counters: Stage<Array<Add<C, SIGNED>>>,
+    counters: R,
     settings: SettingReader<Cuts>,
     now: Now,
     coverage: Coverage,
     /// Room for the CRCs of a batch.
     crcs: Box<[[Slot; BATCH]; 3]>,
+    packets: PhantomData<fn(P)>,
 }
 
-impl<C: Counter, const SIGNED: bool> FragmentReplica<C, SIGNED> {
+impl<P: 'static, R: Rows<P>> FragmentReplica<P, R> {
     pub fn new(shape: Arc<Shape>, schedule: &Schedule<DiSketch>) -> Self {
-        let array = Array::planned("counters", Add::default(), shape.config.width().get()).at(SLOT);
+        let counters = R::planned(&shape);
         Self {
             shape,
-            counters: Stage(array),
+            counters,
             settings: schedule.setting(),
             now: Now::default(),
             coverage: Coverage::default(),
             crcs: Box::new([[Slot(0); BATCH]; 3]),
+            packets: PhantomData,
         }
     }
 
@@ -66,17 +128,18 @@ impl<C: Counter, const SIGNED: bool> FragmentReplica<C, SIGNED> {
     fn batch(&mut self, phvs: &[Phv], order: BatchOrder) {
         let Self { shape, now, crcs, .. } = self;
         let Shape { config, hashes } = &**shape;
-        let mut counted: ArrayVec<Counted, BATCH> = ArrayVec::new();
+        let mut counted: ArrayVec<P, BATCH> = ArrayVec::new();
         if phvs.iter().all(|phv| phv.headers.net == Net::Ipv4) {
             hashes.crcs(phvs, |phv| Tuple4::of(&phv.headers), crcs);
             for (at, phv) in phvs.iter().enumerate() {
-                let place = hashes.place_of(crcs, at % BATCH, now.constants);
+                let crcs = Hashes::crcs_at(crcs, at % BATCH);
+                let place = hashes.join(crcs, now.constants);
                 if now.samples(place, is_single_hop(config, phv)) {
-                    counted.push(packet(config, place, phv));
+                    counted.push(R::counted(hashes, crcs, place, now.constants, weight(config, phv)));
                 }
             }
         } else {
-            counted.extend(phvs.iter().filter_map(|phv| sampled(shape, now, phv)));
+            counted.extend(phvs.iter().filter_map(|phv| sampled::<P, R>(shape, now, phv)));
         }
         self.counters.run(&mut counted, order);
     }
@@ -86,13 +149,13 @@ impl<C: Counter, const SIGNED: bool> FragmentReplica<C, SIGNED> {
     }
 
     fn trace_through(&mut self, phv: &Phv, probe: &mut dyn Probe) {
-        if let Some(mut packet) = sampled(&self.shape, &self.now, phv) {
+        if let Some(mut packet) = sampled::<P, R>(&self.shape, &self.now, phv) {
             self.counters.trace(&mut packet, probe);
         }
     }
 
     fn swap(&mut self, spare: &mut dyn Bank) {
-        if let Some(spare) = spare.get_mut::<FragmentBank<C, SIGNED>>() {
+        if let Some(spare) = spare.get_mut::<FragmentBank<P, R>>() {
             self.counters.exchange(&mut spare.counters);
             spare.coverage = self.coverage;
         }
@@ -105,21 +168,23 @@ fn is_single_hop(config: &Config, phv: &Phv) -> bool {
     config.single_hop && phv.enters && phv.disposition.leaves_network()
 }
 
+/// 1, or the bytes of the packet.
 #[inline(always)]
-fn packet(config: &Config, place: Place, phv: &Phv) -> Counted {
-    let weight = if config.count == Unit::Packets { 1 } else { phv.wire_bytes };
-    Counted { slot: place.slot, weight, is_negative: place.is_negative }
+fn weight(config: &Config, phv: &Phv) -> u32 {
+    if config.count == Unit::Packets { 1 } else { phv.wire_bytes }
 }
 
 /// The packet as the counters see it, if it is counted now.
 #[inline(always)]
-fn sampled(shape: &Shape, now: &Now, phv: &Phv) -> Option<Counted> {
+fn sampled<P, R: Rows<P>>(shape: &Shape, now: &Now, phv: &Phv) -> Option<P> {
     let Shape { config, hashes } = shape;
-    let place = hashes.join(hashes.of_headers(&phv.headers)?, now.constants);
-    now.samples(place, is_single_hop(config, phv)).then(|| packet(config, place, phv))
+    let crcs = hashes.of_headers(&phv.headers)?;
+    let place = hashes.join(crcs, now.constants);
+    let is_counted = now.samples(place, is_single_hop(config, phv));
+    is_counted.then(|| R::counted(hashes, crcs, place, now.constants, weight(config, phv)))
 }
 
-impl<C: Counter, const SIGNED: bool> Dataplane for FragmentReplica<C, SIGNED> {
+impl<P: 'static, R: Rows<P>> Dataplane for FragmentReplica<P, R> {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         if !self.is_at_egress() {
@@ -169,10 +234,11 @@ impl<C: Counter, const SIGNED: bool> Dataplane for FragmentReplica<C, SIGNED> {
     }
 
     fn spare(&self) -> Box<dyn Bank> {
-        Box::new(FragmentBank::<C, SIGNED> {
+        Box::new(FragmentBank::<P, R> {
             shape: self.shape.clone(),
             counters: self.counters.zeroed(),
             coverage: Coverage::default(),
+            packets: PhantomData,
         })
     }
 
@@ -199,34 +265,30 @@ impl<C: Counter, const SIGNED: bool> Dataplane for FragmentReplica<C, SIGNED> {
 }
 
 /// The counters of one sub-epoch.
-struct FragmentBank<C: Counter, const SIGNED: bool> {
+struct FragmentBank<P, R: Rows<P>> {
     shape: Arc<Shape>,
-    counters: Registers<C>,
+    counters: R::Bank,
     coverage: Coverage,
+    packets: PhantomData<fn(P)>,
 }
 
-impl<C: Counter, const SIGNED: bool> Bank for FragmentBank<C, SIGNED> {
+impl<P: 'static, R: Rows<P>> Bank for FragmentBank<P, R> {
     fn clear(&mut self) {
-        self.counters.clear();
+        R::clear(&mut self.counters);
         self.coverage = Coverage::default();
     }
 
     fn record(&self) -> AnyRecord {
-        let mut is_full = false;
-        let read = |&counter: &C| {
-            let (number, full) = counter.held(SIGNED);
-            let held = number.clamp(i32::MIN.into(), i32::MAX.into());
-            is_full |= full || held != number;
-            held as i32
-        };
-        let counters = self.counters.cells().iter().map(read).collect();
+        let (counters, is_full) = R::held(&self.counters);
         let mut fragment = Fragment::new(self.shape.clone());
         fragment.parts.push(Part::new(self.coverage, is_full, counters));
         Box::new(fragment)
     }
 
     fn arrays(&self) -> Vec<ArrayCells> {
-        vec![self.counters.read()]
+        let mut arrays = Vec::new();
+        R::read(&self.counters, &mut arrays);
+        arrays
     }
 }
 
@@ -234,8 +296,11 @@ impl<C: Counter, const SIGNED: bool> Bank for FragmentBank<C, SIGNED> {
 pub(super) fn build(shape: Arc<Shape>, schedule: &Schedule<DiSketch>) -> Box<dyn Dataplane> {
     fn of<C: Counter>(shape: Arc<Shape>, schedule: &Schedule<DiSketch>) -> Box<dyn Dataplane> {
         match shape.config.sketch {
-            SketchKind::Count => Box::new(FragmentReplica::<C, true>::new(shape, schedule)),
-            SketchKind::CountMin => Box::new(FragmentReplica::<C, false>::new(shape, schedule)),
+            SketchKind::Count => Box::new(FragmentReplica::<_, Stage<Array<Add<C, true>>>>::new(shape, schedule)),
+            SketchKind::CountMin => Box::new(FragmentReplica::<_, Stage<Array<Add<C, false>>>>::new(shape, schedule)),
+            SketchKind::UnivMon => {
+                Box::new(FragmentReplica::<_, Stage<Vec<Array<AddInLevel<C>>>>>::new(shape, schedule))
+            }
         }
     }
     match shape.config.counter_bits {

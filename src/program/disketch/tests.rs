@@ -98,10 +98,11 @@ fn oracle(config: &Config, packets: &[Packet], cuts: u32) -> BTreeMap<(u32, u32)
     let (mut counters, constants) = (BTreeMap::new(), hashes.constants(EPOCH));
     for packet in packets {
         let headers = packet.headers();
-        let place = match headers.net {
-            Net::Ipv4 => hashes.place(Tuple4::of(&headers), constants),
-            _ => hashes.place(Tuple6::of(&headers), constants),
+        let crcs = match headers.net {
+            Net::Ipv4 => hashes.key_crcs(Tuple4::of(&headers)),
+            _ => hashes.key_crcs(Tuple6::of(&headers)),
         };
+        let place = hashes.join(crcs, constants);
         let now = packet.time >> (6 - cuts);
         let own = place.sub_epoch(cuts);
         let half = 1 << cuts >> 1;
@@ -110,8 +111,13 @@ fn oracle(config: &Config, packets: &[Packet], cuts: u32) -> BTreeMap<(u32, u32)
             continue;
         }
         let weight = if config.count == Unit::Packets { 1 } else { i64::from(packet.bytes) };
-        let is_negative = config.sketch == SketchKind::Count && place.is_negative;
-        *counters.entry((now, place.slot)).or_default() += if is_negative { -weight } else { weight };
+        let deepest = if config.sketch == SketchKind::UnivMon { crcs.depth() } else { 0 };
+        for level in 0..=deepest {
+            let place = hashes.place_in(level as usize, crcs, constants);
+            let is_negative = config.sketch != SketchKind::CountMin && place.is_negative;
+            let slot = level * config.width().get() + place.slot;
+            *counters.entry((now, slot)).or_default() += if is_negative { -weight } else { weight };
+        }
     }
     counters.retain(|_, count| *count != 0);
     counters
@@ -132,11 +138,11 @@ proptest! {
     #[test]
     fn fragments_are_the_oracles(
         packets in packets(300), counters_of in 1..200u64, cuts in 0..=6u32,
-        is_min: bool, in_bytes: bool, single_hop: bool,
+        sketch in prop::sample::select(&[SketchKind::Count, SketchKind::CountMin, SketchKind::UnivMon][..]),
+        in_bytes: bool, single_hop: bool,
     ) {
-        let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
         let count = if in_bytes { Unit::Bytes } else { Unit::Packets };
-        let config = Config { sketch, count, single_hop, ..config(counters_of) };
+        let config = Config { sketch, count, single_hop, ..config(counters_of * u64::from(sketch.levels())) };
         let fragment = measured(&config, &packets, cuts, BatchOrder::Fastest);
         prop_assert_eq!(counters(&fragment), oracle(&config, &packets, cuts));
         prop_assert_eq!(&measured(&config, &packets, cuts, BatchOrder::PacketMajor), &fragment);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir::pisa::hash::HashFamily;
 use weir::program::disketch::composite::{self, Sample};
 use weir::program::disketch::hashes::{Hashes, KeyCrcs};
+use weir::program::disketch::levels::{self, Leveled, Summary};
 use weir::program::disketch::record::{Part, Shape};
 use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, Rho, SketchKind, equalise};
 use weir::program::{Coverage, SubEpoch};
@@ -47,9 +48,16 @@ pub struct Outcome {
     /// Number of flows behind [`Self::rmse`].
     pub queried: usize,
     by_hops: Vec<(usize, f64)>,
+    /// Of the flows that were asked for.
+    pub summary: Summary,
 }
 
 impl Outcome {
+    /// Of all paths.
+    pub fn rmse_of_all(&self) -> f64 {
+        root(self.by_hops.iter().map(|(_, error)| *error))
+    }
+
     /// Of flows with paths of this length.
     pub fn rmse_of(&self, hops: usize) -> f64 {
         root(self.by_hops.iter().filter(|(of, _)| *of == hops).map(|(_, error)| *error))
@@ -69,12 +77,12 @@ struct Row {
 }
 
 impl Row {
-    fn begin(&mut self, width: usize, cuts: u32) {
+    fn begin(&mut self, counters: usize, cuts: u32) {
         self.cuts = cuts;
         let part = |index| {
             let mut coverage = Coverage::default();
             coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
-            Part::new(coverage, false, vec![0; width].into())
+            Part::new(coverage, false, vec![0; counters].into())
         };
         self.fragment = Fragment { shape: self.shape.clone(), parts: (0..1 << cuts).map(part).collect() };
     }
@@ -94,6 +102,13 @@ impl<'a> Experiment<'a> {
         Self { network, widths, sketch, family, crcs, asked: asked.collect() }
     }
 
+    /// All flows are asked for.
+    #[must_use]
+    pub fn of_all(self) -> Self {
+        let asked = (0..self.network.flows.len() as u32).map(|flow| (flow, true)).collect();
+        Self { asked, ..self }
+    }
+
     /// The flows of a method: all, or those that cross a core switch.
     fn rows(&self, method: Method, single_hop: bool) -> Vec<Vec<Row>> {
         let config = |width: u32| Config {
@@ -106,7 +121,7 @@ impl<'a> Experiment<'a> {
         let row = |switch: usize, row: u32, width: u32| {
             let shape = DiSketch::shape(&config(width), &format!("s{switch}-{row}"), &self.family);
             let mut row = Row { fragment: Fragment::new(shape.clone()), shape, cuts: 0 };
-            row.begin(width as usize, 0);
+            row.begin(row.shape.config.counters(), 0);
             row
         };
         let of = |(switch, &width): (usize, &u32)| match (method, self.network.first_core) {
@@ -142,8 +157,8 @@ impl<'a> Experiment<'a> {
             kept.push((epoch as u64, rows.iter_mut().map(fragments).collect()));
             for (switch, rows) in rows.iter_mut().enumerate() {
                 for row in rows {
-                    let (width, cuts) = (row.shape.config.width().get() as usize, decisions[epoch + 1][switch]);
-                    row.begin(width, if method.rho().is_some() { cuts } else { 0 });
+                    let (counters, cuts) = (row.shape.config.counters(), decisions[epoch + 1][switch]);
+                    row.begin(counters, if method.rho().is_some() { cuts } else { 0 });
                 }
             }
         }
@@ -173,13 +188,19 @@ impl<'a> Experiment<'a> {
                 let of_switch = rows[usize::from(*switch)].iter_mut().zip(&constants[usize::from(*switch)]);
                 for (row, constants) in of_switch {
                     let now = (place << row.cuts) / number;
-                    let at = row.shape.hashes.join(self.crcs[*number_of as usize], *constants);
+                    let (hashes, crcs) = (&row.shape.hashes, self.crcs[*number_of as usize]);
+                    let at = hashes.join(crcs, *constants);
                     let away = at.sub_epoch(row.cuts) ^ now as u32;
                     if away != 0 && !(is_single && away == 1 << row.cuts >> 1) {
                         continue;
                     }
-                    let is_negative = at.is_negative && self.sketch == SketchKind::Count;
-                    row.fragment.parts[now].counters[at.slot as usize] += if is_negative { -1 } else { 1 };
+                    let width = row.shape.config.width().get() as usize;
+                    for level in 0..=crcs.level_of(self.sketch) {
+                        let at = hashes.place_in(level, crcs, *constants);
+                        let is_negative = at.is_negative && self.sketch.is_signed();
+                        let counters = &mut row.fragment.parts[now].counters;
+                        counters[level * width + at.slot as usize] += if is_negative { -1 } else { 1 };
+                    }
                 }
             }
         }
@@ -192,6 +213,15 @@ impl<'a> Experiment<'a> {
             fragment.samples(crcs, epoch, flow.path.len() == 1, &mut samples);
         }
         samples
+    }
+
+    /// The number of flows and their entropy, from these estimates. Less than half a packet is none.
+    fn summary(&self, estimates: &[f64]) -> Summary {
+        let leveled = |(estimate, (flow, _)): (&f64, &(u32, bool))| {
+            let depth = self.crcs[*flow as usize].level_of(self.sketch) as u32;
+            (*estimate >= 0.5).then_some(Leveled { depth, size: estimate.round() })
+        };
+        levels::summary(estimates.iter().zip(&self.asked).filter_map(leveled).collect())
     }
 
     fn outcome(&self, estimates: &[f64], mean_sub_epochs: f64) -> Outcome {
@@ -211,6 +241,7 @@ impl<'a> Experiment<'a> {
             mean_sub_epochs,
             queried: full.len(),
             by_hops: errors.iter().filter(|of| of.2).map(|of| (of.0, of.1)).collect(),
+            summary: self.summary(estimates),
         }
     }
 }

@@ -139,6 +139,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The entropy of the flows' sizes in bits, and the number of flows.
+    pub fn entropy(&self) -> (f64, usize) {
+        let total = self.packets() as f64;
+        let shares = self.sizes.iter().filter(|size| **size > 0).map(|size| f64::from(*size) / total);
+        (-shares.clone().map(|share| share * share.log2()).sum::<f64>(), shares.count())
+    }
+
     pub fn packets(&self) -> u64 {
         self.sequence.len() as u64
     }

@@ -1,5 +1,5 @@
-//! The figures of DiSketch's evaluation, drawn again: frequency errors against memory (Figure 12),
-//! against heterogeneous memories and loads (Figure 14), and by length of paths (Figure 16).
+//! The figures of DiSketch's evaluation, drawn again: frequency errors against memory (Figure 12), the
+//! error of the entropy (Figure 13), frequency errors against heterogeneous memories and loads (Figure 14), and by length of paths (Figure 16).
 //!
 //! Traffic and networks are the paper's, as far as its text says them: 2 million packets of 200 000 flows
 //! in 32 epochs, hosts that are drawn for addresses, and one path for each flow. Fragments are filled and
@@ -50,6 +50,8 @@ pub struct Options {
 enum SketchName {
     Cs,
     Cms,
+    #[value(skip)]
+    UnivMon,
 }
 
 impl SketchName {
@@ -57,6 +59,7 @@ impl SketchName {
         match self {
             Self::Cs => SketchKind::Count,
             Self::Cms => SketchKind::CountMin,
+            Self::UnivMon => SketchKind::UnivMon,
         }
     }
 
@@ -64,6 +67,7 @@ impl SketchName {
         match self {
             Self::Cs => "cs",
             Self::Cms => "cms",
+            Self::UnivMon => "univmon",
         }
     }
 }
@@ -157,6 +161,55 @@ pub fn frequency(out: &Path, quick: bool, options: &Options) -> Result<()> {
         }
     }
     write(out, "disketch_frequency.csv", &csv)
+}
+
+/// Figure 13: the entropy of the sizes of all flows, from UnivMon's levels and from the sizes alone. All
+/// flows have names.
+pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
+    let Scale { packets, flows, seeds } = options.scale(quick);
+    let mut csv = String::from(
+        "workload,topology,gini,sketch,memory_bytes,method,seed,entropy_true,entropy_estimate,entropy_error,flows_true,flows_estimate,rmse,rmse_full_paths,mean_sub_epochs\n",
+    );
+    let methods =
+        [Method::Window, Method::Disco, Method::Paper, Method::Robust, Method::DiscoLikelihood, Method::Likelihood];
+    for &traffic in &options.disketch_workload {
+        let mut panels = Vec::new();
+        for sketch in [SketchName::UnivMon, SketchName::Cs] {
+            let mut values = BTreeMap::<_, Vec<f64>>::new();
+            for seed in 1..=seeds {
+                let network = Fabric::Fat.loaded(traffic, packets, flows, seed);
+                let (entropy, number) = network.entropy();
+                for bytes in [128 * 1024u32, 512 * 1024] {
+                    let widths = widths_of(Fabric::Fat.switches(), f64::from(bytes) / 4.0, 0.4, seed);
+                    let experiment = Experiment::new(&network, &widths, sketch.sketch(), seed).of_all();
+                    for method in methods {
+                        let outcome = experiment.run(method, false);
+                        let (found, all) = (outcome.summary, outcome.rmse_of_all());
+                        let error = (found.entropy_bits - entropy).abs();
+                        writeln!(
+                            csv,
+                            "{},fat,0.4,{},{bytes},{},{seed},{entropy:.4},{:.4},{error:.4},{number},{:.0},{all:.4},{:.4},{:.3}",
+                            traffic.name(),
+                            sketch.name(),
+                            method.name(),
+                            found.entropy_bits,
+                            found.flows,
+                            outcome.rmse,
+                            outcome.mean_sub_epochs
+                        )?;
+                        values.entry((method, u64::from(bytes))).or_default().push(error);
+                    }
+                }
+                println!("{} {} seed {seed}", traffic.name(), sketch.name());
+            }
+            let curves = curves(&methods, &values);
+            panels.push(Panel { title: sketch.name().into(), order: traffic.name(), zoom: None, curves });
+        }
+        let file = format!("disketch_entropy_{}", traffic.name());
+        let title = format!("DiSketch Figure 13: {}", traffic.name());
+        save(out, &file, &title, "memory of a switch, bytes", "error of the entropy, bits", panels)?;
+    }
+    write(out, "disketch_entropy.csv", &csv)
 }
 
 /// Figure 16: by length of the path, without and with single-hop flows in two sub-epochs.
