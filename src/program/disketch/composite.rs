@@ -268,7 +268,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 100_000, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn composite_queries_are_brute_force(
             records in prop::collection::vec((0..=6u32, any::<u32>(), -1000..1000i64), 0..8),

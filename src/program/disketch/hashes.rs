@@ -318,6 +318,37 @@ mod tests {
         assert!((20..140).contains(&same_slot) && (31_000..33_000).contains(&same_sign), "{same_slot} {same_sign}");
     }
 
+    /// Within each level flows share counters as seldom as they would by chance, and others than in the
+    /// level before.
+    #[test]
+    fn levels_collide_by_chance() {
+        const WIDTH: u64 = 1000;
+        let hashes = hashes(4 * WIDTH);
+        let constants = hashes.constants(100);
+        let key = |flow: u128| {
+            let (port, client) = (32_768 + flow % 200, 0x0a00_0001 + flow / 200);
+            Tuple4(client << 72 | 0x0a00_0063 << 40 | port << 24 | 80 << 8 | 6)
+        };
+        let flows: Vec<_> = (0..8000).map(|flow| hashes.key_crcs(key(flow))).collect();
+        for level in 0..4 {
+            let there: Vec<_> = flows.iter().filter(|crcs| crcs.depth() as usize > level).collect();
+            let slots =
+                |level| there.iter().map(|crcs| hashes.place_in(level, **crcs, constants).slot).collect::<Vec<_>>();
+            let (here, deeper) = (slots(level), slots(level + 1));
+            let (mut shared, mut again) = (0u64, 0u64);
+            for one in 0..here.len() {
+                for other in 0..one {
+                    let same = deeper[one] == deeper[other];
+                    shared += u64::from(same);
+                    again += u64::from(same && here[one] == here[other]);
+                }
+            }
+            let pairs = (here.len() * here.len() / 2) as u64;
+            assert!(shared.abs_diff(pairs / WIDTH) < pairs / WIDTH / 4, "{level}: {shared} of {pairs}");
+            assert!(again < 25, "{level}: {again}");
+        }
+    }
+
     /// Flows that share a counter in one epoch or switch share one in another as seldom as others do, for
     /// ports in a row as well.
     #[test]

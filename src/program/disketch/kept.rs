@@ -250,7 +250,7 @@ mod tests {
     use super::super::record::Part;
     use super::super::{Config, Memory};
     use super::*;
-    use crate::answers::{AnsweredRoutes, HeavyFlows};
+    use crate::answers::{AnsweredRoutes, FlowSizes, HeavyChanges, HeavyFlows, Numbers};
     use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable};
     use crate::history::{Entry, History, Room, Window};
     use crate::pisa::hash::HashFamily;
@@ -265,12 +265,15 @@ mod tests {
     fn record(switch: &str, epoch: u64, config: &Config, flows: &[(u16, i32)]) -> (Arc<str>, Box<Fragment>) {
         let shape = DiSketch::shape(config, switch, &HashFamily::reproducible(1));
         let mut fragment = Fragment::new(shape.clone());
-        let mut counters = vec![0; config.width().get() as usize];
+        let mut counters = vec![0; config.counters()];
         for (sport, packets) in flows {
             let crcs = shape.hashes.of_headers(&Headers::of_flow(&flow(*sport)).unwrap()).unwrap();
-            let place = shape.hashes.join(crcs, shape.hashes.constants(epoch));
-            let is_negative = place.is_negative && config.sketch == SketchKind::Count;
-            counters[place.slot as usize] += if is_negative { -packets } else { *packets };
+            for level in 0..=crcs.level_of(config.sketch) {
+                let place = shape.hashes.place_in(level, crcs, shape.hashes.constants(epoch));
+                let is_negative = place.is_negative && config.sketch.is_signed();
+                let slot = level * config.width().get() as usize + place.slot as usize;
+                counters[slot] += if is_negative { -packets } else { *packets };
+            }
         }
         let is_full = flows.iter().any(|(_, packets)| *packets == i32::MAX);
         let mut coverage = Coverage::default();
@@ -354,6 +357,41 @@ mod tests {
         assert_eq!(heavy(None), (vec![], true));
         let full = self::history(&config, vec![vec![record("a", 1, &config, &[(9, i32::MAX)])]], 1);
         assert_eq!(ask(&full, 9, None).2, [Reason::Saturated]);
+    }
+
+    /// Flows that are named are summed up for each epoch and for all together, and compared with the epoch
+    /// before. Without names nothing is known, and the answer says so.
+    #[test]
+    fn named_flows_are_summed_up_and_compared() {
+        for sketch in [SketchKind::Count, SketchKind::CountMin, SketchKind::UnivMon] {
+            let config = Config { memory: Memory(262_144), sketch, ..Config::default() };
+            let epochs = [[(1, 8), (2, 4), (3, 4)], [(1, 8), (2, 0), (3, 24)]];
+            let records = (1..).zip(&epochs).map(|(number, flows)| vec![record("a", number, &config, flows)]).collect();
+            let history = history(&config, records, 1);
+            let named = NamedFlows { flows: (1..9).map(flow).collect(), routes: None };
+            let ask = |task, window, routes| Query { routes, ..Query::new(task, window) };
+            let routes = Some(ByRoute::new(Arc::new(named)));
+            let history: &dyn Queryable = &history;
+            let sizes: Claimed<FlowSizes> = history.answer(&ask(Task::Flows, Window::All, routes.clone())).unwrap();
+            // 16, 4 and 28 packets of 48.
+            let entropy = [16.0, 4.0, 28.0].map(|size: f64| -size / 48.0 * (size / 48.0).log2()).iter().sum::<f64>();
+            assert_eq!((sizes.flows, sizes.heavy.len()), (Some(3.0), 3), "{sketch:?}");
+            assert!((sizes.entropy_bits.unwrap() - entropy).abs() < 1e-9);
+            let numbers: Claimed<Numbers> =
+                history.answer(&ask(Task::Cardinality, Window::All, routes.clone())).unwrap();
+            let flows: Vec<_> = numbers.epochs.iter().map(|epoch| epoch.flows.unwrap()).collect();
+            assert_eq!((flows, numbers.epochs[0].entropy_bits), (vec![3.0, 2.0], Some(1.5)));
+            let changes: Claimed<HeavyChanges> = history.answer(&ask(Task::Changes, Window::All, routes)).unwrap();
+            let changed: Vec<_> =
+                changes.changes.iter().map(|of| (of.name, of.before_packets, of.after_packets)).collect();
+            assert_eq!(changed, [(FlowName::Flow(flow(3)), 4, 24), (FlowName::Flow(flow(2)), 4, 0)]);
+            assert!(changes.claim.incomplete.contains(Reason::BelowThreshold));
+            let sizes: Claimed<FlowSizes> = history.answer(&ask(Task::Flows, Window::All, None)).unwrap();
+            assert_eq!((sizes.flows, sizes.claim.incomplete.contains(Reason::Unnamed)), (Some(0.0), true));
+        }
+        let bytes = Config { count: Unit::Bytes, ..Config::default() };
+        let history = history(&bytes, vec![], 1);
+        assert!((&history as &dyn Queryable).ask(&Query::new(Task::Changes, Window::All)).is_err());
     }
 
     /// Count-Min's upper bound is certain where no epoch is cut.

@@ -4,7 +4,8 @@
 //! *Paper:* Langlet, Chen, Mitzenmacher, Ben Basat, Liu, Antichi: "Sketch Disaggregation Across Time and
 //! Space", 2025.
 //!
-//! *Shape:* a switch holds one fragment: one row of a Count Sketch or a Count-Min Sketch. Its epoch is cut
+//! *Shape:* a switch holds one fragment: one row of a Count Sketch or a Count-Min Sketch, or of UnivMon one
+//! row for each of 16 levels. Its epoch is cut
 //! into n sub-epochs, a power of two up to 64, and a flow is counted in one of them, which a hash of the
 //! switch chooses anew in each epoch, with the flow's counter and its sign (`hashes`). At the end
 //! of an epoch a switch compares its own error with the network's target and cuts a later epoch finer or
@@ -30,6 +31,8 @@
 //!   from the next one: that one has begun when the decision is made.
 //! - A single-hop flow is known by its ports, as it leaves (`single_hop`).
 //! - IPv4 and IPv6 flows share the counters. Other packets are not measured.
+//! - UnivMon's heavy flows of each level are the largest of those that other programs name, by their
+//!   composite estimates from the deepest level of each flow, instead of a heap in each switch (`levels`).
 
 mod analysis;
 pub mod composite;
