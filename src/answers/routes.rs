@@ -125,8 +125,7 @@ impl Routes for NamedFlows {
 
     fn flows(&self) -> Vec<Flow> {
         let known = self.routes.as_ref().map(|routes| routes.flows()).unwrap_or_default();
-        let named = self.flows.iter().copied().filter(|flow| flow.fields() == [true; 5]);
-        named.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
+        self.flows.iter().copied().chain(known).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

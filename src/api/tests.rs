@@ -514,12 +514,14 @@ fn changes_lack_what_the_epoch_before_lacks() {
     assert!(!programs.is_empty());
     for (_, history) in &programs {
         let changes = || claims::expected(history, Task::Changes);
-        assert_eq!(changes()["incomplete"], serde_json::json!(["below_threshold"]), "{}", changes());
+        let why = |changes: &serde_json::Value| changes["incomplete"].as_array().unwrap().clone();
+        let small = ["below_threshold".into(), "unnamed".into()];
+        assert!(why(&changes()).iter().all(|reason| small.contains(reason)), "{}", changes());
         let mut sequence = changes()["sequence"].as_u64().unwrap();
         history.spoil(claims::FIRST + 2, &"away".into(), Gap::Missing);
         let changes = changes();
         assert_eq!(changes["gaps"][0]["switch"], "away", "{changes}");
-        assert!(changes["incomplete"].as_array().unwrap().contains(&"gap".into()), "{changes}");
+        assert!(why(&changes).contains(&"gap".into()), "{changes}");
         let amended = [(); 2].map(|()| {
             let claim = history.ask(&Query::new(Task::Changes, Window::Since { sequence })).unwrap().claim;
             sequence = claim.sequence;

@@ -57,6 +57,25 @@ impl Pattern {
         Some(Flow { src, dst, sport: Some(sport), dport: Some(dport), proto: Some(proto) })
     }
 
+    /// The one flow that matches, of flows that are named by these fields alone; `None` where several do, or
+    /// where it has other fields.
+    pub fn flow_by(&self, fields: [bool; 5]) -> Option<Flow> {
+        if fields == [true; 5] {
+            return self.flow();
+        }
+        let ip = |end: &End| end.prefix.filter(Prefix::is_one_address).map(|prefix| prefix.ip);
+        let flow = Flow {
+            src: ip(&self.src),
+            dst: ip(&self.dst),
+            sport: self.src.port,
+            dport: self.dst.port,
+            proto: self.proto,
+        };
+        let any = [self.src.prefix, self.dst.prefix].map(|prefix| prefix.is_none());
+        let is_one = [flow.src.is_some() || any[0], flow.dst.is_some() || any[1]] == [true; 2];
+        (is_one && flow.fields() == fields).then_some(flow)
+    }
+
     /// Whether a flow has all fields of the pattern. A flow without a field that the pattern has
     /// does not match.
     pub fn matches(&self, flow: &Flow) -> bool {
@@ -167,6 +186,23 @@ mod tests {
     fn flow(src: &str, sport: u16, dst: &str, dport: u16, proto: u8) -> Flow {
         let [src, dst] = [src, dst].map(|ip| Some(ip.parse().unwrap()));
         Flow { src, dst, sport: Some(sport), dport: Some(dport), proto: Some(proto) }
+    }
+
+    #[test]
+    fn a_pattern_may_be_one_flow_of_some_fields() {
+        let by = |text, fields| pattern(text).flow_by(fields).map(|flow| flow.to_string());
+        let (src, pair) = ([true, false, false, false, false], [true, true, false, false, false]);
+        assert_eq!(by("10.0.0.1 → *", src).unwrap(), "10.0.0.1 → *");
+        assert_eq!(by("10.0.0.1 → 10.0.0.2", pair).unwrap(), "10.0.0.1 → 10.0.0.2");
+        for (text, fields) in [("10.0.0.0/24 → *", src), ("10.0.0.1 → 10.0.0.2", src), ("10.0.0.1 → *", pair)] {
+            assert_eq!(by(text, fields), None, "{text}");
+        }
+        assert_eq!(
+            (by("* → *", src), by("10.0.0.1 → * tcp", src), by("10.0.0.1 → 10.0.0.0/8", src)),
+            (None, None, None)
+        );
+        let whole = "10.0.0.1:1 → 10.0.0.2:80 tcp";
+        assert_eq!(pattern(whole).flow_by([true; 5]), pattern(whole).flow());
     }
 
     #[test]

@@ -56,8 +56,8 @@ impl Analysis for DiSketchAnalysis {
     const ADDS: bool = true;
 
     fn fits(&self, record: &Fragment) -> bool {
-        let Config { sketch, count, rho, .. } = record.shape.config;
-        (sketch, count, rho) == (self.config.sketch, self.config.count, self.config.rho)
+        let facts = |config: &Config| (config.sketch, config.count, config.rho, config.naming());
+        facts(&record.shape.config) == facts(&self.config)
     }
 
     fn epoch(&mut self, number: u64, target: &Target, reported: Vec<Reported<'_, Fragment>>) -> Epoch<Fragments> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DiSketch;
 use super::hashes::LEVELS;
-use crate::program::{MAX_SUB_EPOCHS, Program, ProgramError, Unit};
+use crate::program::{Key, MAX_SUB_EPOCHS, Naming, Program, ProgramError, Unit};
 use crate::text::{json_schema, scaled, serde_as_text};
 
 /// The sketch of which a fragment is one row.
@@ -99,6 +99,14 @@ pub struct Config {
     pub memory: Memory,
     /// Bits of a counter: 8, 16 or 32. A counter stays at its largest and smallest number.
     pub counter_bits: u32,
+    /// The fields that name a flow. Others than five-tuples have no paths: they are for one switch alone.
+    pub key: Key,
+    /// Leading bits of an IPv4 address that count, for keys of addresses.
+    #[schemars(range(min = 0, max = 32))]
+    pub prefix: u8,
+    /// Leading bits of an IPv6 address that count, for keys of addresses.
+    #[schemars(range(min = 0, max = 128))]
+    pub prefix6: u8,
     /// The unit of counts: packets, or bytes from the destination MAC on.
     pub count: Unit,
     /// Most sub-epochs of an epoch, a power of two; with 1 an epoch is never cut.
@@ -124,6 +132,9 @@ impl Default for Config {
             sketch: SketchKind::Count,
             memory: Memory(65_536),
             counter_bits: u32::BITS,
+            key: Key::Tuple,
+            prefix: 32,
+            prefix6: 128,
             count: Unit::Packets,
             max_sub_epochs: MAX_SUB_EPOCHS,
             rho: Rho::Robust,
@@ -137,6 +148,11 @@ impl Default for Config {
 impl Config {
     /// Most counters of a fragment.
     pub const MAX_COUNTERS: u32 = 1 << 20;
+
+    /// How flows are named.
+    pub fn naming(&self) -> Naming {
+        Naming { key: self.key, prefix: self.prefix, prefix6: self.prefix6 }
+    }
 
     /// Number of counters of a level.
     pub fn width(&self) -> NonZeroU32 {
@@ -163,6 +179,7 @@ impl Config {
         let program = DiSketch::NAME;
         let wrong =
             |key, value: String, right: &str| Err(ProgramError::Value { program, key, value, right: right.into() });
+        self.naming().validate(program)?;
         if !matches!(self.counter_bits, 8 | 16 | 32) {
             return wrong("counter_bits", self.counter_bits.to_string(), "a counter has 8, 16 or 32 bits");
         }

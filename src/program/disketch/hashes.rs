@@ -21,8 +21,9 @@ use std::fmt;
 use super::{Config, SketchKind};
 use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
 use crate::pisa::{BATCH, HashUse, MatchUse, Slot, StageUse};
+use crate::program::Naming;
 use crate::trace::SplitMix64;
-use crate::wire::{FlowKey, Headers, KeyField, Net, Tuple4, Tuple6};
+use crate::wire::{Flow, FlowKey, Headers, KeyField, Net, Tuple4, Tuple6};
 
 /// The label of the CRCs; their indices are 0, 1 and 2.
 pub const LABEL: &str = "disketch/crc";
@@ -121,12 +122,17 @@ pub struct Hashes {
     crcs: [Crc; 3],
     range: HighRange,
     salt: u64,
+    naming: Naming,
+    /// The bits of keys that name a flow.
+    masks: (Tuple4, Tuple6),
 }
 
 impl Hashes {
     pub fn new(config: &Config, switch: &str, family: &HashFamily) -> Self {
-        let crcs = [0, 1, 2].map(|index| Crc::new(layout(index, Tuple4::FIELDS).polynomial(family)));
-        Self { crcs, range: HighRange::new(config.width(), SPARE), salt: salt(switch), family: family.clone() }
+        let crcs = [0, 1, 2].map(|index| Crc::new(HashLayout::crc(LABEL, index).polynomial(family)));
+        let (range, naming) = (HighRange::new(config.width(), SPARE), config.naming());
+        let masks = (Tuple4::of(&naming.mask(false)), Tuple6::of(&naming.mask(true)));
+        Self { crcs, range, salt: salt(switch), naming, masks, family: family.clone() }
     }
 
     /// Whether the CRCs are those of this deployment.
@@ -166,12 +172,30 @@ impl Hashes {
         self.range
     }
 
-    /// The CRCs of an IPv4 or IPv6 five-tuple; `None` of other packets.
+    /// The key of an IPv4 packet.
+    #[inline(always)]
+    pub fn key4(&self, headers: &Headers) -> Tuple4 {
+        Tuple4(Tuple4::of(headers).0 & self.masks.0.0)
+    }
+
+    /// The key of an IPv6 packet.
+    #[inline(always)]
+    fn key6(&self, headers: &Headers) -> Tuple6 {
+        let (Tuple6(src, dst, ports), mask) = (Tuple6::of(headers), self.masks.1);
+        Tuple6(src & mask.0, dst & mask.1, ports & mask.2)
+    }
+
+    /// The CRCs of the flow with this name; `None` of one that is named by other fields.
+    pub fn of_flow(&self, flow: &Flow) -> Option<KeyCrcs> {
+        self.of_headers(&self.naming.headers(flow)?)
+    }
+
+    /// The CRCs of an IPv4 or IPv6 packet's key; `None` of other packets.
     #[inline(always)]
     pub fn of_headers(&self, headers: &Headers) -> Option<KeyCrcs> {
         match headers.net {
-            Net::Ipv4 => Some(self.key_crcs(Tuple4::of(headers))),
-            Net::Ipv6 => Some(self.key_crcs(Tuple6::of(headers))),
+            Net::Ipv4 => Some(self.key_crcs(self.key4(headers))),
+            Net::Ipv6 => Some(self.key_crcs(self.key6(headers))),
             Net::Other => None,
         }
     }
@@ -204,7 +228,7 @@ impl Hashes {
     /// The stages in front of the counters: the CRCs, the exclusive ors and sums, the halves joined,
     /// and what becomes of them: counter, sign and whether the packet is in its flow's sub-epoch.
     pub fn usage(&self, config: &Config) -> Vec<StageUse> {
-        let hash = |name, index, added| HashUse::new(name, u32::BITS, added, Some(&layout(index, Tuple4::FIELDS)));
+        let hash = |name, index, added| HashUse::new(name, u32::BITS, added, Some(&self.layout::<Tuple4>(index)));
         let crcs = StageUse::hashing(vec![hash("index", 0, false), hash("sample", 2, false)]);
         let sums = StageUse::hashing(vec![hash("both", 1, true)]);
         let width = config.width();
@@ -222,18 +246,25 @@ impl Hashes {
 
     /// The CRCs over the keys of packets that are not IPv4.
     pub fn of_ipv6(&self) -> Vec<HashLayout> {
-        (0..3).map(|index| layout(index, Tuple6::FIELDS)).collect()
+        (0..3).map(|index| self.layout::<Tuple6>(index)).collect()
     }
-}
 
-fn layout(index: u32, key: &'static [KeyField]) -> HashLayout {
-    HashLayout::crc(LABEL, index).over(key)
+    fn layout<K: FlowKey>(&self, index: u32) -> HashLayout {
+        let prefix = if K::NET == Net::Ipv6 { self.naming.prefix6 } else { self.naming.prefix };
+        let kept = |(field, is_named): (&KeyField, bool)| {
+            let cut = field.cut(prefix.into());
+            if is_named { cut } else { KeyField { kept_bits: 0, ..cut } }
+        };
+        let fields: Vec<_> = K::FIELDS.iter().zip(self.naming.key.fields()).map(kept).collect();
+        HashLayout::crc(LABEL, index).over(fields)
+    }
 }
 
 /// Fragments fit each other when their hash units are of one switch.
 impl PartialEq for Hashes {
     fn eq(&self, other: &Self) -> bool {
-        (&self.family, self.range, self.salt) == (&other.family, other.range, other.salt)
+        let facts = |hashes: &Self| (hashes.range, hashes.salt, hashes.naming);
+        self.family == other.family && facts(self) == facts(other)
     }
 }
 
@@ -264,7 +295,7 @@ mod tests {
             let constants = hashes.constants(epoch);
             let key = Tuple4(tuple);
             let crc = |index| {
-                let polynomial = layout(index, Tuple4::FIELDS).polynomial(&hashes.family);
+                let polynomial = HashLayout::crc(LABEL, index).polynomial(&hashes.family);
                 bitwise::crc(polynomial, INIT, XOROUT, &key.bytes())
             };
             let EpochConstants([a, b]) = constants;

@@ -2,6 +2,7 @@
 //! switches on a flow's path.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::composite::{self, Sample};
@@ -13,8 +14,8 @@ use crate::answers::{
     HeavyFlows, ProgramAnswer, Query, Route, Task, Unit, excess,
 };
 use crate::history::{Epochs, Kept, Reason, Reasons};
-use crate::program::Record;
-use crate::wire::{Flow, Headers, Pattern};
+use crate::program::{Naming, Record};
+use crate::wire::Flow;
 
 /// Epochs over which a flow is taken to have packets equally often.
 const STEADY: usize = 32;
@@ -114,6 +115,9 @@ impl Path {
 }
 
 impl Kept for KeptFragments {
+    /// Changes are those from the epoch before.
+    const LOOKS_BACK: bool = true;
+
     fn bytes(&self) -> usize {
         self.switches.iter().map(|packed| size_of::<Packed>() + packed.bytes.len()).sum()
     }
@@ -121,7 +125,6 @@ impl Kept for KeptFragments {
 
 /// The estimate of one flow over some epochs, and why it is not complete.
 pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
-    let Some(headers) = Headers::of_flow(flow) else { return (Estimate::exact(0), Reasons::default()) };
     let mut lack = Reasons::default();
     let mut window: Vec<Vec<Sample<'_>>> = Vec::new();
     let (mut sketch, mut decode) = (SketchKind::Count, Decode::Median);
@@ -135,7 +138,7 @@ pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRo
             continue;
         };
         let mut samples = Vec::with_capacity(fragments.len());
-        let Some(crcs) = fragments.first().and_then(|fragment| fragment.shape.hashes.of_headers(&headers)) else {
+        let Some(crcs) = fragments.first().and_then(|fragment| fragment.shape.hashes.of_flow(flow)) else {
             lack.add(Reason::Gap);
             continue;
         };
@@ -192,7 +195,7 @@ fn bounded(sketch: SketchKind, window: &[Vec<Sample<'_>>], paper: f64, number: f
 /// The flows of a query that some program names, each with its estimate.
 pub(super) fn found(unit: Unit, opened: &[Opened<'_>], query: &Query) -> FoundFlows {
     let routes = query.routes.as_ref();
-    let (flows, named) = named(query);
+    let (flows, named) = named(opened, query);
     let mut found = FoundFlows { unit, lack: named, ..FoundFlows::default() };
     for flow in flows {
         let (estimate, lack) = frequency(opened, &flow, routes);
@@ -205,12 +208,19 @@ pub(super) fn found(unit: Unit, opened: &[Opened<'_>], query: &Query) -> FoundFl
 }
 
 /// The flows of a query that some program names, and why these are not all.
-pub(super) fn named(query: &Query) -> (Vec<Flow>, Reasons) {
-    let candidates: Vec<Flow> = query.routes.as_ref().map(ByRoute::flows).unwrap_or_default();
+pub(super) fn named(opened: &[Opened<'_>], query: &Query) -> (Vec<Flow>, Reasons) {
+    let (naming, flows) = (naming(opened), query.routes.as_ref().map(ByRoute::flows).unwrap_or_default());
+    let narrowed = flows.iter().map(|flow| naming.narrow(flow));
+    let candidates: BTreeSet<Flow> = narrowed.filter(|flow| flow.fields() == naming.key.fields()).collect();
     let mut lack = Reasons::default();
     // Flows that no program names are not there, and those that are named are the larger ones.
     lack.add(if candidates.is_empty() { Reason::Unnamed } else { Reason::BelowThreshold });
     (candidates.into_iter().filter(|flow| query.is_meant(&FlowName::Flow(*flow))).collect(), lack)
+}
+
+/// How flows of these epochs are named.
+fn naming(opened: &[Opened<'_>]) -> Naming {
+    opened.iter().flat_map(Opened::shapes).next().map(|shape| shape.config.naming()).unwrap_or_default()
 }
 
 fn unit(epochs: &Epochs<KeptFragments>) -> Unit {
@@ -225,7 +235,8 @@ impl Answers for KeptFragments {
         let unit = unit(epochs);
         match query.task {
             Task::Frequency => {
-                let flow = query.flow.as_ref().and_then(Pattern::flow);
+                let fields = naming(&opened).key.fields();
+                let flow = query.flow.as_ref().and_then(|pattern| pattern.flow_by(fields));
                 let (estimate, lack) = match flow {
                     Some(flow) => frequency(&opened, &flow, query.routes.as_ref()),
                     None => {
@@ -254,7 +265,8 @@ mod tests {
     use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable};
     use crate::history::{Entry, History, Room, Window};
     use crate::pisa::hash::HashFamily;
-    use crate::program::{Coverage, SubEpoch};
+    use crate::program::{Coverage, Key, SubEpoch};
+    use crate::wire::Headers;
 
     fn flow(sport: u16) -> Flow {
         let ip = |last: u8| Some([10, 0, 0, last].into());
@@ -390,8 +402,30 @@ mod tests {
             assert_eq!((sizes.flows, sizes.claim.incomplete.contains(Reason::Unnamed)), (Some(0.0), true));
         }
         let bytes = Config { count: Unit::Bytes, ..Config::default() };
-        let history = history(&bytes, vec![], 1);
+        let history = history(&bytes, vec![vec![record("a", 1, &bytes, &[])]], 1);
         assert!((&history as &dyn Queryable).ask(&Query::new(Task::Changes, Window::All)).is_err());
+    }
+
+    /// On one switch flows may be named by fewer fields. A query for one of them needs no names, and names
+    /// with more fields are narrowed.
+    #[test]
+    fn flows_have_the_fields_of_the_key() {
+        let config = Config { key: Key::Source, ..Config::default() };
+        let history = history(&config, vec![vec![record("a", 1, &config, &[(1, 5), (2, 2)])]], 1);
+        let history: &dyn Queryable = &history;
+        let ask = |pattern: &str| {
+            let query = Query { flow: Some(pattern.parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
+            let found: Claimed<Frequency> = history.answer(&query).unwrap();
+            (found.count().estimate, found.claim.incomplete.contains(Reason::Unnamed))
+        };
+        assert_eq!(ask("10.0.0.1 → *"), (7, false));
+        assert_eq!(ask("10.0.0.2 → *"), (0, false));
+        assert_eq!(ask("10.0.0.1:1 → 10.0.0.2:80 tcp"), (0, true));
+        let routes = Some(ByRoute::new(Arc::new(NamedFlows { flows: vec![flow(1), flow(2)], routes: None })));
+        let heavy: Claimed<HeavyFlows> =
+            history.answer(&Query { routes, ..Query::new(Task::Heavy, Window::All) }).unwrap();
+        let counts: Vec<_> = heavy.counts().map(|heavy| (heavy.flow.to_string(), heavy.count)).collect();
+        assert_eq!(counts, [("10.0.0.1 → *".to_string(), 7)]);
     }
 
     /// Count-Min's upper bound is certain where no epoch is cut.

@@ -57,7 +57,7 @@ pub use parameters::Target;
 pub use record::Fragment;
 
 pub use super::Unit;
-use super::{Dataplane, Difference, Exact, FlowCounts, Program, ProgramError, ReadRecord, Schedule, word};
+use super::{Dataplane, Difference, Exact, FlowCounts, Key, Program, ProgramError, ReadRecord, Schedule, word};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 use hashes::Hashes;
@@ -86,8 +86,8 @@ impl Program for DiSketch {
     type Record = Fragment;
     type Analysis = DiSketchAnalysis;
 
-    fn local_only(_: &Config) -> Option<&'static str> {
-        None
+    fn local_only(config: &Config) -> Option<&'static str> {
+        (config.key != Key::Tuple).then_some("with key = \"5tuple\" alone flows have paths in a network")
     }
 
     fn validate(config: &Config) -> Result<(), ProgramError> {
@@ -146,6 +146,9 @@ impl Program for DiSketch {
         let values = |config: &Config| {
             [
                 ("sketch", word(&config.sketch)),
+                ("key", word(&config.key)),
+                ("prefix", config.prefix.to_string()),
+                ("prefix6", config.prefix6.to_string()),
                 ("count", word(&config.count)),
                 ("rho", word(&config.rho)),
                 ("rho_target", word(&config.rho_target)),
@@ -161,7 +164,8 @@ impl Program for DiSketch {
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {
-        FlowCounts::new(config.count)
+        let naming = config.naming();
+        FlowCounts::by(config.count, move |flow| naming.narrow(flow))
     }
 }
 

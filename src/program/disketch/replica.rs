@@ -14,7 +14,7 @@ use crate::pisa::{
     Array, ArrayCells, BATCH, Banked, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Side, Slot, Stage,
 };
 use crate::program::{AnyRecord, Bank, Coverage, Dataplane, Needs, Program, Schedule, SettingReader, SubEpoch};
-use crate::wire::{FlowKey, Net, Tuple4};
+use crate::wire::Net;
 
 /// Fields of packets that are read beside the key.
 const READS: &[&str] = &["ip.version", "phv.wire_bytes"];
@@ -130,7 +130,7 @@ impl<P: 'static, R: Rows<P>> FragmentReplica<P, R> {
         let Shape { config, hashes } = &**shape;
         let mut counted: ArrayVec<P, BATCH> = ArrayVec::new();
         if phvs.iter().all(|phv| phv.headers.net == Net::Ipv4) {
-            hashes.crcs(phvs, |phv| Tuple4::of(&phv.headers), crcs);
+            hashes.crcs(phvs, |phv| hashes.key4(&phv.headers), crcs);
             for (at, phv) in phvs.iter().enumerate() {
                 let crcs = Hashes::crcs_at(crcs, at % BATCH);
                 let place = hashes.join(crcs, now.constants);

@@ -9,14 +9,14 @@ use crate::answers::{
     Change, Changed, EpochNumbers, FlowCount, FlowName, FoundFlows, HeavyChanges, Numbers, ProgramAnswer, Query, Sizes,
 };
 use crate::history::{Epochs, Reasons};
-use crate::wire::{Flow, Headers};
+use crate::wire::Flow;
 
 /// The number of flows and their entropy, from sizes of the flows that are named. Each has the level that
 /// its sketch counts it in.
 fn summary_of(found: &FoundFlows, opened: &[Opened<'_>]) -> Option<Summary> {
     let shape = opened.iter().flat_map(Opened::shapes).next()?;
     let leveled = |flow: &FlowCount| {
-        let crcs = shape.hashes.of_headers(&Headers::of_flow(&flow.flow.flow()?)?)?;
+        let crcs = shape.hashes.of_flow(&flow.flow.flow()?)?;
         let depth = crcs.level_of(shape.config.sketch) as u32;
         Some(Leveled { depth, size: flow.count.number as f64 })
     };
@@ -47,8 +47,8 @@ pub fn of_each(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
 /// depends on the flows that share its counters, so no change is sure to be among them.
 pub fn changes(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
     HeavyChanges::to_newest(epochs, query, |before, after| {
-        let (named, mut lack) = kept::named(query);
         let [before, after] = [before, after].map(|entry| [Opened::new(&entry.showed)]);
+        let (named, mut lack) = kept::named(&after, query);
         let mut count = |opened: &[Opened<'_>], flow: &Flow| {
             let (estimate, lacks) = kept::frequency(opened, flow, query.routes.as_ref());
             lack.extend(&lacks);

@@ -97,7 +97,8 @@ fn oracle(config: &Config, packets: &[Packet], cuts: u32) -> BTreeMap<(u32, u32)
     let hashes = Hashes::new(config, "s1", &family());
     let (mut counters, constants) = (BTreeMap::new(), hashes.constants(EPOCH));
     for packet in packets {
-        let headers = packet.headers();
+        let naming = config.naming();
+        let headers = naming.headers(&naming.narrow(&packet.headers().flow().unwrap())).unwrap();
         let crcs = match headers.net {
             Net::Ipv4 => hashes.key_crcs(Tuple4::of(&headers)),
             _ => hashes.key_crcs(Tuple6::of(&headers)),
@@ -139,10 +140,14 @@ proptest! {
     fn fragments_are_the_oracles(
         packets in packets(300), counters_of in 1..200u64, cuts in 0..=6u32,
         sketch in prop::sample::select(&[SketchKind::Count, SketchKind::CountMin, SketchKind::UnivMon][..]),
+        key in prop::sample::select(&[Key::Tuple, Key::Pair, Key::Source, Key::Destination][..]),
         in_bytes: bool, single_hop: bool,
     ) {
         let count = if in_bytes { Unit::Bytes } else { Unit::Packets };
-        let config = Config { sketch, count, single_hop, ..config(counters_of * u64::from(sketch.levels())) };
+        let (prefix, prefix6) = if key == Key::Tuple { (32, 128) } else { (30, 64) };
+        let naming = Config { key, prefix, prefix6, ..Config::default() };
+        let Config { memory, .. } = config(counters_of * u64::from(sketch.levels()));
+        let config = Config { memory, sketch, count, single_hop, ..naming };
         let fragment = measured(&config, &packets, cuts, BatchOrder::Fastest);
         prop_assert_eq!(counters(&fragment), oracle(&config, &packets, cuts));
         prop_assert_eq!(&measured(&config, &packets, cuts, BatchOrder::PacketMajor), &fragment);

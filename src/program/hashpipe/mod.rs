@@ -39,34 +39,18 @@ pub mod dataplane;
 pub mod record;
 mod replica;
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
 pub use decoder::Counts;
 pub use replica::{HashPipeBank, HashPipeDataplane, Tables, label};
 
 use super::{
-    Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Program, ProgramError, ReadRecord, Schedule, word,
+    Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Naming, Program, ProgramError, ReadRecord, Schedule, word,
 };
-pub use super::{Heavy, Unit};
+pub use super::{Heavy, Key, Unit};
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Word};
-use crate::wire::{Addr4, Addr6, Flow, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
-
-/// The fields that name a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub enum Key {
-    #[default]
-    #[serde(rename = "5tuple")]
-    Tuple,
-    #[serde(rename = "pair")]
-    Pair,
-    #[serde(rename = "src")]
-    Source,
-    #[serde(rename = "dst")]
-    Destination,
-}
+use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 
 /// How far the dataplane goes to know the current packet's flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -146,20 +130,9 @@ impl Config {
         self.slots6.unwrap_or((self.slots / 4).max(1))
     }
 
-    /// The part of a five-tuple that names the flow here.
-    pub fn narrow(&self, flow: &Flow) -> Flow {
-        let cut = |ip: Option<IpAddr>| match ip {
-            Some(IpAddr::V4(ip)) => Addr4::<false>(ip.into()).and(Addr4::mask(self.prefix)).flow().src,
-            Some(IpAddr::V6(ip)) => Addr6::<false>(ip.into()).and(Addr6::mask(self.prefix6)).flow().src,
-            None => None,
-        };
-        let (src, dst) = (cut(flow.src), cut(flow.dst));
-        match self.key {
-            Key::Tuple => *flow,
-            Key::Pair => Flow { src, dst, sport: None, dport: None, proto: None },
-            Key::Source => Flow { src, dst: None, sport: None, dport: None, proto: None },
-            Key::Destination => Flow { src: None, dst, sport: None, dport: None, proto: None },
-        }
+    /// How flows are named.
+    pub fn naming(&self) -> Naming {
+        Naming { key: self.key, prefix: self.prefix, prefix6: self.prefix6 }
     }
 
     /// Checks the ranges and what goes together.
@@ -168,15 +141,7 @@ impl Config {
         range("stages", self.stages, 1..=Self::MAX_STAGES)?;
         range("slots", self.slots, 1..=Self::MAX_SLOTS)?;
         range("slots6", self.slots6(), 0..=Self::MAX_SLOTS)?;
-        range("prefix", self.prefix.into(), 0..=32)?;
-        range("prefix6", self.prefix6.into(), 0..=128)?;
-        if self.key == Key::Tuple && (self.prefix, self.prefix6) != (32, 128) {
-            return Err(ProgramError::Combination {
-                program: HashPipe::NAME,
-                why: "prefix and prefix6 belong to key=pair, src or dst, not to key=5tuple",
-            });
-        }
-        Ok(())
+        self.naming().validate(HashPipe::NAME)
     }
 }
 
@@ -272,7 +237,7 @@ impl Program for HashPipe {
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {
-        let config = config.clone();
-        FlowCounts::by(config.count, move |flow| config.narrow(flow))
+        let naming = config.naming();
+        FlowCounts::by(config.count, move |flow| naming.narrow(flow))
     }
 }
