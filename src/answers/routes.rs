@@ -38,6 +38,11 @@ pub trait Routes: fmt::Debug + Send + Sync {
     /// The paths that packets of the flow took: several after a change. Empty if they are not known.
     fn of(&self, flow: &Flow) -> Vec<Route>;
 
+    /// The paths that packets of the flow took in one epoch, where the source tells epochs apart.
+    fn in_epoch(&self, flow: &Flow, _epoch: u64) -> Vec<Route> {
+        self.of(flow)
+    }
+
     /// The five-tuples whose paths it knows, where it can list them.
     fn flows(&self) -> Vec<Flow> {
         Vec::new()
@@ -50,6 +55,8 @@ pub struct AnsweredRoutes {
     /// The fields that flows of the answer have.
     fields: BTreeSet<[bool; 5]>,
     routes: FxHashMap<Flow, Vec<Route>>,
+    /// Paths that change in the window.
+    changes: FxHashMap<Flow, RouteChanges>,
 }
 
 impl AnsweredRoutes {
@@ -60,11 +67,46 @@ impl AnsweredRoutes {
     /// # Errors
     /// If its program does not answer paths.
     pub fn ask(history: &dyn Queryable, query: &Query) -> Result<Self, NoAnswer> {
+        Ok(Self::new(&Self::paths(history, query)?.paths))
+    }
+
+    fn paths(history: &dyn Queryable, query: &Query) -> Result<Claimed<Paths>, NoAnswer> {
         let Query { window, provisional, now, .. } = *query;
         let window = if let Window::Since { .. } = window { Window::All } else { window };
-        let query = Query { provisional, now, ..Query::new(Task::Paths, window) };
-        let answer: Claimed<Paths> = history.answer(&query)?;
-        Ok(Self::new(&answer.paths))
+        history.answer(&Query { provisional, now, ..Query::new(Task::Paths, window) })
+    }
+
+    /// The same, and the paths of each epoch of the window beside it: of the flows that the query means.
+    ///
+    /// # Errors
+    /// If its program does not answer paths.
+    pub fn by_epoch(history: &dyn Queryable, query: &Query) -> Result<Self, NoAnswer> {
+        let newest = Self::paths(history, query)?;
+        let window = newest.claim.first_epoch.zip(newest.claim.last_epoch);
+        let is_meant = |flow: &Flow| {
+            let only = query.flow.and_then(|pattern| pattern.flow());
+            only.is_none_or(|wanted| wanted.only(flow.fields()) == *flow)
+        };
+        let mut epochs: Vec<u64> = history.outlines().iter().map(|entry| entry.epoch).collect();
+        epochs.retain(|epoch| window.is_some_and(|(first, last)| (first..=last).contains(epoch)));
+        epochs.dedup();
+        let mut changes: FxHashMap<Flow, RouteChanges> = FxHashMap::default();
+        for epoch in epochs {
+            let query = Query { provisional: true, ..Query::new(Task::Paths, Window::Epoch(epoch)) };
+            let answer: Claimed<Paths> = history.answer(&query)?;
+            let mut of_epoch: FxHashMap<Flow, Vec<&FlowPath>> = FxHashMap::default();
+            for path in &answer.paths {
+                if let Some(flow) = path.flow.flow().filter(is_meant) {
+                    of_epoch.entry(flow).or_default().push(path);
+                }
+            }
+            for (flow, paths) in of_epoch {
+                changes.entry(flow).or_default().add(epoch, &paths);
+            }
+        }
+        changes.values_mut().for_each(RouteChanges::decide);
+        changes.retain(|_, of_flow| of_flow.routes.len() > 1);
+        Ok(Self { changes, ..Self::new(&newest.paths) })
     }
 
     pub fn new(paths: &[FlowPath]) -> Self {
@@ -79,9 +121,82 @@ impl AnsweredRoutes {
     }
 }
 
+/// The paths of a flow over some epochs.
+#[derive(Debug, Default)]
+struct RouteChanges {
+    /// Each from this epoch on until the next one's.
+    routes: Vec<(u64, Vec<Route>)>,
+    /// By path: its packets and contradictions so far.
+    so_far: Vec<(Option<u16>, Vec<Option<Arc<str>>>, u64, u64)>,
+}
+
+impl RouteChanges {
+    /// Adds the paths of a later epoch, which count packets and contradictions of all epochs so far.
+    fn add(&mut self, epoch: u64, paths: &[&FlowPath]) {
+        let (mut routes, mut has_changed) = (Vec::new(), false);
+        for path in paths {
+            let FlowPath { checksum, switches, packets, contradictions, certainty, .. } = path;
+            let before = self.so_far.iter_mut().find(|(of, ..)| of == checksum);
+            let more = match &before {
+                Some((_, earlier, so_far, _)) if earlier == switches => packets.saturating_sub(*so_far),
+                _ => *packets,
+            };
+            has_changed |= before.as_ref().is_some_and(|(.., earlier)| earlier < contradictions);
+            let now = (*checksum, switches.clone(), *packets, *contradictions);
+            match before {
+                Some(before) => *before = now,
+                None => self.so_far.push(now),
+            }
+            routes.push(Route { switches: switches.clone(), certainty: *certainty, packets: Some(more) });
+        }
+        if has_changed && let Some((_, before)) = self.routes.last() {
+            // Packets on the earlier path were not counted for it any more.
+            routes.extend(before.clone());
+            routes.iter_mut().for_each(|route| route.packets = None);
+        }
+        routes.dedup_by(|one, other| one.switches == other.switches);
+        if let [route] = &mut routes[..] {
+            route.packets = None;
+        }
+        if self.routes.last().is_none_or(|(_, before)| *before != routes) {
+            self.routes.push((epoch, routes));
+        }
+    }
+
+    /// What was not decided in an epoch is as it was decided later.
+    fn decide(&mut self) {
+        let is_decided = |routes: &[Route]| routes.iter().all(|route| route.certainty >= Certainty::Decided);
+        let mut next: Option<Vec<Route>> = None;
+        for (_, routes) in self.routes.iter_mut().rev() {
+            match &next {
+                _ if is_decided(routes) => next = Some(routes.clone()),
+                Some(next) if routes.len() == 1 => *routes = next.clone(),
+                _ => {}
+            }
+        }
+        self.routes.dedup_by(|later, earlier| {
+            let shape = |routes: &[Route]| routes.iter().map(|route| route.switches.clone()).collect::<Vec<_>>();
+            later.1.len() == 1 && shape(&later.1) == shape(&earlier.1)
+        });
+        self.so_far = Vec::new();
+    }
+
+    fn at(&self, epoch: u64) -> &[Route] {
+        let later = self.routes.partition_point(|(from, _)| *from <= epoch);
+        self.routes.get(later.saturating_sub(1)).map(|(_, routes)| &routes[..]).unwrap_or_default()
+    }
+}
+
 impl Routes for AnsweredRoutes {
     fn of(&self, flow: &Flow) -> Vec<Route> {
         self.fields.iter().filter_map(|fields| self.routes.get(&flow.only(*fields))).flatten().cloned().collect()
+    }
+
+    fn in_epoch(&self, flow: &Flow, epoch: u64) -> Vec<Route> {
+        let changes = self.fields.iter().find_map(|fields| self.changes.get(&flow.only(*fields)));
+        // Packets of all epochs say nothing about one.
+        let of_all = || self.of(flow).into_iter().map(|route| Route { packets: None, ..route }).collect();
+        changes.map_or_else(of_all, |changes| changes.at(epoch).to_vec())
     }
 
     fn flows(&self) -> Vec<Flow> {
@@ -110,7 +225,7 @@ impl NamedFlows {
         let others = || histories.iter().filter(|history| !history.needs_routes());
         let names = |history: &Arc<dyn Queryable>| history.answer::<HeavyFlows>(&heavy).ok();
         let named = if is_named { None } else { others().find_map(names) };
-        let routes = others().find_map(|history| AnsweredRoutes::ask(&**history, query).ok());
+        let routes = others().find_map(|history| AnsweredRoutes::by_epoch(&**history, query).ok());
         Self {
             flows: named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect(),
             routes: routes.map(|routes| Arc::new(routes) as Arc<dyn Routes>),
@@ -121,6 +236,10 @@ impl NamedFlows {
 impl Routes for NamedFlows {
     fn of(&self, flow: &Flow) -> Vec<Route> {
         self.routes.as_ref().map(|routes| routes.of(flow)).unwrap_or_default()
+    }
+
+    fn in_epoch(&self, flow: &Flow, epoch: u64) -> Vec<Route> {
+        self.routes.as_ref().map(|routes| routes.in_epoch(flow, epoch)).unwrap_or_default()
     }
 
     fn flows(&self) -> Vec<Flow> {
@@ -145,6 +264,11 @@ impl ByRoute {
     /// The paths that packets of the flow took.
     pub fn of(&self, flow: &Flow) -> Vec<Route> {
         self.routes.of(flow)
+    }
+
+    /// The paths that packets of the flow took in one epoch, as far as the source tells epochs apart.
+    pub fn in_epoch(&self, flow: &Flow, epoch: u64) -> Vec<Route> {
+        self.routes.in_epoch(flow, epoch)
     }
 
     /// The five-tuples whose paths are known, where they can be listed.
@@ -197,6 +321,57 @@ mod tests {
 
     /// Flows are found by the fields that paths are known by. A path that is not decided chooses a flow
     /// by the switches that are; otherwise the choice lacks something.
+    #[test]
+    fn paths_of_each_epoch_are_told_apart() {
+        let of = |switches: &[&str], packets, contradictions| {
+            let certainty = if switches.contains(&"?") { Certainty::Undecided } else { Certainty::Decided };
+            FlowPath { packets, contradictions, ..path(flow(1), switches, certainty) }
+        };
+        let told = |epochs: &[(u64, &[FlowPath])]| {
+            let mut changes = RouteChanges::default();
+            epochs.iter().for_each(|(epoch, paths)| changes.add(*epoch, &paths.iter().collect::<Vec<_>>()));
+            changes.decide();
+            changes
+        };
+        let at = |changes: &RouteChanges, epoch| {
+            let text = |route: &Route| {
+                let names: Vec<_> = route.switches.iter().map(|name| name.as_deref().unwrap_or("?")).collect();
+                (names.concat(), route.packets)
+            };
+            changes.at(epoch).iter().map(text).collect::<Vec<_>>()
+        };
+        // Not decided at first; then another path, which contradicts the first one.
+        let changes = told(&[
+            (3, &[of(&["a", "?", "c"], 2, 0)]),
+            (4, &[of(&["a", "b", "c"], 9, 0)]),
+            (5, &[of(&["a", "b", "c"], 14, 0)]),
+            (7, &[of(&["a", "d", "c"], 3, 1)]),
+            (8, &[of(&["a", "d", "c"], 6, 1)]),
+        ]);
+        let (old, new) = (("abc".to_string(), None), ("adc".to_string(), None));
+        for (epoch, right) in [
+            (1, vec![old.clone()]),
+            (3, vec![old.clone()]),
+            (6, vec![old.clone()]),
+            (7, vec![new.clone(), old]),
+            (8, vec![new.clone()]),
+            (99, vec![new]),
+        ] {
+            assert_eq!(at(&changes, epoch), right, "{epoch}");
+        }
+        // Paths with a checksum stand side by side, each with the packets of the epoch.
+        let both = |one, other| {
+            [
+                FlowPath { checksum: Some(1), ..of(&["a", "b", "c"], one, 0) },
+                FlowPath { checksum: Some(2), ..of(&["a", "d", "c"], other, 0) },
+            ]
+        };
+        let [one, other] = both(10, 5);
+        let changes = told(&[(1, &[one]), (2, &both(40, 10)), (3, &[FlowPath { packets: 90, ..other }])]);
+        assert_eq!(at(&changes, 2), [("abc".to_string(), Some(30)), ("adc".to_string(), Some(10))]);
+        assert_eq!((at(&changes, 1).len(), at(&changes, 3)), (1, vec![("adc".to_string(), None)]));
+    }
+
     #[test]
     fn flows_are_chosen_by_their_paths() {
         let hosts = [true, true, false, false, false];

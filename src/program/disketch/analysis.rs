@@ -56,7 +56,7 @@ impl Analysis for DiSketchAnalysis {
     const ADDS: bool = true;
 
     fn fits(&self, record: &Fragment) -> bool {
-        let facts = |config: &Config| (config.sketch, config.count, config.rho, config.naming());
+        let facts = |config: &Config| (config.sketch, config.count, config.rho, config.cover, config.naming());
         facts(&record.shape.config) == facts(&self.config)
     }
 

@@ -8,6 +8,9 @@
 //! Of an even number of records the median is the mean of the middle two, as the lower of the two would
 //! be biased.
 //!
+//! After a change of the path in mid-epoch a switch counts a share of the flow's packets. Its count is
+//! divided by the share, or compared with that share of the count that is looked for.
+//!
 //! weir's own way, which needs no more from the switches: each record shows by its other counters how
 //! likely which noise is ([`Noise`]), so that of the counts which the records suggest some are far more
 //! likely than others ([`expected`]).
@@ -24,6 +27,8 @@ pub struct Sample<'a> {
     pub sub_epoch: u32,
     /// The flow's counter, with the flow's sign.
     pub count: i64,
+    /// Share of the flow's packets in the epoch that cross the switch.
+    pub share: f64,
     /// The other counters of the record.
     pub noise: &'a Noise,
 }
@@ -36,7 +41,7 @@ pub fn epoch(sketch: SketchKind, samples: &[Sample<'_>]) -> Option<f64> {
     for normalised in 0..1u32 << finest {
         at_once.clear();
         for sample in samples.iter().filter(|sample| normalised >> (finest - sample.cuts) == sample.sub_epoch) {
-            at_once.push(sample.count as f64 / f64::from(1u32 << (finest - sample.cuts)));
+            at_once.push(sample.count as f64 / sample.share / f64::from(1u32 << (finest - sample.cuts)));
         }
         if !at_once.is_empty() {
             sum += of_rows(sketch, &mut at_once);
@@ -128,6 +133,7 @@ const SMALL: i64 = 24;
 
 /// The logarithm of the probability of a sample if the flow has `count` packets in the epoch.
 fn log_likelihood(sample: &Sample<'_>, count: i64) -> f64 {
+    let count = (count as f64 * sample.share).round() as i64;
     let noise = |own: i64| sample.noise.log_share(sample.count - own);
     if sample.cuts == 0 {
         return noise(count);
@@ -163,7 +169,8 @@ type Candidate = (i64, f64);
 /// The candidates of an epoch: 0, what each record says, and the paper's estimate.
 fn candidates(samples: &[Sample<'_>]) -> Option<Vec<Candidate>> {
     let median = epoch(SketchKind::Count, samples)?;
-    let said = samples.iter().flat_map(|sample| [sample.count << sample.cuts, sample.count]);
+    let of_all = |sample: &Sample<'_>| (sample.count as f64 / sample.share).round() as i64;
+    let said = samples.iter().flat_map(|sample| [of_all(sample) << sample.cuts, of_all(sample)]);
     let mut counts: Vec<i64> = said.chain([median.round() as i64]).filter(|count| *count > 0).chain([0]).collect();
     counts.sort_unstable();
     counts.dedup();
@@ -277,7 +284,7 @@ mod tests {
             let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
             let noise = Noise::of(sketch, &[0]);
             let sample = |&(cuts, at, count): &(u32, u32, i64)| {
-                Sample { cuts, sub_epoch: at & ((1 << cuts) - 1), count, noise: &noise }
+                Sample { cuts, sub_epoch: at & ((1 << cuts) - 1), count, share: 1.0, noise: &noise }
             };
             let samples: Vec<_> = records.iter().map(sample).collect();
             match (epoch(sketch, &samples), brute_force(sketch, &samples)) {
@@ -296,7 +303,7 @@ mod tests {
         ) {
             let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
             let noise = Noise::of(sketch, &counters);
-            let sample = |&(cuts, count): &(u32, i32)| Sample { cuts, sub_epoch: 0, count: count.into(), noise: &noise };
+            let sample = |&(cuts, count): &(u32, i32)| Sample { cuts, sub_epoch: 0, count: count.into(), share: 1.0, noise: &noise };
             let epochs: Vec<Vec<_>> = records.iter().map(|records| records.iter().map(sample).collect()).collect();
             let most: f64 = records
                 .iter()
@@ -329,7 +336,7 @@ mod tests {
     fn the_quietest_record_decides() {
         let (quiet, loud) =
             (Noise::of(SketchKind::Count, &[0; 500]), Noise::of(SketchKind::Count, &(-250..250).collect::<Vec<_>>()));
-        let sample = |count, noise| Sample { cuts: 0, sub_epoch: 0, count, noise };
+        let sample = |count, noise| Sample { cuts: 0, sub_epoch: 0, count, share: 1.0, noise };
         let samples = vec![sample(7, &quiet), sample(-120, &loud), sample(99, &loud)];
         let found = expected(std::slice::from_ref(&samples)).unwrap();
         assert!((found - 7.0).abs() < 0.01, "{found}");

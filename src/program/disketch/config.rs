@@ -122,6 +122,9 @@ pub struct Config {
     /// Count flows that cross this switch alone in two sub-epochs (§4.4). Packets are counted as they
     /// leave, instead of as they enter.
     pub single_hop: bool,
+    /// A flow's sub-epochs in the switches of its path are spread over the epoch, by a hash that is the
+    /// network's and the place of each switch on the path. Else each switch draws its own.
+    pub cover: bool,
     /// How the counts of several switches become one.
     pub decode: Decode,
 }
@@ -140,6 +143,7 @@ impl Default for Config {
             rho: Rho::Robust,
             rho_target: None,
             single_hop: false,
+            cover: false,
             decode: Decode::Likelihood,
         }
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! index  = join((CRC 0 (key) ⊕ a) + CRC 1 (key))     counter = its highest bits (HighRange)
 //! sample = join((CRC 2 (key) ⊕ b) + CRC 1 (key))     sub-epoch = its highest bits; sign = bit 25
+//! cover  = join((CRC 2 (key) ⊕ c) + CRC 1 (key))     sub-epoch = highest bits of its sum with a part of 2³²
 //! depth  = join(CRC 0 (key) + CRC 2 (key))           its leading ones, at most 15
 //! join(sum) = sum ⊕ (sum << 16)                      all modulo 2³²
 //! ```
@@ -12,7 +13,9 @@
 //!
 //! The CRCs are those of the network, so a query hashes a flow once. The words a and b follow from the
 //! name of the switch and the number of the epoch: flows which share a counter in one switch and epoch
-//! seldom do in another. An exclusive or with a CRC alone would change nothing: two keys collide under all
+//! seldom do in another. The word c is b or, with `cover`, follows from the epoch
+//! alone, and each place on a path adds a part of 2³² of its own: the sub-epochs of a flow are spread over
+//! the epoch. An exclusive or with a CRC alone would change nothing: two keys collide under all
 //! constants or under none. The carries of the sum break that, as they do in an
 //! [index hash](crate::pisa::hash::index), which is joined for the same reason.
 
@@ -49,6 +52,10 @@ const fn sign(sample: u32, level: usize) -> bool {
     sample >> ((u32::BITS - SUB_EPOCH_BITS - 1) - (level as u32 & (LEVELS - 1))) & 1 == 1
 }
 
+/// By how many eighths of an epoch a flow is counted later than in the first switch of its path, for the
+/// first switch, the second and so on.
+const EIGHTHS: [u32; 8] = [0, 6, 2, 1, 4, 3, 5, 7];
+
 /// Where a flow is counted in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -64,11 +71,19 @@ impl Place {
     pub fn sub_epoch(&self, cuts: u32) -> u32 {
         (u64::from(self.sample) >> (u32::BITS - cuts)) as u32
     }
+
+    /// The same, moved by the place of the switch on the flow's path.
+    #[inline(always)]
+    #[must_use]
+    pub fn moved(self, hop: u8) -> Self {
+        let part = EIGHTHS[usize::from(hop.saturating_sub(1)) & (EIGHTHS.len() - 1)];
+        Self { sample: self.sample.wrapping_add(part << (u32::BITS - 3)), ..self }
+    }
 }
 
 /// The constants of a switch in an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EpochConstants([u32; 2]);
+pub struct EpochConstants([u32; 3]);
 
 /// The FNV-1a hash of the name of a switch.
 fn salt(switch: &str) -> u64 {
@@ -125,6 +140,7 @@ pub struct Hashes {
     naming: Naming,
     /// The bits of keys that name a flow.
     masks: (Tuple4, Tuple6),
+    covers: bool,
 }
 
 impl Hashes {
@@ -132,7 +148,7 @@ impl Hashes {
         let crcs = [0, 1, 2].map(|index| Crc::new(HashLayout::crc(LABEL, index).polynomial(family)));
         let (range, naming) = (HighRange::new(config.width(), SPARE), config.naming());
         let masks = (Tuple4::of(&naming.mask(false)), Tuple6::of(&naming.mask(true)));
-        Self { crcs, range, salt: salt(switch), naming, masks, family: family.clone() }
+        Self { crcs, range, salt: salt(switch), naming, masks, covers: config.cover, family: family.clone() }
     }
 
     /// Whether the CRCs are those of this deployment.
@@ -140,10 +156,13 @@ impl Hashes {
         self.family == *family
     }
 
-    /// The constants of the switch in this epoch: both halves of a word of the stream that its name seeds.
+    /// The constants of the switch in this epoch: both halves of a word of the stream that its name seeds, and
+    /// with `cover` one of a stream that is the same in all switches.
     pub fn constants(&self, epoch: u64) -> EpochConstants {
         let word = SplitMix64::new(self.salt).nth(epoch);
-        EpochConstants([(word >> 32) as u32, word as u32])
+        let [a, b] = [(word >> 32) as u32, word as u32];
+        let cover = SplitMix64::new(salt("")).nth(epoch) as u32;
+        EpochConstants([a, b, if self.covers { cover } else { b }])
     }
 
     /// Where a flow is counted.
@@ -157,12 +176,13 @@ impl Hashes {
     pub fn place_in(&self, level: usize, crcs: KeyCrcs, constants: EpochConstants) -> Place {
         let hashes = self.in_levels(crcs, constants);
         let slot = hashes.slot(self.range, level);
-        Place { slot, is_negative: hashes.is_negative(level), sample: hashes.sample }
+        let (KeyCrcs([_, both, sample]), EpochConstants([_, _, cover])) = (crcs, constants);
+        Place { slot, is_negative: hashes.is_negative(level), sample: index_hash(sample ^ cover, both) }
     }
 
     /// Where a flow is counted in all levels.
     #[inline(always)]
-    pub fn in_levels(&self, crcs: KeyCrcs, EpochConstants([a, b]): EpochConstants) -> LevelHashes {
+    pub fn in_levels(&self, crcs: KeyCrcs, EpochConstants([a, b, _]): EpochConstants) -> LevelHashes {
         let KeyCrcs([index, both, sample]) = crcs;
         LevelHashes { index: index ^ a, both, sample: index_hash(sample ^ b, both), depth: crcs.depth() }
     }
@@ -263,7 +283,7 @@ impl Hashes {
 /// Fragments fit each other when their hash units are of one switch.
 impl PartialEq for Hashes {
     fn eq(&self, other: &Self) -> bool {
-        let facts = |hashes: &Self| (hashes.range, hashes.salt, hashes.naming);
+        let facts = |hashes: &Self| (hashes.range, hashes.salt, hashes.naming, hashes.covers);
         self.family == other.family && facts(self) == facts(other)
     }
 }
@@ -276,6 +296,8 @@ impl fmt::Debug for Hashes {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::Memory;
     use super::*;
     use crate::pisa::hash::bitwise;
@@ -298,7 +320,7 @@ mod tests {
                 let polynomial = HashLayout::crc(LABEL, index).polynomial(&hashes.family);
                 bitwise::crc(polynomial, INIT, XOROUT, &key.bytes())
             };
-            let EpochConstants([a, b]) = constants;
+            let EpochConstants([a, b, _]) = constants;
             let join = |sum: u32| sum ^ sum << 16;
             let index = join((crc(0) ^ a).wrapping_add(crc(1)));
             let sample = join((crc(2) ^ b).wrapping_add(crc(1)));
@@ -378,6 +400,29 @@ mod tests {
             assert!(shared.abs_diff(pairs / WIDTH) < pairs / WIDTH / 4, "{level}: {shared} of {pairs}");
             assert!(again < 25, "{level}: {again}");
         }
+    }
+
+    /// With `cover` the sub-epochs of a flow are those of the first switch, moved by each place on the path;
+    /// index and sign stay each switch's own.
+    #[test]
+    fn sub_epochs_of_a_path_are_spread() {
+        let family = HashFamily::reproducible(7);
+        let of = |switch: &str, cover| {
+            Hashes::new(&Config { memory: Memory(4000), cover, ..Config::default() }, switch, &family)
+        };
+        let [first, second] = ["s1", "s2"].map(|switch| of(switch, true));
+        let mut slots = 0;
+        for flow in 0..200u128 {
+            let key = Tuple4(flow << 24 | 6);
+            let [one, other] = [&first, &second].map(|hashes| hashes.place(key, hashes.constants(5)));
+            assert_eq!(one.sample, other.sample);
+            slots += u32::from(one.slot == other.slot);
+            let place = of("s1", false).place(key, first.constants(5));
+            assert_eq!((one.slot, one.is_negative), (place.slot, place.is_negative));
+            let sub_epochs: BTreeSet<_> = (1..=8).map(|hop| one.moved(hop).sub_epoch(3)).collect();
+            assert_eq!((sub_epochs.len(), one.moved(1), one.moved(0)), (8, one, one));
+        }
+        assert!(slots < 5, "{slots}");
     }
 
     /// Flows that share a counter in one epoch or switch share one in another as seldom as others do, for

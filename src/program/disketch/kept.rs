@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::composite::{self, Sample};
 use super::config::{Decode, SketchKind};
-use super::record::{Fragment, Shape};
+use super::record::{Fragment, PathPlace, Shape};
 use super::{DiSketch, Program, sizes};
 use crate::answers::{
     Answers, ByRoute, CONFIDENCE, Certainty, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency,
@@ -76,41 +76,54 @@ impl<'a> Opened<'a> {
         self.fragments.get(at)?.get_or_init(|| Fragment::decode(&packed.shape, &packed.bytes).ok()).as_ref()
     }
 
-    /// The fragments that count all packets of a flow, and the number of switches on its path; `None`
-    /// where the path is not known.
-    fn fragments(&self, path: Option<&Path>) -> Option<(Vec<&Fragment>, usize)> {
+    /// The fragments that count packets of a flow, each with its place on the flow's path; `None` where the
+    /// path is not known.
+    fn fragments(&self, path: Option<&Path>) -> Option<Vec<(&Fragment, PathPlace)>> {
         let switches = &self.kept.switches;
         if let (1, [_]) = (self.kept.expected, &switches[..]) {
-            return Some((self.fragment(0).into_iter().collect(), 1));
+            return Some(self.fragment(0).map(|fragment| (fragment, PathPlace::ALONE)).into_iter().collect());
         }
-        let Path { switches: wanted, hops, .. } = path?;
         let at = |wanted: &Arc<str>| switches.iter().position(|packed| packed.switch == *wanted);
-        Some((wanted.iter().filter_map(at).filter_map(|at| self.fragment(at)).collect(), *hops))
+        let found = path?.switches.iter().filter_map(|(name, place)| Some((self.fragment(at(name)?)?, *place)));
+        Some(found.collect())
     }
 }
 
-/// The switches that see all packets of a flow: all on its path or, after a change, on all of its paths.
+/// Of a flow with several paths in an epoch, the least share of packets that a switch counts for.
+const LEAST_SHARE: f64 = 0.5;
+
+/// The switches that see a flow in an epoch.
 struct Path {
-    switches: Vec<Arc<str>>,
-    /// Number of switches on the longest path.
-    hops: usize,
+    switches: Vec<(Arc<str>, PathPlace)>,
     /// No packets took a path of which a part is unknown.
     is_whole: bool,
 }
 
 impl Path {
-    /// `None` without any path that is known as a whole.
-    fn of(flow: &Flow, routes: Option<&ByRoute>) -> Option<Self> {
-        let routes = routes.map(|routes| routes.of(flow)).unwrap_or_default();
-        let known = |route: &Route| -> Option<Vec<Arc<str>>> {
-            route.switches.iter().cloned().collect::<Option<_>>().filter(|_| route.certainty >= Certainty::Decided)
+    /// All switches of the path. Of several paths those that are on all of them; where it is known how many
+    /// packets took each, those as well that see at least half of the packets. `None` without any path that
+    /// is known as a whole.
+    fn of(routes: &[Route]) -> Option<Self> {
+        let known = |route: &Route| -> Option<(Vec<Arc<str>>, Option<u64>)> {
+            let switches = route.switches.iter().cloned().collect::<Option<_>>();
+            Some((switches.filter(|_| route.certainty >= Certainty::Decided)?, route.packets))
         };
         let paths: Vec<_> = routes.iter().filter_map(known).collect();
-        let (first, others) = paths.split_first()?;
-        let is_shared = |switch: &&Arc<str>| others.iter().all(|other| other.contains(switch));
-        let switches = first.iter().filter(is_shared).cloned().collect();
-        let hops = paths.iter().map(Vec::len).max().unwrap_or_default();
-        Some(Self { switches, hops, is_whole: paths.len() == routes.len() })
+        let hops = paths.iter().map(|(switches, _)| switches.len()).max()?.min(u8::MAX.into()) as u8;
+        let packets: Option<u64> = paths.iter().map(|(_, packets)| *packets).sum();
+        let mut switches: Vec<(Arc<str>, PathPlace)> = Vec::new();
+        for (name, hop) in paths.iter().flat_map(|(switches, _)| switches.iter().zip(1u8..)) {
+            let on = || paths.iter().filter(|(switches, _)| switches.contains(name));
+            let share = match packets {
+                _ if on().count() == paths.len() => 1.0,
+                Some(all @ 1..) => on().filter_map(|(_, packets)| *packets).sum::<u64>() as f64 / all as f64,
+                _ => 0.0,
+            };
+            if share >= LEAST_SHARE && switches.iter().all(|(other, _)| other != name) {
+                switches.push((name.clone(), PathPlace { hop, hops, share }));
+            }
+        }
+        Some(Self { switches, is_whole: paths.len() == routes.len() })
     }
 }
 
@@ -128,24 +141,24 @@ pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRo
     let mut lack = Reasons::default();
     let mut window: Vec<Vec<Sample<'_>>> = Vec::new();
     let (mut sketch, mut decode) = (SketchKind::Count, Decode::Median);
-    let path = Path::of(flow, routes);
-    lack.add_if(path.as_ref().is_some_and(|path| !path.is_whole), Reason::PathsUnknown);
     for epoch in epochs {
         let kept = epoch.kept;
+        let path = Path::of(&routes.map(|routes| routes.in_epoch(flow, kept.epoch)).unwrap_or_default());
+        lack.add_if(path.as_ref().is_some_and(|path| !path.is_whole), Reason::PathsUnknown);
         lack.add_if(kept.switches.is_empty(), Reason::NotAnalysed);
-        let Some((fragments, hops)) = epoch.fragments(path.as_ref()) else {
+        let Some(fragments) = epoch.fragments(path.as_ref()) else {
             lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
             continue;
         };
         let mut samples = Vec::with_capacity(fragments.len());
-        let Some(crcs) = fragments.first().and_then(|fragment| fragment.shape.hashes.of_flow(flow)) else {
+        let Some(crcs) = fragments.first().and_then(|(fragment, _)| fragment.shape.hashes.of_flow(flow)) else {
             lack.add(Reason::Gap);
             continue;
         };
-        for fragment in &fragments {
+        for (fragment, place) in &fragments {
             (sketch, decode) = (fragment.shape.config.sketch, kept.decode);
             lack.add_if(fragment.is_full(), Reason::Saturated);
-            fragment.samples(crcs, kept.epoch, hops == 1, &mut samples);
+            fragment.samples(crcs, kept.epoch, *place, &mut samples);
         }
         lack.add_if(samples.is_empty(), Reason::Gap);
         window.push(samples);
@@ -163,7 +176,7 @@ pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRo
 /// has in the other sub-epochs no record can tell.
 fn bounded(sketch: SketchKind, window: &[Vec<Sample<'_>>], paper: f64, number: f64, is_whole: bool) -> Estimate {
     let rounded = |number: f64| number.max(0.0).round() as u64;
-    let is_uncut = window.iter().flatten().all(|sample| sample.cuts == 0);
+    let is_uncut = window.iter().flatten().all(|sample| sample.cuts == 0 && sample.share == 1.0);
     if !is_uncut || !is_whole {
         return Estimate::unbounded(rounded(number));
     }
@@ -262,7 +275,7 @@ mod tests {
     use super::super::{Config, Memory};
     use super::*;
     use crate::answers::{AnsweredRoutes, FlowSizes, HeavyChanges, HeavyFlows, Numbers};
-    use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable};
+    use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable, Routes};
     use crate::history::{Entry, History, Room, Window};
     use crate::pisa::hash::HashFamily;
     use crate::program::{Coverage, Key, SubEpoch};
@@ -348,6 +361,57 @@ mod tests {
             assert_eq!(ask(&[(1, &["a", "?", "d"])]), (0, false, vec![Reason::PathsUnknown]));
             assert_eq!(ask(&[(1, &["a", "?", "d"]), (1, &["a", "d"])]), (30, false, vec![Reason::PathsUnknown]));
             assert_eq!(ask(&[(2, &["a", "b", "d"])]), (0, false, vec![Reason::PathsUnknown]));
+        }
+    }
+
+    /// Paths of one epoch each, and in the second one two with as many packets.
+    #[derive(Debug)]
+    struct Rerouted;
+
+    impl Routes for Rerouted {
+        fn of(&self, _: &Flow) -> Vec<Route> {
+            Vec::new()
+        }
+
+        fn in_epoch(&self, _: &Flow, epoch: u64) -> Vec<Route> {
+            let route = |switches: &[&str]| Route {
+                switches: switches.iter().map(|name| Some(Arc::from(*name))).collect(),
+                certainty: Certainty::Sure,
+                packets: Some(500),
+            };
+            let (old, new) = (route(&["a", "b", "d"]), route(&["a", "c", "d"]));
+            match epoch {
+                1 => vec![old],
+                2 => vec![old, new],
+                _ => vec![new],
+            }
+        }
+    }
+
+    /// After a change of the path each epoch is answered by the switches of its own path, and the epoch of
+    /// the change by all of both, each for its share of the packets.
+    #[test]
+    fn paths_may_change_in_mid_epoch() {
+        for (decode, sketch) in [
+            (Decode::Median, SketchKind::Count),
+            (Decode::Likelihood, SketchKind::Count),
+            (Decode::Median, SketchKind::CountMin),
+        ] {
+            let config = Config { memory: Memory(4000), decode, sketch, ..Config::default() };
+            // A flow beside it makes the ends of the path useless, but for an epoch.
+            let epoch = |number, b, c| {
+                let noisy = if number == 3 { 0 } else { 70 };
+                let crowd: Vec<_> = (0..2000).map(|sport| (1000 + sport, noisy)).chain([(1, 10)]).collect();
+                vec![
+                    record("a", number, &config, &crowd),
+                    record("b", number, &config, &[(1, b)]),
+                    record("c", number, &config, &[(1, c)]),
+                    record("d", number, &config, &[(1, 10)]),
+                ]
+            };
+            let history = history(&config, vec![epoch(1, 10, 0), epoch(2, 5, 5), epoch(3, 0, 10)], 4);
+            let (count, is_bounded, lack) = ask(&history, 1, Some(ByRoute::new(Arc::new(Rerouted))));
+            assert_eq!((count, is_bounded, lack), (30, false, vec![]), "{decode:?} {sketch:?}");
         }
     }
 

@@ -153,6 +153,7 @@ impl Program for DiSketch {
                 ("rho", word(&config.rho)),
                 ("rho_target", word(&config.rho_target)),
                 ("single_hop", config.single_hop.to_string()),
+                ("cover", config.cover.to_string()),
                 ("decode", word(&config.decode)),
             ]
         };

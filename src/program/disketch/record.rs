@@ -20,6 +20,22 @@ use crate::program::{Coverage, MergeError, Program, Record};
 
 const VERSION: u8 = 1;
 
+/// The place of a switch on a flow's path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathPlace {
+    /// From 1 on.
+    pub hop: u8,
+    /// Number of switches on the path.
+    pub hops: u8,
+    /// Share of the flow's packets in the epoch that cross the switch: 1 unless the path changes.
+    pub share: f64,
+}
+
+impl PathPlace {
+    /// A switch that flows cross alone.
+    pub const ALONE: Self = Self { hop: 1, hops: 1, share: 1.0 };
+}
+
 /// What fragments have in common that can be added.
 #[derive(Debug, PartialEq)]
 pub struct Shape {
@@ -117,15 +133,16 @@ impl Fragment {
         self.parts.iter().any(|part| part.is_full)
     }
 
-    /// Adds the counters of a flow in an epoch, of the deepest level that counts it: none where the sub-epoch is missing, and for a flow that
+    /// Adds the counters of a flow in an epoch, of a switch at this place on its path, of the deepest level that counts it: none where the sub-epoch is missing, and for a flow that
     /// crosses this switch alone those of two sub-epochs.
-    pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, is_single_hop: bool, to: &mut Vec<Sample<'a>>) {
+    pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, at: PathPlace, to: &mut Vec<Sample<'a>>) {
         let Some(cuts) = self.cuts() else { return };
         let Shape { config, hashes } = &*self.shape;
         let (level, width) = (key.level_of(config.sketch), config.width().get() as usize);
         let place = hashes.place_in(level, key, hashes.constants(epoch));
+        let place = if config.cover { place.moved(at.hop) } else { place };
         let first = place.sub_epoch(cuts);
-        let twice = is_single_hop && config.single_hop && cuts > 0;
+        let twice = at.hops == 1 && config.single_hop && cuts > 0;
         let second = twice.then(|| first ^ 1 << (cuts - 1));
         for sub_epoch in [first].into_iter().chain(second) {
             let Some(part) = self.parts.iter().find(|part| part.covers(cuts, sub_epoch)) else { continue };
@@ -136,7 +153,7 @@ impl Fragment {
             let noises = part.noise.get_or_init(|| (0..config.sketch.levels()).map(|_| OnceLock::new()).collect());
             let Some(noise) = noises.get(level) else { continue };
             let noise = noise.get_or_init(|| Noise::of(config.sketch, counters));
-            to.push(Sample { cuts, sub_epoch, count, noise });
+            to.push(Sample { cuts, sub_epoch, count, share: at.share, noise });
         }
     }
 

@@ -18,7 +18,8 @@ use crate::wire::Net;
 
 /// Fields of packets that are read beside the key.
 const READS: &[&str] = &["ip.version", "phv.wire_bytes"];
-const SINGLE_HOP_READS: &[&str] = &["ip.version", "phv.wire_bytes", "phv.enters", "phv.disposition"];
+const SINGLE_HOP_READS: &[&str] = &["phv.enters", "phv.disposition"];
+const COVER_READS: &[&str] = &["shim.hop"];
 
 /// The state of the running epoch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +134,7 @@ impl<P: 'static, R: Rows<P>> FragmentReplica<P, R> {
             hashes.crcs(phvs, |phv| hashes.key4(&phv.headers), crcs);
             for (at, phv) in phvs.iter().enumerate() {
                 let crcs = Hashes::crcs_at(crcs, at % BATCH);
-                let place = hashes.join(crcs, now.constants);
+                let place = place(shape, crcs, now, phv);
                 if now.samples(place, is_single_hop(config, phv)) {
                     counted.push(R::counted(hashes, crcs, place, now.constants, weight(config, phv)));
                 }
@@ -174,12 +175,19 @@ fn weight(config: &Config, phv: &Phv) -> u32 {
     if config.count == Unit::Packets { 1 } else { phv.wire_bytes }
 }
 
+/// Where the flow of a packet is counted.
+#[inline(always)]
+fn place(Shape { config, hashes }: &Shape, crcs: KeyCrcs, now: &Now, phv: &Phv) -> Place {
+    let place = hashes.join(crcs, now.constants);
+    if config.cover { place.moved(phv.shim.hop()) } else { place }
+}
+
 /// The packet as the counters see it, if it is counted now.
 #[inline(always)]
 fn sampled<P, R: Rows<P>>(shape: &Shape, now: &Now, phv: &Phv) -> Option<P> {
     let Shape { config, hashes } = shape;
     let crcs = hashes.of_headers(&phv.headers)?;
-    let place = hashes.join(crcs, now.constants);
+    let place = place(shape, crcs, now, phv);
     let is_counted = now.samples(place, is_single_hop(config, phv));
     is_counted.then(|| R::counted(hashes, crcs, place, now.constants, weight(config, phv)))
 }
@@ -258,9 +266,12 @@ impl<P: 'static, R: Rows<P>> Dataplane for FragmentReplica<P, R> {
         let Shape { config, hashes } = &*self.shape;
         let mut stages = hashes.usage(config);
         self.counters.usage(&mut stages);
-        let (side, reads) = if self.is_at_egress() { (Side::Egress, SINGLE_HOP_READS) } else { (Side::Ingress, READS) };
+        let side = if self.is_at_egress() { Side::Egress } else { Side::Ingress };
+        let single_hop = if config.single_hop { SINGLE_HOP_READS } else { &[] };
+        let cover = if config.cover { COVER_READS } else { &[] };
+        let reads = [READS, single_hop, cover].concat();
         let layout = Layout::new(DiSketch::NAME).with(side, stages);
-        Layout { reads: reads.into(), other_hashes: hashes.of_ipv6(), ..layout }
+        Layout { reads, other_hashes: hashes.of_ipv6(), ..layout }
     }
 }
 

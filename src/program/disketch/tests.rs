@@ -7,10 +7,11 @@ use proptest::prelude::*;
 
 use super::composite;
 use super::hashes::KeyCrcs;
-use super::record::{Fragment, Part, Shape};
+use super::record::{Fragment, Part, PathPlace, Shape};
 use super::*;
 use crate::pisa::{BatchOrder, Disposition, Phv};
 use crate::program::{Coverage, Record, SubEpoch};
+use crate::wire::shim::Shim;
 use crate::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
 
 const EPOCH: u64 = 4711;
@@ -32,11 +33,14 @@ struct Packet {
     bytes: u32,
     is_single_hop: bool,
     time: u32,
+    /// Place of the switch on the packet's path.
+    hop: u8,
 }
 
 fn packets(number: usize) -> impl Strategy<Value = Vec<Packet>> {
-    let packet = (any::<bool>(), any::<u8>(), 60..1500u32, any::<bool>(), 0..64u32)
-        .prop_map(|(is_ipv6, flow, bytes, is_single_hop, time)| Packet { is_ipv6, flow, bytes, is_single_hop, time });
+    let packet = (any::<bool>(), any::<u8>(), 60..1500u32, any::<bool>(), 0..64u32, 1..10u8).prop_map(
+        |(is_ipv6, flow, bytes, is_single_hop, time, hop)| Packet { is_ipv6, flow, bytes, is_single_hop, time, hop },
+    );
     prop::collection::vec(packet, 0..number)
 }
 
@@ -49,7 +53,8 @@ impl Packet {
 
     fn phv(&self) -> Phv {
         let disposition = if self.is_single_hop { Disposition::ToHost } else { Disposition::ToFabric };
-        Phv { headers: self.headers(), wire_bytes: self.bytes, enters: true, disposition, ..Phv::default() }
+        let shim = Shim::new(self.hop, 0, 0, 0);
+        Phv { headers: self.headers(), wire_bytes: self.bytes, enters: true, disposition, shim, ..Phv::default() }
     }
 
     /// As a query hashes the flow.
@@ -104,6 +109,7 @@ fn oracle(config: &Config, packets: &[Packet], cuts: u32) -> BTreeMap<(u32, u32)
             _ => hashes.key_crcs(Tuple6::of(&headers)),
         };
         let place = hashes.join(crcs, constants);
+        let place = if config.cover { place.moved(packet.hop) } else { place };
         let now = packet.time >> (6 - cuts);
         let own = place.sub_epoch(cuts);
         let half = 1 << cuts >> 1;
@@ -141,13 +147,13 @@ proptest! {
         packets in packets(300), counters_of in 1..200u64, cuts in 0..=6u32,
         sketch in prop::sample::select(&[SketchKind::Count, SketchKind::CountMin, SketchKind::UnivMon][..]),
         key in prop::sample::select(&[Key::Tuple, Key::Pair, Key::Source, Key::Destination][..]),
-        in_bytes: bool, single_hop: bool,
+        in_bytes: bool, single_hop: bool, cover: bool,
     ) {
         let count = if in_bytes { Unit::Bytes } else { Unit::Packets };
         let (prefix, prefix6) = if key == Key::Tuple { (32, 128) } else { (30, 64) };
         let naming = Config { key, prefix, prefix6, ..Config::default() };
         let Config { memory, .. } = config(counters_of * u64::from(sketch.levels()));
-        let config = Config { memory, sketch, count, single_hop, ..naming };
+        let config = Config { memory, sketch, count, single_hop, cover, ..naming };
         let fragment = measured(&config, &packets, cuts, BatchOrder::Fastest);
         prop_assert_eq!(counters(&fragment), oracle(&config, &packets, cuts));
         prop_assert_eq!(&measured(&config, &packets, cuts, BatchOrder::PacketMajor), &fragment);
@@ -178,10 +184,10 @@ proptest! {
         let [mut one, other] = [&packets[..at], &packets[at..]].map(|part| measured(&config, part, cuts, BatchOrder::Fastest));
         Record::merge(&mut one, &other).unwrap();
         prop_assert_eq!(&one, &whole);
-        let key = Packet { is_ipv6, flow, bytes: 60, is_single_hop: false, time: 0 }.crcs();
+        let key = Packet { is_ipv6, flow, bytes: 60, is_single_hop: false, time: 0, hop: 1 }.crcs();
         let estimate = |fragment: &Fragment| {
             let mut samples = Vec::new();
-            fragment.samples(key, EPOCH, false, &mut samples);
+            fragment.samples(key, EPOCH, PathPlace::ALONE, &mut samples);
             composite::epoch(SketchKind::Count, &samples)
         };
         prop_assert_eq!(estimate(&one), estimate(&whole));
@@ -195,7 +201,7 @@ proptest! {
         if let Ok(fragment) = Fragment::decode(&shape, &bytes) {
             prop_assert_eq!(fragment.encode(), bytes.clone());
         }
-        let packet = Packet { is_ipv6: false, flow: 1, bytes: 60, is_single_hop: false, time: 5 };
+        let packet = Packet { is_ipv6: false, flow: 1, bytes: 60, is_single_hop: false, time: 5, hop: 1 };
         let good = measured(&config(3), &[packet], 3, BatchOrder::Fastest).encode();
         prop_assert!(Fragment::decode(&shape, &good[..cut % good.len()]).is_err());
         bytes = good;
@@ -252,10 +258,10 @@ fn parts_come_in_any_order() {
     assert_eq!((lacking.cuts(), lacking.parts.len()), (Some(1), 1));
     let mut seen = BTreeSet::new();
     for flow in 0..=255 {
-        let key = Packet { is_ipv6: false, flow, bytes: 60, is_single_hop: false, time: 0 }.crcs();
+        let key = Packet { is_ipv6: false, flow, bytes: 60, is_single_hop: false, time: 0, hop: 1 }.crcs();
         let [all, some] = [&whole, &lacking].map(|fragment| {
             let mut samples = Vec::new();
-            fragment.samples(key, EPOCH, false, &mut samples);
+            fragment.samples(key, EPOCH, PathPlace::ALONE, &mut samples);
             samples.iter().map(|sample| (sample.sub_epoch, sample.count.abs())).collect::<Vec<_>>()
         });
         let expected = if all == [(1, 7)] { vec![(1, 7)] } else { vec![] };
@@ -276,7 +282,7 @@ fn parts_come_in_any_order() {
 /// Counters of 8 and 16 bits stay at their ends and say so; below they count as wide ones do.
 #[test]
 fn narrow_counters_say_when_they_are_full() {
-    let packet = Packet { is_ipv6: false, flow: 1, bytes: 60, is_single_hop: false, time: 0 };
+    let packet = Packet { is_ipv6: false, flow: 1, bytes: 60, is_single_hop: false, time: 0, hop: 1 };
     for sketch in [SketchKind::Count, SketchKind::CountMin] {
         for (counter_bits, packets, is_full) in [(8, 126, false), (8, 300, true), (16, 300, false), (16, 70_000, true)]
         {
@@ -345,7 +351,12 @@ fn composite_estimates_have_no_bias() {
         for flow in 0..FLOWS {
             let mut samples = Vec::new();
             fragments.iter().for_each(|fragment| {
-                fragment.samples(fragment.shape.hashes.key_crcs(Tuple4(u128::from(flow))), epoch, false, &mut samples)
+                fragment.samples(
+                    fragment.shape.hashes.key_crcs(Tuple4(u128::from(flow))),
+                    epoch,
+                    PathPlace::ALONE,
+                    &mut samples,
+                )
             });
             error += composite::epoch(SketchKind::Count, &samples).unwrap() - (flow % 8 + 1) as f64;
         }

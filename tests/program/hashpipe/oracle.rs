@@ -116,7 +116,7 @@ proptest! {
             prop_assert_eq!(phv, told);
             if trace {
                 let stages = &recorder.programs[0].stages;
-                let own = config.narrow(&before.headers.flow().unwrap()).to_string();
+                let own = config.naming().narrow(&before.headers.flow().unwrap()).to_string();
                 prop_assert_eq!(stages.len(), config.stages as usize);
                 // The first stage always takes the packet's own key in.
                 prop_assert!(stages[0][0].cell.as_ref().unwrap().after.starts_with(&own));
@@ -149,7 +149,7 @@ proptest! {
         for phv in packets.iter_mut() {
             program.ingress(std::slice::from_mut(phv), BatchOrder::PacketMajor);
             let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
-            let sent = truth.0.entry(config.narrow(&phv.headers.flow().unwrap())).or_default();
+            let sent = truth.0.entry(config.naming().narrow(&phv.headers.flow().unwrap())).or_default();
             *sent += u64::from(weight).into();
             prop_assert!(phv.flow_estimate >= weight && u64::from(phv.flow_estimate) <= sent.number);
         }
