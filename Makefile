@@ -79,7 +79,7 @@ figures: ## the figures of the papers, CSV and SVG, in out/figures; a Rust toolc
 
 figures-disketch: ## DiSketch's figures, in out/figures too; two hours or more on two cores
 	@echo "Building (release) …" >&2
-	@for figure in frequency entropy heterogeneity path-length; do \
+	@for figure in frequency entropy heterogeneity path-length path-change; do \
 		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures disketch-$$figure --out out/figures || exit 1; \
 	done
 

@@ -24,7 +24,7 @@ pub mod serve;
 mod service;
 
 #[cfg(feature = "control")]
-pub use messages::{Changes, Fault, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
+pub use messages::{Changes, Fault, Flows, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 #[cfg(feature = "control")]
 pub use registers::{PendingDump, RegisterQuery};
 #[cfg(feature = "control")]

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::{Answering, Changes, HeavyQuery, NewPort, Service};
-use crate::answers::{self, AnsweredRoutes, ByRoute, NamedFlows, Routes, Task};
+use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
+use crate::answers::{self, AnsweredRoutes, ByRoute, NamedFlows, Queryable, Routes, Task};
 use crate::api::{metrics, view};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
@@ -50,26 +50,55 @@ static QUESTIONS: Semaphore = Semaphore::const_new(1);
 /// Route of a task. Other requests do not wait for its answer.
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Requested| {
-        let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-        let history = service.history(task, &query)?;
-        let mut query = query.query(task)?;
-        if history.needs_routes() {
-            let of = |task| service.history(task, &HeavyQuery::default()).ok();
-            let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
-            query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
-        } else if task.takes_routes() && !query.path.is_empty() {
-            query.routes = routes(service, &query).map(ByRoute::new);
-        }
+        let (history, query) = question(service, task, query)?;
         history.ask(&query).map_err(|error| error.to_string())
     };
-    get(async move |State(service): State<Arc<A>>, query: Requested| {
-        let turn = QUESTIONS.acquire().await;
-        let asked = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            document(&service, query)
-        });
-        answer(asked.await.unwrap_or_else(|error| Err(error.to_string())))
+    get(async move |State(service): State<Arc<A>>, query: Requested| in_turn(move || document(&service, query)).await)
+}
+
+/// The answers to `POST /v1/frequency`.
+pub async fn frequencies<A: Answering>(
+    State(service): State<Arc<A>>,
+    query: Requested,
+    Body(flows): Body<Flows>,
+) -> Answer<view::Frequencies> {
+    in_turn(move || {
+        let flows = flows.patterns()?;
+        let (history, query) = question(&*service, Task::Frequency, query)?;
+        let of = |flow| history.answer(&answers::Query { flow: Some(flow), ..query.clone() });
+        let frequencies: Result<_, _> = flows.into_iter().map(of).collect();
+        Ok(view::Frequencies { frequencies: frequencies.map_err(|error| error.to_string())? })
     })
+    .await
+}
+
+/// Answers a question when those before it are answered.
+async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Answer<T> {
+    let turn = QUESTIONS.acquire().await;
+    let asked = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        ask()
+    });
+    answer(asked.await.unwrap_or_else(|error| Err(error.to_string())))
+}
+
+/// The history that is asked, and the question with what the history needs to answer it.
+fn question<A: Answering>(
+    service: &A,
+    task: Task,
+    query: Requested,
+) -> Result<(Arc<dyn Queryable>, answers::Query), String> {
+    let Query(query) = query.map_err(|wrong| wrong.body_text())?;
+    let history = service.history(task, &query)?;
+    let mut query = query.query(task)?;
+    if history.needs_routes() {
+        let of = |task| service.history(task, &HeavyQuery::default()).ok();
+        let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
+        query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
+    } else if task.takes_routes() && !query.path.is_empty() {
+        query.routes = routes(service, &query).map(ByRoute::new);
+    }
+    Ok((history, query))
 }
 
 /// The paths that a program answers in the window of a query; `None` where none does.

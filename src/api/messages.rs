@@ -11,7 +11,7 @@ use crate::program::ProgramConfig;
 use crate::switch::Role;
 use crate::tables::Change;
 use crate::telemetry::epoch::wall_clock;
-use crate::wire::PatternError;
+use crate::wire::{Pattern, PatternError};
 
 /// The query of `GET /v1/heavy` and of the other tasks.
 #[derive(Clone, Debug, Deserialize)]
@@ -88,6 +88,27 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let seconds = f64::deserialize(from)?;
     let wrong = || D::Error::custom(format!("seconds = {seconds}: a number from 0 up"));
     (seconds.is_finite() && seconds >= 0.0).then_some(seconds).ok_or_else(wrong)
+}
+
+/// `POST /v1/frequency`: each pattern is answered by itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flows {
+    /// As `flow` of a query, at most [`Flows::MOST`].
+    pub flows: Vec<String>,
+}
+
+impl Flows {
+    pub const MOST: usize = 1000;
+
+    /// # Errors
+    /// If they are too many, or one is no pattern.
+    pub fn patterns(&self) -> Result<Vec<Pattern>, String> {
+        if self.flows.len() > Self::MOST {
+            return Err(format!("{} flows: a question is about at most {}", self.flows.len(), Self::MOST));
+        }
+        self.flows.iter().map(|flow| flow.parse().map_err(|error: PatternError| format!("flows: {error}"))).collect()
+    }
 }
 
 /// `PUT /v1/ports/NAME/link`.

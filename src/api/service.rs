@@ -67,7 +67,8 @@ pub trait Answering: Send + Sync + 'static {
 pub fn tasks<A: Answering>() -> Router<Arc<A>> {
     let router = Router::new().route("/v1/entropy", answers::task(Task::Cardinality));
     let route = |router: Router<_>, task: Task| router.route(&format!("/v1/{}", task.name()), answers::task(task));
-    Task::ALL.into_iter().fold(router, route)
+    let lists = Router::new().route("/v1/frequency", post(answers::frequencies));
+    Task::ALL.into_iter().fold(router, route).merge(lists)
 }
 
 fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {

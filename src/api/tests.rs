@@ -268,6 +268,32 @@ fn tables_are_listed_shown_and_changed_as_a_whole() {
     assert!(refused(misread).contains("unknown variant `ad`, expected one of `add`, `set`, `remove`"));
 }
 
+/// Each pattern of a list has the answer that it has alone. A list that is too long or has a wrong pattern is
+/// refused as a whole.
+#[test]
+fn several_flows_are_asked_for_at_once() {
+    let (_socket, _path, client) = served();
+    let post = |flows: &[&str]| {
+        let flows = Flows { flows: flows.iter().map(|flow| (*flow).to_owned()).collect() };
+        client.post::<view::Frequencies>("/v1/frequency?seconds=60", &flows)
+    };
+    let patterns = [FLOW, "* → *", "10.0.0.9 → *"];
+    let all = post(&patterns).unwrap();
+    for (pattern, answered) in patterns.iter().zip(&all.frequencies) {
+        let path = format!("/v1/frequency?seconds=60&flow={}", pattern.replace(' ', "%20"));
+        let alone: Claimed<crate::answers::Frequency> =
+            client.get(&path.replace('→', "->").replace('>', "%3E")).unwrap();
+        assert_eq!((answered.flow.clone(), answered.count()), (alone.flow.clone(), alone.count()), "{pattern}");
+    }
+    assert_eq!(all.frequencies.len(), 3);
+    let page = all.page().to_text(crate::output::Style::default());
+    assert!(page.contains("10.0.0.9 → *"), "{page}");
+    assert_eq!(post(&[]).unwrap().frequencies, []);
+    assert!(refused(post(&["10.0.0.1 ="])).contains("no source, arrow and destination"));
+    let refused_as_too_many = refused(post(&vec![FLOW; Flows::MOST + 1]));
+    assert_eq!(refused_as_too_many, "1001 flows: a question is about at most 1000");
+}
+
 #[test]
 fn ports_come_and_go() {
     let (_dir, _, client) = served();

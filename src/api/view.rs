@@ -7,7 +7,12 @@ mod ports;
 mod registers;
 mod status;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
+
+use crate::answers::{Claimed, Frequency, frequency_table};
+use crate::output::Page;
 
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
@@ -33,6 +38,25 @@ pub struct Api {
     pub failed_handshakes: u64,
     /// Connections by TCP that were closed because there were too many.
     pub refused_connections: u64,
+}
+
+/// The answers to questions about several flows or patterns, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Frequencies {
+    pub frequencies: Vec<Claimed<Frequency>>,
+}
+
+impl Frequencies {
+    /// A row for each, and the claims that differ, each once.
+    pub fn page(&self) -> Page {
+        let Some(first) = self.frequencies.first() else { return Page::default().text("no flows") };
+        let rows: Vec<&Frequency> = self.frequencies.iter().map(|frequency| &**frequency).collect();
+        let table = frequency_table(rows).beside(&first.claim.columns());
+        let claims: BTreeSet<String> =
+            self.frequencies.iter().map(|frequency| Frequency::claimed(frequency, &frequency.program)).collect();
+        let page = Page::default().table("frequency", table);
+        claims.into_iter().fold(page, |page, claim| page.text(claim))
+    }
 }
 
 /// The answer to a request that is refused.

@@ -92,6 +92,21 @@ pub fn flow_parameter(flow: &Pattern) -> String {
 }
 
 impl Window {
+    /// Posts a question, and prints the document that answers it.
+    pub fn post<D: DeserializeOwned + Serialize>(
+        &self,
+        client: &Client,
+        format: &Format,
+        path: &str,
+        question: &impl Serialize,
+        page: fn(&D) -> Page,
+    ) -> Result<(), Failure> {
+        let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
+        let (provisional, seconds) = (self.provisional, self.last.0.as_secs_f64());
+        let query = format!("{path}?provisional={provisional}{program}&seconds={seconds}");
+        output::page(format, &client.post(&query, question)?, page)
+    }
+
     /// Prints the document at `path`, which has a query.
     pub fn show<A: DeserializeOwned + Serialize>(
         &self,

@@ -82,6 +82,8 @@ enum Paper {
     DisketchEntropy,
     /// Figure 14 of DiSketch: errors against unequal memories and loads of one path
     DisketchHeterogeneity,
+    /// DiSketch: errors of flows whose path changes in the middle of an epoch
+    DisketchPathChange,
     /// Figure 16 of DiSketch: errors by length of the path
     DisketchPathLength,
 }
@@ -136,6 +138,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::DisketchHeterogeneity) {
         disketch::heterogeneity(&arguments.out, arguments.quick, &arguments.disketch)?;
+    }
+    if wanted(Paper::DisketchPathChange) {
+        disketch::path_change(&arguments.out, arguments.quick, &arguments.disketch)?;
     }
     if wanted(Paper::DisketchPathLength) {
         disketch::path_length(&arguments.out, arguments.quick, &arguments.disketch)?;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use super::composite::{self, Sample};
 use super::config::{Decode, SketchKind};
-use super::record::{Fragment, PathPlace, Shape};
+use super::path::{Path, PathPlace};
+use super::record::{Fragment, Shape};
 use super::{DiSketch, Program, sizes};
 use crate::answers::{
-    Answers, ByRoute, CONFIDENCE, Certainty, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency,
-    HeavyFlows, ProgramAnswer, Query, Route, Task, Unit, excess,
+    Answers, ByRoute, CONFIDENCE, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows,
+    ProgramAnswer, Query, Task, Unit, excess,
 };
 use crate::history::{Epochs, Kept, Reason, Reasons};
 use crate::program::{Naming, Record};
@@ -86,44 +87,6 @@ impl<'a> Opened<'a> {
         let at = |wanted: &Arc<str>| switches.iter().position(|packed| packed.switch == *wanted);
         let found = path?.switches.iter().filter_map(|(name, place)| Some((self.fragment(at(name)?)?, *place)));
         Some(found.collect())
-    }
-}
-
-/// Of a flow with several paths in an epoch, the least share of packets that a switch counts for.
-const LEAST_SHARE: f64 = 0.5;
-
-/// The switches that see a flow in an epoch.
-struct Path {
-    switches: Vec<(Arc<str>, PathPlace)>,
-    /// No packets took a path of which a part is unknown.
-    is_whole: bool,
-}
-
-impl Path {
-    /// All switches of the path. Of several paths those that are on all of them; where it is known how many
-    /// packets took each, those as well that see at least half of the packets. `None` without any path that
-    /// is known as a whole.
-    fn of(routes: &[Route]) -> Option<Self> {
-        let known = |route: &Route| -> Option<(Vec<Arc<str>>, Option<u64>)> {
-            let switches = route.switches.iter().cloned().collect::<Option<_>>();
-            Some((switches.filter(|_| route.certainty >= Certainty::Decided)?, route.packets))
-        };
-        let paths: Vec<_> = routes.iter().filter_map(known).collect();
-        let hops = paths.iter().map(|(switches, _)| switches.len()).max()?.min(u8::MAX.into()) as u8;
-        let packets: Option<u64> = paths.iter().map(|(_, packets)| *packets).sum();
-        let mut switches: Vec<(Arc<str>, PathPlace)> = Vec::new();
-        for (name, hop) in paths.iter().flat_map(|(switches, _)| switches.iter().zip(1u8..)) {
-            let on = || paths.iter().filter(|(switches, _)| switches.contains(name));
-            let share = match packets {
-                _ if on().count() == paths.len() => 1.0,
-                Some(all @ 1..) => on().filter_map(|(_, packets)| *packets).sum::<u64>() as f64 / all as f64,
-                _ => 0.0,
-            };
-            if share >= LEAST_SHARE && switches.iter().all(|(other, _)| other != name) {
-                switches.push((name.clone(), PathPlace { hop, hops, share }));
-            }
-        }
-        Some(Self { switches, is_whole: paths.len() == routes.len() })
     }
 }
 
@@ -275,7 +238,7 @@ mod tests {
     use super::super::{Config, Memory};
     use super::*;
     use crate::answers::{AnsweredRoutes, FlowSizes, HeavyChanges, HeavyFlows, Numbers};
-    use crate::answers::{Claimed, FlowPath, NamedFlows, Queryable, Routes};
+    use crate::answers::{Certainty, Claimed, FlowPath, NamedFlows, Queryable, Route, Routes};
     use crate::history::{Entry, History, Room, Window};
     use crate::pisa::hash::HashFamily;
     use crate::program::{Coverage, Key, SubEpoch};

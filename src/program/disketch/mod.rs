@@ -44,6 +44,7 @@ pub mod hashes;
 mod kept;
 pub mod levels;
 mod parameters;
+pub mod path;
 pub mod record;
 mod replica;
 mod sizes;

@@ -13,28 +13,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::composite::{Noise, Sample};
 use super::hashes::{Hashes, KeyCrcs};
+use super::path::PathPlace;
 use super::{Config, DiSketch, equalise};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
 use crate::program::{Coverage, MergeError, Program, Record};
 
 const VERSION: u8 = 1;
-
-/// The place of a switch on a flow's path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathPlace {
-    /// From 1 on.
-    pub hop: u8,
-    /// Number of switches on the path.
-    pub hops: u8,
-    /// Share of the flow's packets in the epoch that cross the switch: 1 unless the path changes.
-    pub share: f64,
-}
-
-impl PathPlace {
-    /// A switch that flows cross alone.
-    pub const ALONE: Self = Self { hop: 1, hops: 1, share: 1.0 };
-}
 
 /// What fragments have in common that can be added.
 #[derive(Debug, PartialEq)]

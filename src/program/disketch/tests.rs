@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::composite;
 use super::hashes::KeyCrcs;
-use super::record::{Fragment, Part, PathPlace, Shape};
+use super::path::PathPlace;
+use super::record::{Fragment, Part, Shape};
 use super::*;
 use crate::pisa::{BatchOrder, Disposition, Phv};
 use crate::program::{Coverage, Record, SubEpoch};

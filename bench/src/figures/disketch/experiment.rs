@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use std::collections::HashMap;
+use weir::answers::{Certainty, Route};
 use weir::pisa::hash::HashFamily;
 use weir::program::disketch::composite::{self, Sample};
 use weir::program::disketch::hashes::{Hashes, KeyCrcs};
 use weir::program::disketch::levels::{self, Leveled, Summary};
+use weir::program::disketch::path::PathPlace;
 use weir::program::disketch::record::{Part, Shape};
 use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, Rho, SketchKind, equalise};
 use weir::program::{Coverage, SubEpoch};
@@ -14,7 +17,7 @@ use super::fabric::Loaded;
 use super::methods::Method;
 
 /// Epochs of the window.
-const EPOCHS: usize = 32;
+pub const EPOCHS: usize = 32;
 /// Epochs after which a decision holds.
 const DELAY: usize = 2;
 /// Rows of the sketches in core switches.
@@ -22,6 +25,29 @@ const ROWS: u32 = 5;
 /// Flows that are asked for: the heaviest, and of the others about as many as this.
 const HEAVIEST: usize = 1000;
 const ASKED: usize = 12_000;
+
+/// What a query knows of paths that change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// The path of each epoch, and the packets on both paths of the epoch in which it changes.
+    Changes,
+    /// Both paths, and not when.
+    Both,
+    /// The first path.
+    First,
+}
+
+impl Known {
+    pub const ALL: [Self; 3] = [Self::Changes, Self::Both, Self::First];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Changes => "aware",
+            Self::Both => "shared",
+            Self::First => "unaware",
+        }
+    }
+}
 
 pub struct Experiment<'a> {
     network: &'a Loaded,
@@ -32,6 +58,9 @@ pub struct Experiment<'a> {
     crcs: Vec<KeyCrcs>,
     /// Flows that are asked for, and whether they stand for all.
     asked: Vec<(u32, bool)>,
+    known: Known,
+    /// By flow, its packets on the first path in the epoch in which it changes, and on the second one.
+    at_change: HashMap<u32, [u64; 2]>,
 }
 
 /// Errors over the flows that were asked for.
@@ -99,7 +128,14 @@ impl<'a> Experiment<'a> {
         let family = HashFamily::reproducible(seed);
         let hashes = Hashes::new(&Config::default(), "", &family);
         let crcs = network.flows.iter().map(|flow| hashes.key_crcs(flow.key)).collect();
-        Self { network, widths, sketch, family, crcs, asked: asked.collect() }
+        let (known, asked) = (Known::Changes, asked.collect());
+        Self { network, widths, sketch, family, crcs, asked, known, at_change: at_change(network) }
+    }
+
+    /// Queries know this of paths.
+    #[must_use]
+    pub fn knowing(self, known: Known) -> Self {
+        Self { known, ..self }
     }
 
     /// All flows are asked for.
@@ -116,6 +152,7 @@ impl<'a> Experiment<'a> {
             memory: Memory(u64::from(width) * 4),
             rho: method.rho().unwrap_or_default(),
             single_hop,
+            cover: method == Method::Cover,
             ..Config::default()
         };
         let row = |switch: usize, row: u32, width: u32| {
@@ -181,15 +218,17 @@ impl<'a> Experiment<'a> {
         let number = packets.len().max(1);
         let constants: Vec<Vec<_>> =
             rows.iter().map(|rows| rows.iter().map(|row| row.shape.hashes.constants(epoch)).collect()).collect();
+        let first = packets.start;
         for (place, number_of) in self.network.sequence[packets].iter().enumerate() {
-            let flow = &self.network.flows[*number_of as usize];
-            let is_single = single_hop && flow.path.len() == 1;
-            for switch in &flow.path {
+            let path = self.network.flows[*number_of as usize].path_of(first + place);
+            let is_single = single_hop && path.len() == 1;
+            for (switch, hop) in path.iter().zip(1..) {
                 let of_switch = rows[usize::from(*switch)].iter_mut().zip(&constants[usize::from(*switch)]);
                 for (row, constants) in of_switch {
                     let now = (place << row.cuts) / number;
                     let (hashes, crcs) = (&row.shape.hashes, self.crcs[*number_of as usize]);
                     let at = hashes.join(crcs, *constants);
+                    let at = if row.shape.config.cover { at.moved(hop) } else { at };
                     let away = at.sub_epoch(row.cuts) ^ now as u32;
                     if away != 0 && !(is_single && away == 1 << row.cuts >> 1) {
                         continue;
@@ -207,12 +246,41 @@ impl<'a> Experiment<'a> {
     }
 
     fn samples<'b>(&self, rows: &'b [Vec<Fragment>], epoch: u64, flow: u32) -> Vec<Sample<'b>> {
-        let (crcs, flow) = (self.crcs[flow as usize], &self.network.flows[flow as usize]);
+        let crcs = self.crcs[flow as usize];
         let mut samples = Vec::new();
-        for fragment in flow.path.iter().flat_map(|switch| &rows[usize::from(*switch)]) {
-            fragment.samples(crcs, epoch, flow.path.len() == 1, &mut samples);
+        for (switch, place) in self.path(epoch as usize, flow) {
+            rows[switch].iter().for_each(|fragment| fragment.samples(crcs, epoch, place, &mut samples));
         }
         samples
+    }
+
+    /// The switches that are asked for a flow in an epoch.
+    fn path(&self, epoch: usize, number: u32) -> Vec<(usize, PathPlace)> {
+        let flow = &self.network.flows[number as usize];
+        let whole = |path: &[u16]| {
+            let place = |hop| PathPlace { hop, hops: path.len() as u8, share: 1.0 };
+            path.iter().zip(1..).map(|(switch, hop)| (usize::from(*switch), place(hop))).collect()
+        };
+        let Some((change, later)) = flow.later.as_ref().filter(|_| self.known != Known::First) else {
+            return whole(&flow.path);
+        };
+        let of_change = change * EPOCHS / self.network.sequence.len();
+        let counts = match self.known {
+            Known::Changes if epoch < of_change => return whole(&flow.path),
+            Known::Changes if epoch > of_change => return whole(later),
+            Known::Changes => self.at_change.get(&number).copied(),
+            _ => None,
+        };
+        let route = |(path, packets): (&[u16], Option<u64>)| Route {
+            switches: path.iter().map(|switch| Some(switch.to_string().into())).collect(),
+            certainty: Certainty::Sure,
+            packets,
+        };
+        let packets = |path: usize| counts.map(|counts| counts[path]);
+        let seen =
+            weir::program::disketch::path::Path::of(&[(&flow.path[..], packets(0)), (later, packets(1))].map(route));
+        let number = |(name, place): &(Arc<str>, PathPlace)| Some((name.parse().ok()?, *place));
+        seen.iter().flat_map(|seen| seen.switches.iter().filter_map(number)).collect()
     }
 
     /// The number of flows and their entropy, from these estimates. Less than half a packet is none.
@@ -244,6 +312,17 @@ impl<'a> Experiment<'a> {
             summary: self.summary(estimates),
         }
     }
+}
+
+fn at_change(network: &Loaded) -> HashMap<u32, [u64; 2]> {
+    let (mut counts, packets) = (HashMap::default(), network.sequence.len());
+    for (place, number) in network.sequence.iter().enumerate() {
+        let Some((change, _)) = &network.flows[*number as usize].later else { continue };
+        if change * EPOCHS / packets == place * EPOCHS / packets {
+            counts.entry(*number).or_insert([0; 2])[usize::from(place >= *change)] += 1;
+        }
+    }
+    counts
 }
 
 fn median(values: &[f64]) -> f64 {

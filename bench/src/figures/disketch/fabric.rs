@@ -101,13 +101,34 @@ impl Fabric {
             }
             let choice = random.below(4) as u16;
             let path = self.path((from / 2) as u16, (to / 2) as u16, choice);
-            return Flow { key: key(src as u32, dst as u32, number), path, is_queried: true };
+            return Flow { key: key(src as u32, dst as u32, number), path, later: None, is_queried: true };
         };
         let flows: Vec<Flow> = (0..flows).map(|number| flow(number, &mut random)).collect();
         let workload = traffic.workload(packets, flows.len() as u32, seed);
         let (sizes, sequence) = (workload.flow_sizes(), workload.sequence());
         let longest = flows.iter().map(|flow| flow.path.len()).max().unwrap_or_default();
         Loaded { flows, sizes, sequence, longest, first_core: Some(self.first_core()) }
+    }
+}
+
+impl Loaded {
+    /// The same with another path of the same length for a quarter of the flows with a full path, which are
+    /// asked for alone: from the middle of one of the `epochs` on.
+    #[must_use]
+    pub fn rerouted(mut self, fabric: Fabric, epochs: usize, seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed ^ 0x7e70_07e5);
+        let (packets, longest) = (self.sequence.len(), self.longest);
+        for flow in &mut self.flows {
+            flow.is_queried = flow.path.len() == longest && random.below(4) == 0;
+            let ends = flow.path.first().zip(flow.path.last());
+            let Some((&from, &to)) = ends.filter(|_| flow.is_queried) else { continue };
+            let half = 2 * (1 + random.below(epochs as u64 - 2) as usize) + 1;
+            let others = (0..4).map(|choice| fabric.path(from, to, choice)).filter(|path| *path != flow.path);
+            let others: Vec<_> = others.collect();
+            let other = others[random.below(others.len() as u64) as usize].clone();
+            flow.later = Some((packets * half / (2 * epochs), other));
+        }
+        self
     }
 }
 
@@ -122,10 +143,23 @@ fn key(src: u32, dst: u32, number: u32) -> Tuple4 {
 pub struct Flow {
     pub key: Tuple4,
     pub path: Vec<u16>,
+    /// From this packet of the network on, the path is this one.
+    pub later: Option<(usize, Vec<u16>)>,
     pub is_queried: bool,
 }
 
+impl Flow {
+    /// The path of a packet, by its place in the sequence.
+    pub fn path_of(&self, packet: usize) -> &[u16] {
+        match &self.later {
+            Some((from, path)) if packet >= *from => path,
+            _ => &self.path,
+        }
+    }
+}
+
 /// Flows and the order of their packets.
+#[derive(Clone)]
 pub struct Loaded {
     pub flows: Vec<Flow>,
     /// Packets of each flow.
@@ -139,6 +173,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The same without changes of paths.
+    pub fn steady(&self) -> Self {
+        let flow = |flow: &Flow| Flow { later: None, ..flow.clone() };
+        Self { flows: self.flows.iter().map(flow).collect(), ..self.clone() }
+    }
+
     /// The entropy of the flows' sizes in bits, and the number of flows.
     pub fn entropy(&self) -> (f64, usize) {
         let total = self.packets() as f64;
@@ -218,7 +258,7 @@ pub fn single_path(traffic: Traffic, wcov: f64, lcov: f64, seed: u64) -> (Loaded
         let is_queried = chosen[number as usize];
         let path = if is_queried { (0..SWITCHES as u16).collect() } else { vec![switch(random)] };
         let [src, dst] = [(); 2].map(|()| random.below(ADDRESSES) as u32);
-        Flow { key: key(src, dst, number), path, is_queried }
+        Flow { key: key(src, dst, number), path, later: None, is_queried }
     };
     let flows = (0..FLOWS).map(|number| flow(number, &mut random)).collect();
     let workload = traffic.workload(PACKETS, FLOWS, seed);

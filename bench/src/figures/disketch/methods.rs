@@ -16,13 +16,23 @@ pub enum Method {
     Robust,
     /// weir's default: the robust measure, and counts by likelihood.
     Likelihood,
+    /// The same with sub-epochs that are spread over each path.
+    Cover,
     /// DISCO's rows, and counts by likelihood.
     DiscoLikelihood,
 }
 
 impl Method {
-    pub const ALL: [Self; 7] =
-        [Self::Core, Self::Window, Self::Disco, Self::Paper, Self::Robust, Self::DiscoLikelihood, Self::Likelihood];
+    pub const ALL: [Self; 8] = [
+        Self::Core,
+        Self::Window,
+        Self::Disco,
+        Self::Paper,
+        Self::Robust,
+        Self::DiscoLikelihood,
+        Self::Likelihood,
+        Self::Cover,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -32,6 +42,7 @@ impl Method {
             Self::Paper => "di-paper",
             Self::Robust => "di-robust",
             Self::Likelihood => "di-likelihood",
+            Self::Cover => "di-cover",
             Self::DiscoLikelihood => "disco-likelihood",
         }
     }
@@ -46,13 +57,13 @@ impl Method {
         match self {
             Self::Core | Self::Window | Self::Disco | Self::DiscoLikelihood => None,
             Self::Paper => Some(Rho::Paper),
-            Self::Robust | Self::Likelihood => Some(Rho::Robust),
+            Self::Robust | Self::Likelihood | Self::Cover => Some(Rho::Robust),
         }
     }
 
     pub fn decode(self) -> Decode {
         match self {
-            Self::Likelihood | Self::DiscoLikelihood => Decode::Likelihood,
+            Self::Likelihood | Self::Cover | Self::DiscoLikelihood => Decode::Likelihood,
             _ => Decode::Median,
         }
     }

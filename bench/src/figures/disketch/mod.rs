@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use weir::program::disketch::SketchKind;
 
-use self::experiment::{Experiment, Outcome};
+use self::experiment::{EPOCHS, Experiment, Known, Outcome};
 use self::fabric::{Fabric, Traffic, widths_of};
 use self::methods::Method;
 use super::plot::{Axis, Curve, Figure, Panel, Point, Source};
@@ -210,6 +210,49 @@ pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
         save(out, &file, &title, "memory of a switch, bytes", "error of the entropy, bits", panels)?;
     }
     write(out, "disketch_entropy.csv", &csv)
+}
+
+/// Flows that change to another path of the same length in the middle of an epoch, by what a query knows of
+/// it. The paper leaves changes of paths open.
+pub fn path_change(out: &Path, quick: bool, options: &Options) -> Result<()> {
+    let Scale { packets, flows, seeds } = options.scale(quick);
+    let mut csv = String::from("workload,memory_bytes,method,paths,seed,rmse,bias,mean_sub_epochs,flows\n");
+    let methods = [Method::Disco, Method::Paper, Method::Likelihood];
+    for &traffic in &options.disketch_workload {
+        let mut values = BTreeMap::<_, Vec<f64>>::new();
+        for seed in 1..=seeds {
+            let rerouted = Fabric::Fat.loaded(traffic, packets, flows, seed).rerouted(Fabric::Fat, EPOCHS, seed);
+            let steady = rerouted.steady();
+            for bytes in [64 * 1024u32, 512 * 1024] {
+                let widths = widths_of(Fabric::Fat.switches(), f64::from(bytes) / 4.0, 0.4, seed);
+                let changes = Known::ALL.map(|known| (known.name(), &rerouted, known));
+                for (paths, network, known) in changes.into_iter().chain([("steady", &steady, Known::First)]) {
+                    let experiment = Experiment::new(network, &widths, SketchKind::Count, seed).knowing(known);
+                    for method in methods {
+                        let outcome = experiment.run(method, false);
+                        let Outcome { rmse, bias, mean_sub_epochs, queried, .. } = outcome;
+                        let (traffic, name) = (traffic.name(), method.name());
+                        writeln!(
+                            csv,
+                            "{traffic},{bytes},{name},{paths},{seed},{rmse:.4},{bias:.4},{mean_sub_epochs:.3},{queried}"
+                        )?;
+                        values.entry((paths, method, u64::from(bytes))).or_default().push(rmse);
+                    }
+                }
+            }
+            println!("{} seed {seed}", traffic.name());
+        }
+        let panel = |paths: &'static str| {
+            let of = values.iter().filter(|((of, ..), _)| *of == paths);
+            let of = of.map(|((_, method, bytes), values)| ((*method, *bytes), values.clone())).collect();
+            Panel { title: paths.into(), order: traffic.name(), zoom: None, curves: curves(&methods, &of) }
+        };
+        let panels = ["steady", "aware", "shared", "unaware"].map(panel).into();
+        let file = format!("disketch_path_change_{}", traffic.name());
+        let title = format!("DiSketch: paths that change, {}", traffic.name());
+        save(out, &file, &title, "memory of a switch, bytes", "RMSE, packets", panels)?;
+    }
+    write(out, "disketch_path_change.csv", &csv)
 }
 
 /// Figure 16: by length of the path, without and with single-hop flows in two sub-epochs.
