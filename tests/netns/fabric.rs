@@ -225,6 +225,31 @@ fn any_flow_is_counted_on_its_path() {
         let estimate = count["packets"]["estimate"].as_u64().unwrap();
         assert!(10 * estimate <= 11 * sent, "{sent}: {count}");
     }
+    // All flows go by the other spine from now on. Epochs before that are answered by the earlier paths.
+    for weir in &switches[..2] {
+        weir.ask("port down tospine1");
+    }
+    let mut more = 0;
+    let (list, lines) = (fabric.lab.path("flows.txt"), FIRST_PORT..FIRST_PORT + FLOWS);
+    let lines: String = lines.map(|port| format!("10.0.1.9:{port} -> 10.0.2.9:9 udp\n")).collect();
+    fs::write(&list, lines).unwrap();
+    eventually("all flows to be counted on both paths", || {
+        fabric.send();
+        more += 60;
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let of = |window| format!("query frequency --program disketch --flows {} --last {window}", list.display());
+        let counted = controller.ask(&of("60s"));
+        let counts = counted["frequencies"].as_array().expect("a list of answers");
+        let near = |count: &Value| {
+            let found = count["packets"]["estimate"].as_u64().expect("an estimate");
+            4 * found >= 3 * (sent + more) && 10 * found <= 11 * (sent + more)
+        };
+        (counts.len() as u64 == FLOWS && counts.iter().all(near)).then_some(())
+    });
+    let paths = controller.ask("show paths --last 1s --top 1000");
+    let spine = |path: &Value| path["switches"][1].as_str().map(ToOwned::to_owned);
+    let used: BTreeSet<_> = paths["paths"].as_array().unwrap().iter().filter_map(spine).collect();
+    assert!(!used.contains("spine1"), "{paths}");
     let heavy = controller.ask("show heavy --program disketch --last 60s --top 1000");
     let named = heavy["heavy"].as_array().unwrap().iter().filter(|flow| port(&flow["flow"]).is_some());
     assert_eq!(named.count() as u64, FLOWS, "{heavy}");
