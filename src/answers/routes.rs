@@ -126,8 +126,17 @@ impl AnsweredRoutes {
 struct RouteChanges {
     /// Each from this epoch on until the next one's.
     routes: Vec<(u64, Vec<Route>)>,
-    /// By path: its packets and contradictions so far.
-    so_far: Vec<(Option<u16>, Vec<Option<Arc<str>>>, u64, u64)>,
+    /// The newest of each checksum.
+    so_far: Vec<PathSoFar>,
+}
+
+/// What is counted of a path up to an epoch.
+#[derive(Debug)]
+struct PathSoFar {
+    checksum: Option<u16>,
+    switches: Vec<Option<Arc<str>>>,
+    packets: u64,
+    contradictions: u64,
 }
 
 impl RouteChanges {
@@ -136,18 +145,20 @@ impl RouteChanges {
         let (mut routes, mut has_changed) = (Vec::new(), false);
         for path in paths {
             let FlowPath { checksum, switches, packets, contradictions, certainty, .. } = path;
-            let before = self.so_far.iter_mut().find(|(of, ..)| of == checksum);
+            let before = self.so_far.iter_mut().find(|before| before.checksum == *checksum);
             let more = match &before {
-                Some((_, earlier, so_far, _)) if earlier == switches => packets.saturating_sub(*so_far),
+                Some(before) if before.switches == *switches => packets.saturating_sub(before.packets),
                 _ => *packets,
             };
-            has_changed |= before.as_ref().is_some_and(|(.., earlier)| earlier < contradictions);
-            let now = (*checksum, switches.clone(), *packets, *contradictions);
+            has_changed |= before.as_ref().is_some_and(|before| before.contradictions < *contradictions);
+            let (checksum, switches) = (*checksum, switches.clone());
+            let now =
+                PathSoFar { checksum, switches: switches.clone(), packets: *packets, contradictions: *contradictions };
             match before {
                 Some(before) => *before = now,
                 None => self.so_far.push(now),
             }
-            routes.push(Route { switches: switches.clone(), certainty: *certainty, packets: Some(more) });
+            routes.push(Route { switches, certainty: *certainty, packets: Some(more) });
         }
         if has_changed && let Some((_, before)) = self.routes.last() {
             // Packets on the earlier path were not counted for it any more.
