@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, HeavyQuery, NewPort, Service};
-use crate::answers::{self, AnsweredRoutes, ByRoute, NamedFlows, Routes, Task};
+use crate::answers::{self, AnsweredRoutes, ByRoute, Claimed, NamedFlows, Routes, Task};
 use crate::api::{metrics, view};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
@@ -47,20 +47,28 @@ type Requested = Result<Query<HeavyQuery>, QueryRejection>;
 /// history's memory.
 static QUESTIONS: Semaphore = Semaphore::const_new(1);
 
+/// The answer to a question about a task.
+///
+/// # Errors
+/// If no program answers it, or it is no question.
+pub fn document<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Result<Claimed<answers::Answer>, String> {
+    let history = service.history(task, query)?;
+    let mut query = query.query(task)?;
+    if history.needs_routes() {
+        let of = |task| service.history(task, &HeavyQuery::default()).ok();
+        let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
+        query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
+    } else if task.takes_routes() && !query.path.is_empty() {
+        query.routes = routes(service, &query).map(ByRoute::new);
+    }
+    history.ask(&query).map_err(|error| error.to_string())
+}
+
 /// Route of a task. Other requests do not wait for its answer.
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Requested| {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-        let history = service.history(task, &query)?;
-        let mut query = query.query(task)?;
-        if history.needs_routes() {
-            let of = |task| service.history(task, &HeavyQuery::default()).ok();
-            let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
-            query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
-        } else if task.takes_routes() && !query.path.is_empty() {
-            query.routes = routes(service, &query).map(ByRoute::new);
-        }
-        history.ask(&query).map_err(|error| error.to_string())
+        document(service, task, &query)
     };
     get(async move |State(service): State<Arc<A>>, query: Requested| {
         let turn = QUESTIONS.acquire().await;

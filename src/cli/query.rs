@@ -1,7 +1,8 @@
-//! `weir query`: asks a running switch, or a controller, about certain flows.
+//! `weir query`: asks a running switch, a controller or an archive about certain flows.
 
 use clap::{Args, Subcommand};
 
+use super::archive::FromArchive;
 use super::epochs::{Window, flow_parameter};
 use super::output::Csv;
 use super::show::Where;
@@ -12,12 +13,15 @@ use crate::wire::Pattern;
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --last 1m",
+    "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --archive DIR --last 2d",
 ]))]
 pub struct Query {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    archive: FromArchive,
     #[command(flatten)]
     csv: Csv,
 }
@@ -45,11 +49,11 @@ enum What {
 impl Query {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let format = &self.csv.format(json)?;
-        let client = self.at.client()?;
         match self.what {
             What::Frequency { flow, window } => {
                 let path = format!("/v1/frequency?{}", flow_parameter(&flow));
-                window.show(&client, format, &path, Frequency::page)
+                let answerer = window.answerer(&self.archive, &self.at)?;
+                window.show(&answerer, format, &path, Frequency::page)
             }
         }
     }
