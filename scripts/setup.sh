@@ -21,6 +21,7 @@ test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
 test    python3-jsonschema  reads the JSON Schema as an editor does
+test    python3-venv   DuckDB, which runs the SQL of docs/archive.md
 test    openssl        makes certificates as docs/security.md says
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
@@ -64,6 +65,16 @@ add_components() {
             rustup component add "$component" >/dev/null 2>&1 || say "rustup component add $component failed"
         fi
     done
+}
+
+# DuckDB, which is in no package, for the test of the documented SQL: in an environment of its own.
+add_duckdb() {
+    local python
+    python=$(dirname "$0")/../target/python
+    if ! { "$python/bin/python3" -c 'import duckdb' || python3 -c 'import duckdb'; } 2>/dev/null; then
+        say "Adding DuckDB from PyPI in target/python …"
+        { python3 -m venv "$python" && "$python/bin/pip" install --quiet duckdb; } >&2 || say "DuckDB cannot be installed"
+    fi
 }
 
 check_only=false
@@ -118,6 +129,9 @@ for line in "${wanted[@]}"; do
         missing+=("$package")
     fi
 done
+if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then
+    trap '[[ $? -ne 0 ]] || add_duckdb' EXIT
+fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
 as_root=()
@@ -134,7 +148,7 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
 fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_duckdb' EXIT
 apt() {
     # env comes after sudo, which would drop the variable.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 || {

@@ -5,6 +5,8 @@ pub mod view;
 #[cfg(feature = "control")]
 mod answers;
 #[cfg(feature = "control")]
+mod archived;
+#[cfg(feature = "control")]
 pub mod baseline;
 #[cfg(feature = "control")]
 pub mod client;
@@ -23,6 +25,8 @@ pub mod serve;
 #[cfg(feature = "control")]
 mod service;
 
+#[cfg(feature = "control")]
+pub use archived::ArchivedAnswers;
 #[cfg(feature = "control")]
 pub use messages::{Changes, Fault, Flows, HeavyQuery, Link, Mtu, NewPort, Promiscuous};
 #[cfg(feature = "control")]

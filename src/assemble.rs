@@ -11,6 +11,8 @@ use crate::forward::policy::{Policy, Publisher};
 use crate::forward::route::RoutedPort;
 use crate::forward::text::PortNames;
 use crate::forward::{Forward, Xconnect, XconnectError};
+#[cfg(feature = "control")]
+use crate::network::server::{State, StateError, StateFile};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Layout, Placement, PortId, TableNeed, Target};
 use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
@@ -45,6 +47,9 @@ pub enum AssembleError {
     Pairs(#[from] XconnectError),
     #[error(transparent)]
     Program(#[from] ProgramError),
+    #[cfg(feature = "control")]
+    #[error("archive.state: {0}")]
+    State(#[from] StateError),
     #[error("no random numbers for the hash polynomials: {0}")]
     Randomness(io::Error),
     #[error("{0} and {1} would hash with the same polynomial, under every secret; another label for one of them helps")]
@@ -110,11 +115,23 @@ pub fn kept_epochs(config: &SwitchConfig) -> usize {
     usize::try_from(epochs).unwrap_or(usize::MAX).clamp(1, 65_536)
 }
 
-/// The hash family of all replicas: secret, or from the configuration's seed.
+/// The hash family of all replicas: secret, or from the configuration's seed. With an archive the
+/// secret can be that of a file, which is made when it is not there.
 pub fn hashes(config: &Config) -> Result<HashFamily, AssembleError> {
-    match config.switch.reproducible {
-        Some(seed) => Ok(HashFamily::reproducible(seed)),
-        None => HashFamily::random().map_err(AssembleError::Randomness),
+    let random = || HashFamily::random().map_err(AssembleError::Randomness);
+    match (config.switch.reproducible, &config.archive.state) {
+        (Some(seed), _) => Ok(HashFamily::reproducible(seed)),
+        #[cfg(feature = "control")]
+        (None, Some(path)) => {
+            let file = StateFile::at(path.clone())?;
+            if let Some(state) = file.read()? {
+                return Ok(state.hashes);
+            }
+            let state = State { hashes: random()?, salt: 0, controllers: Vec::new() };
+            file.write(&state)?;
+            Ok(state.hashes)
+        }
+        (None, _) => random(),
     }
 }
 

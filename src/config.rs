@@ -14,6 +14,7 @@ use crate::switch::Role;
 
 mod address;
 mod api;
+mod archive;
 mod controller;
 mod error;
 mod idle;
@@ -28,6 +29,7 @@ mod words;
 
 pub use address::{Address, AddressError, PemFiles, TlsConfig, host};
 pub use api::{ApiConfig, PortFileError, SocketMode};
+pub use archive::ArchiveConfig;
 pub use controller::ControllerConfig;
 pub use error::ConfigError;
 pub use idle::Idle;
@@ -50,6 +52,8 @@ pub struct Config {
     pub api: ApiConfig,
     /// The controller that the switch reports to.
     pub controller: ControllerConfig,
+    /// The archive: the epochs of past days.
+    pub archive: ArchiveConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -121,6 +125,7 @@ impl Config {
         self.switch.validate()?;
         self.metrics()?;
         self.api.validate()?;
+        self.archive.validate()?;
         self.controller.validate(&self.programs)?;
         self.check_ports()?;
         self.check_policy()?;

@@ -17,6 +17,8 @@ pub mod output;
 pub mod history;
 pub mod answers;
 pub mod program;
+#[cfg(feature = "control")]
+pub mod archive;
 pub mod forward;
 pub mod lock;
 mod cpus;

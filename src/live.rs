@@ -25,6 +25,7 @@ use crate::answers::{Claimed, HeavyFlows};
 use crate::api::Service;
 use crate::api::baseline::SwitchInfo;
 use crate::api::view;
+use crate::archive::ArchiveThread;
 use crate::assemble::{AssembleError, Assembly, Lesser, assemble, lesser, no_chip};
 use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
@@ -113,6 +114,7 @@ pub struct Live {
     sealed: bool,
     workers: Vec<WorkerThread>,
     collector: CollectorThread,
+    archive: Option<ArchiveThread>,
     stop: Arc<AtomicBool>,
     socket: SocketFile,
     huge_pages: bool,
@@ -160,6 +162,11 @@ impl Live {
             rights.start(|| setup::start_workers(switches, &slots, &eal, &cores, &stop, &idle_timeout))?;
         let (measurement, collector) =
             Measurement::start(&config, collector, &schedules, controller.is_some(), rights)?;
+        let archive = config.archive.settings().map(|settings| {
+            let answers = measurement.answers.clone();
+            rights.start(|| Ok(ArchiveThread::start(settings, Box::new(move || answers.programs()))?))
+        });
+        let archive = archive.transpose()?;
         let forwarding = ForwardingState::new(learning, routing);
         let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
@@ -185,6 +192,7 @@ impl Live {
             sealed: rights == Rights::GiveUp,
             workers,
             collector,
+            archive,
             stop,
             socket,
             huge_pages: eal.has_huge_pages(),
@@ -304,6 +312,7 @@ impl Live {
             ended = ended.and(worker.and_then(|ended| ended.map_err(LiveError::from)));
         }
         let collected = self.collector.end();
+        drop(self.archive);
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 27] = [
+const LAYERS: [&[&str]; 28] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -20,6 +20,7 @@ const LAYERS: [&[&str]; 27] = [
     &["telemetry"],
     &["forward"],
     &["stats"],
+    &["archive"],
     &["program"],
     &["answers"],
     &["history"],

@@ -1,5 +1,7 @@
 //! Flows by size: estimates, and the truth that they are held to.
 
+use serde::{Deserialize, Serialize};
+
 /// A size from 256 on rounded down to seven binary digits: there are 1 856 such sizes.
 pub fn rounded(size: u32) -> u32 {
     let low_bits = (u32::BITS - size.leading_zeros()).saturating_sub(7);
@@ -8,7 +10,7 @@ pub fn rounded(size: u32) -> u32 {
 
 /// How many flows there are of each size, in ascending order of sizes. The numbers are
 /// expectations, so no whole ones.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution(pub Vec<(u32, f64)>);
 
 impl Distribution {

@@ -45,7 +45,7 @@ pub struct FlowLoop {
 }
 
 /// The loops that an epoch's packets were in.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoopAnswers {
     pub flows: Vec<FlowLoop>,
     /// Flows that were evicted so far.

@@ -55,7 +55,7 @@ pub struct CountedFlow {
 }
 
 /// Packets of a flow that entered and did not leave, or left and did not enter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     pub flow: FlowName,
     pub lost: u64,
@@ -65,7 +65,7 @@ pub struct Loss {
 }
 
 /// The losses that a program found in an epoch.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossesFound {
     pub flows: Vec<Loss>,
     /// Packets, whether their flows are known or not.

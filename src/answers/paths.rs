@@ -106,7 +106,7 @@ mod sure_of {
 }
 
 /// The paths of an epoch's flows.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathAnswers {
     pub flows: Vec<FlowPath>,
     /// Flows that were evicted so far.

@@ -1,12 +1,12 @@
 //! The tasks.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::text::named;
 
 named! {
     /// A question that programs answer.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Task {
         /// Heavy flows, over any number of epochs.

@@ -75,8 +75,8 @@ fn values(task: Task, query: &'static str, flows: &[(u16, u64, f64)]) -> ValueAn
     };
     ValueAnswers {
         task,
-        value: query,
-        aggregation: "quantiles",
+        value: query.into(),
+        aggregation: "quantiles".into(),
         flow_definition: None,
         query: query.into(),
         unit: ValueUnit::Packets,

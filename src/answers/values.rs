@@ -1,6 +1,7 @@
 //! The task values: numbers that packets of flows reported, of a hop each or of their whole way. The
 //! tasks latency and utilisation rest on the same.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -101,7 +102,7 @@ pub struct ValueHop {
 
 named! {
     /// What a number counts.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub enum ValueUnit {
         Ns = "ns",
         Packets = "packets",
@@ -114,7 +115,7 @@ named! {
 
 /// The least numbers that these shares of the samples do not exceed, and between which numbers those
 /// of all packets lie in 95 of 100 cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     pub p50: f64,
     pub p50_between: Between,
@@ -124,14 +125,14 @@ pub struct Quantiles {
 }
 
 /// The ends of an interval; `None` where samples are too few to say.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Between {
     pub low: Option<f64>,
     pub high: Option<f64>,
 }
 
 /// The mean of samples, and by how much it is off at most in 95 of 100 cases.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
     pub mean: f64,
     pub error: f64,
@@ -145,7 +146,7 @@ pub struct Frequent {
 }
 
 /// What packets reported of a hop of a flow, or of their whole way.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HopNumbers {
     /// `None` where the path is not decided, and of whole ways.
     pub switch: Option<Arc<str>>,
@@ -163,7 +164,7 @@ pub struct HopNumbers {
 }
 
 /// The numbers of a flow.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowValues {
     pub flow: FlowName,
     /// Where it leaves the network.
@@ -184,16 +185,16 @@ impl FlowValues {
 }
 
 /// The numbers of one value that an epoch's flows met.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueAnswers {
     /// Latency, of hops and in nanoseconds; utilisation, a share and of whole ways; or values. Of the
     /// answers about an epoch one at most is of each of the first two.
     pub task: Task,
     /// The value and how its numbers come together, as the program's queries name them.
-    pub value: &'static str,
-    pub aggregation: &'static str,
+    pub value: Cow<'static, str>,
+    pub aggregation: Cow<'static, str>,
     /// Which packets are one flow, as queries name it; `None` are those of one five-tuple.
-    pub flow_definition: Option<&'static str>,
+    pub flow_definition: Option<Cow<'static, str>>,
     /// The query in words, whose answers are these in each epoch that has some.
     pub query: Arc<str>,
     pub unit: ValueUnit,
@@ -297,9 +298,9 @@ impl Value {
         };
         Self {
             query: answers.query.to_string(),
-            value: answers.value.into(),
-            aggregation: answers.aggregation.into(),
-            flow_definition: answers.flow_definition.map(str::to_owned),
+            value: answers.value.to_string(),
+            aggregation: answers.aggregation.to_string(),
+            flow_definition: answers.flow_definition.as_ref().map(ToString::to_string),
             unit: answers.unit.name().into(),
             of_hops: answers.of_hops,
             error: precision.error,

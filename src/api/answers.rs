@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
-use crate::answers::{self, AnsweredRoutes, ByRoute, NamedFlows, Queryable, Routes, Task};
+use crate::answers::{self, AnsweredRoutes, ByRoute, Claimed, NamedFlows, Queryable, Routes, Task};
 use crate::api::{metrics, view};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
@@ -47,27 +47,45 @@ type Requested = Result<Query<HeavyQuery>, QueryRejection>;
 /// history's memory.
 static QUESTIONS: Semaphore = Semaphore::const_new(1);
 
+/// The answer to a question about a task.
+///
+/// # Errors
+/// If no program answers it, or it is no question.
+pub fn document<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Result<Claimed<answers::Answer>, String> {
+    let (history, query) = question(service, task, query)?;
+    history.ask(&query).map_err(|error| error.to_string())
+}
+
+/// The answers to one question about several flows, each by itself.
+///
+/// # Errors
+/// If no program answers it, or one of them is no pattern.
+pub fn frequencies<A: Answering>(service: &A, query: &HeavyQuery, flows: &Flows) -> Result<view::Frequencies, String> {
+    let flows = flows.patterns()?;
+    let (history, query) = question(service, Task::Frequency, query)?;
+    let of = |flow| history.answer(&answers::Query { flow: Some(flow), ..query.clone() });
+    let frequencies: Result<_, _> = flows.into_iter().map(of).collect();
+    Ok(view::Frequencies { frequencies: frequencies.map_err(|error| error.to_string())? })
+}
+
 /// Route of a task. Other requests do not wait for its answer.
 pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
     let document = move |service: &A, query: Requested| {
-        let (history, query) = question(service, task, query)?;
-        history.ask(&query).map_err(|error| error.to_string())
+        let Query(query) = query.map_err(|wrong| wrong.body_text())?;
+        document(service, task, &query)
     };
     get(async move |State(service): State<Arc<A>>, query: Requested| in_turn(move || document(&service, query)).await)
 }
 
-/// The answers to `POST /v1/frequency`.
-pub async fn frequencies<A: Answering>(
+/// Route of `POST /v1/frequency`.
+pub async fn list<A: Answering>(
     State(service): State<Arc<A>>,
     query: Requested,
     Body(flows): Body<Flows>,
 ) -> Answer<view::Frequencies> {
     in_turn(move || {
-        let flows = flows.patterns()?;
-        let (history, query) = question(&*service, Task::Frequency, query)?;
-        let of = |flow| history.answer(&answers::Query { flow: Some(flow), ..query.clone() });
-        let frequencies: Result<_, _> = flows.into_iter().map(of).collect();
-        Ok(view::Frequencies { frequencies: frequencies.map_err(|error| error.to_string())? })
+        let Query(query) = query.map_err(|wrong| wrong.body_text())?;
+        frequencies(&*service, &query, &flows)
     })
     .await
 }
@@ -86,10 +104,9 @@ async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Se
 fn question<A: Answering>(
     service: &A,
     task: Task,
-    query: Requested,
+    query: &HeavyQuery,
 ) -> Result<(Arc<dyn Queryable>, answers::Query), String> {
-    let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-    let history = service.history(task, &query)?;
+    let history = service.history(task, query)?;
     let mut query = query.query(task)?;
     if history.needs_routes() {
         let of = |task| service.history(task, &HeavyQuery::default()).ok();

@@ -67,7 +67,7 @@ pub trait Answering: Send + Sync + 'static {
 pub fn tasks<A: Answering>() -> Router<Arc<A>> {
     let router = Router::new().route("/v1/entropy", answers::task(Task::Cardinality));
     let route = |router: Router<_>, task: Task| router.route(&format!("/v1/{}", task.name()), answers::task(task));
-    let lists = Router::new().route("/v1/frequency", post(answers::frequencies));
+    let lists = Router::new().route("/v1/frequency", post(answers::list));
     Task::ALL.into_iter().fold(router, route).merge(lists)
 }
 

@@ -14,8 +14,10 @@ use super::notify::Notify;
 use super::{Failure, Programs, help, log, overrule};
 use crate::api::controller as api;
 use crate::api::serve::TlsListener;
+use crate::archive::ArchiveThread;
 use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
+use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, SAVED_VERSION, Saved};
 use crate::network::rpc::socket_name;
 use crate::network::server::{ControllerLoop, State, StateError, StateFile};
@@ -142,6 +144,12 @@ impl Controller {
         let mut control_loop = ControllerLoop::new(programs, state, file.clone(), config.switches.clone())?;
         give_up_rights()?;
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
+        let histories = control_loop.controllers().iter().map(|controller| controller.hold().history().clone());
+        let programs: Vec<_> = config.programs.iter().cloned().zip(histories).collect();
+        let archive = config.archive.settings().map(|settings| {
+            ArchiveThread::start(settings, Box::new(move || programs.clone())).map_err(Failure::failed)
+        });
+        let _archive = archive.transpose()?;
         api::serve(api::Listeners { api, switches, tcp }, &control_loop).map_err(Failure::failed)?;
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",

@@ -6,10 +6,12 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::archive::{Answerer, FromArchive};
 use super::output::{self, Format, Page};
+use super::show::Where;
 use super::{Failure, help};
 use crate::answers::Claimed;
-use crate::api::client::Client;
+use crate::api::{Flows, view};
 use crate::config::Length;
 use crate::wire::Pattern;
 
@@ -66,10 +68,15 @@ pub struct Window {
 }
 
 impl Epochs {
+    /// [`Window::answerer`].
+    pub fn answerer(&self, archive: &FromArchive, at: &Where) -> Result<Answerer, Failure> {
+        self.window.answerer(archive, at)
+    }
+
     /// Prints the document at `path`.
     pub fn show<A: DeserializeOwned + Serialize>(
         &self,
-        client: &Client,
+        answerer: &Answerer,
         format: &Format,
         path: &str,
         page: fn(&Claimed<A>) -> Page,
@@ -82,7 +89,7 @@ impl Epochs {
         if !self.path.is_empty() {
             flows += &format!("&path={}", url_encoded(&self.path.join(",")));
         }
-        self.window.show(client, format, &format!("{path}?{flows}"), page)
+        self.window.show(answerer, format, &format!("{path}?{flows}"), page)
     }
 }
 
@@ -92,25 +99,29 @@ pub fn flow_parameter(flow: &Pattern) -> String {
 }
 
 impl Window {
-    /// Posts a question, and prints the document that answers it.
-    pub fn post<D: DeserializeOwned + Serialize>(
-        &self,
-        client: &Client,
-        format: &Format,
-        path: &str,
-        question: &impl Serialize,
-        page: fn(&D) -> Page,
-    ) -> Result<(), Failure> {
+    /// Prints the answers about several flows.
+    pub fn frequencies(&self, answerer: &Answerer, format: &Format, flows: &Flows) -> Result<(), Failure> {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
         let (provisional, seconds) = (self.provisional, self.last.0.as_secs_f64());
-        let query = format!("{path}?provisional={provisional}{program}&seconds={seconds}");
-        output::page(format, &client.post(&query, question)?, page)
+        let path = format!("/v1/frequency?provisional={provisional}{program}&seconds={seconds}");
+        output::page(format, &answerer.frequencies(&path, flows)?, view::Frequencies::page)
+    }
+
+    /// What answers: the archive that is given, or a running switch.
+    pub fn answerer(&self, archive: &FromArchive, at: &Where) -> Result<Answerer, Failure> {
+        match archive.answers(self.last.0.as_secs_f64())? {
+            Some(_) if self.each => {
+                Err(Failure::Usage("--each: an archive has no epochs to come; ask a running switch".into()))
+            }
+            Some(archive) => Ok(Answerer::Archive(archive)),
+            None => Ok(Answerer::Running(at.client()?)),
+        }
     }
 
     /// Prints the document at `path`, which has a query.
     pub fn show<A: DeserializeOwned + Serialize>(
         &self,
-        client: &Client,
+        answerer: &Answerer,
         format: &Format,
         path: &str,
         page: fn(&Claimed<A>) -> Page,
@@ -118,15 +129,15 @@ impl Window {
         let program = self.program.as_ref().map_or_else(String::new, |program| format!("&program={program}"));
         let query = format!("{path}&provisional={}{program}", self.provisional);
         if !self.each {
-            let document = client.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
+            let document = answerer.get(&format!("{query}&seconds={}", self.last.0.as_secs_f64()))?;
             return output::page(format, &document, page);
         }
-        let newest: Claimed<A> = client.get(&format!("{query}&seconds=0"))?;
+        let newest: Claimed<A> = answerer.get(&format!("{query}&seconds=0"))?;
         let mut seen = newest.claim.sequence;
         let mut left = self.count.unwrap_or(u64::MAX);
         let mut is_first = true;
         while left > 0 {
-            let document: Claimed<A> = client.get(&format!("{query}&since={seen}"))?;
+            let document: Claimed<A> = answerer.get(&format!("{query}&since={seen}"))?;
             if document.claim.last_epoch.is_none() {
                 std::thread::sleep(FOLLOW_EVERY);
                 continue;

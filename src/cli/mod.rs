@@ -1,5 +1,7 @@
 //! The command line: one file for each command.
 
+#[cfg(feature = "control")]
+mod archive;
 mod budget;
 #[cfg(feature = "control")]
 mod capture;
@@ -141,6 +143,8 @@ enum Connected {
     Show(show::Show),
     /// Ask a running switch about certain flows
     Query(query::Query),
+    /// List the epochs that an archive has: programs, files, time, what is missing
+    Archive(archive::ArchiveCommand),
     /// Watch a running switch, full screen
     Top(top::Top),
     /// Count the statistics of a running switch from now on
@@ -174,6 +178,7 @@ impl Connected {
             Self::Controller(command) => command.run(),
             Self::Show(command) => command.run(json),
             Self::Query(command) => command.run(json),
+            Self::Archive(command) => command.run(json),
             Self::Top(command) => command.run(json),
             Self::Stats(command) => command.run(json),
             Self::Metrics(command) => command.run(json),

@@ -1,4 +1,4 @@
-//! `weir query`: asks a running switch, or a controller, about certain flows.
+//! `weir query`: asks a running switch, a controller or an archive about certain flows.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,23 +6,27 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
+use super::archive::FromArchive;
 use super::epochs::{Window, flow_parameter};
 use super::output::Csv;
 use super::show::Where;
 use super::{Failure, help};
 use crate::answers::Frequency;
-use crate::api::{Flows, view};
+use crate::api::Flows;
 use crate::wire::Pattern;
 
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --last 1m",
+    "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --archive DIR --last 2d",
 ]))]
 pub struct Query {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    archive: FromArchive,
     #[command(flatten)]
     csv: Csv,
 }
@@ -82,19 +86,21 @@ fn read(file: &Path) -> Result<Vec<Pattern>, Failure> {
 impl Query {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let format = &self.csv.format(json)?;
-        let client = self.at.client()?;
         match self.what {
-            What::Frequency { flow, flows, window } => match (flow, flows) {
-                (_, Some(file)) => {
-                    let flows = Flows { flows: read(&file)?.iter().map(Pattern::to_string).collect() };
-                    window.post(&client, format, "/v1/frequency", &flows, view::Frequencies::page)
+            What::Frequency { flow, flows, window } => {
+                let answerer = window.answerer(&self.archive, &self.at)?;
+                match (flow, flows) {
+                    (_, Some(file)) => {
+                        let flows = Flows { flows: read(&file)?.iter().map(Pattern::to_string).collect() };
+                        window.frequencies(&answerer, format, &flows)
+                    }
+                    (Some(flow), None) => {
+                        let path = format!("/v1/frequency?{}", flow_parameter(&flow));
+                        window.show(&answerer, format, &path, Frequency::page)
+                    }
+                    (None, None) => Err(Failure::Usage("--flow FLOW or --flows FILE: nothing is asked for".into())),
                 }
-                (Some(flow), None) => {
-                    let path = format!("/v1/frequency?{}", flow_parameter(&flow));
-                    window.show(&client, format, &path, Frequency::page)
-                }
-                (None, None) => Err(Failure::Usage("--flow FLOW or --flows FILE: nothing is asked for".into())),
-            },
+            }
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct Replay {
     reproducible: Option<u64>,
     #[command(flatten)]
     exports: ExportOptions,
+    #[cfg(feature = "control")]
+    #[command(flatten)]
+    archive: super::archive::RunArchive,
     #[command(flatten)]
     csv: Csv,
 }
@@ -143,6 +146,8 @@ impl Replay {
         let mut replayer =
             if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
         let exports = self.exports.start(&switch, &programs, replayer.collector())?;
+        #[cfg(feature = "control")]
+        let mut archives = self.archive.begin(&programs)?;
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
 
         let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
@@ -173,6 +178,11 @@ impl Replay {
             replayer.lacks(Gap::Headers { packets: no_ip_header_packets + no_ports_packets });
         }
         let seconds = started.elapsed().as_secs_f64();
+        #[cfg(feature = "control")]
+        {
+            archives.take(&replayer.histories())?;
+            archives.close()?;
+        }
         self.report(&format, &programs, &replayer, exact, totals, (seconds, memory))
     }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::archive::FromArchive;
 use super::counts::{balance_text, drops_page, ports_page};
 use super::epochs::Epochs;
 use super::output::{self, Cell, Csv, Format, Page, Table, row};
@@ -62,12 +63,15 @@ impl From<ClientError> for Failure {
     "weir show ports",
     "weir show heavy --top 5 --last 1m",
     "weir show losses --name net --each --json",
+    "weir show heavy --archive DIR --last 2d",
 ]))]
 pub struct Show {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
     at: Where,
+    #[command(flatten)]
+    archive: FromArchive,
     #[command(flatten)]
     csv: Csv,
 }
@@ -193,32 +197,41 @@ enum What {
 impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let format = &self.csv.format(json)?;
-        let client = self.at.client()?;
-        match self.what {
-            What::Ports { since_reset: true } => ask(&client, SINCE_RESET, format, since_reset_page),
-            What::Ports { .. } => ask(&client, "/v1/ports", format, ports_page),
+        let Self { what, at, archive, .. } = self;
+        let client = || match archive.is_given() {
+            true => Err(Failure::Usage("--archive: an archive answers about flows and epochs alone".into())),
+            false => at.client(),
+        };
+        macro_rules! epochs {
+            ($epochs:ident, $path:literal, $page:expr) => {
+                $epochs.show(&$epochs.answerer(&archive, &at)?, format, $path, $page)
+            };
+        }
+        match what {
+            What::Ports { since_reset: true } => ask(&client()?, SINCE_RESET, format, since_reset_page),
+            What::Ports { .. } => ask(&client()?, "/v1/ports", format, ports_page),
             What::Drops { since_reset } => {
-                let drops = view::Drops::of(&client.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
+                let drops = view::Drops::of(&client()?.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
                 output::page(format, &drops, drops_page)
             }
-            What::Macs => ask(&client, "/v1/macs", format, macs_page),
-            What::Api => ask(&client, "/v1/api", format, api_page),
-            What::Losses(epochs) => epochs.show(&client, format, "/v1/losses", answers::Losses::page),
-            What::Flows(epochs) => epochs.show(&client, format, "/v1/flows", answers::FlowSizes::page),
-            What::Changes(epochs) => epochs.show(&client, format, "/v1/changes", answers::HeavyChanges::page),
+            What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
+            What::Api => ask(&client()?, "/v1/api", format, api_page),
+            What::Losses(epochs) => epochs!(epochs, "/v1/losses", answers::Losses::page),
+            What::Flows(epochs) => epochs!(epochs, "/v1/flows", answers::FlowSizes::page),
+            What::Changes(epochs) => epochs!(epochs, "/v1/changes", answers::HeavyChanges::page),
             What::Cardinality(epochs) => {
-                epochs.show(&client, format, "/v1/cardinality", answers::Numbers::cardinality_page)
+                epochs!(epochs, "/v1/cardinality", answers::Numbers::cardinality_page)
             }
-            What::Entropy(epochs) => epochs.show(&client, format, "/v1/entropy", answers::Numbers::entropy_page),
-            What::Attention(epochs) => epochs.show(&client, format, "/v1/attention", answers::Attention::page),
-            What::Paths(epochs) => epochs.show(&client, format, "/v1/paths", answers::Paths::page),
-            What::Latency(epochs) => epochs.show(&client, format, "/v1/latency", answers::Latency::page),
-            What::Loops(epochs) => epochs.show(&client, format, "/v1/loops", answers::Loops::page),
-            What::Utilisation(epochs) => epochs.show(&client, format, "/v1/utilisation", answers::Utilisation::page),
-            What::Values(epochs) => epochs.show(&client, format, "/v1/values", answers::Values::page),
-            What::Switches => ask(&client, "/v1/switches", format, switches_page),
-            What::Controller => ask(&client, "/v1/controller", format, controller_page),
-            What::Heavy(epochs) => epochs.show(&client, format, "/v1/heavy", answers::HeavyFlows::page),
+            What::Entropy(epochs) => epochs!(epochs, "/v1/entropy", answers::Numbers::entropy_page),
+            What::Attention(epochs) => epochs!(epochs, "/v1/attention", answers::Attention::page),
+            What::Paths(epochs) => epochs!(epochs, "/v1/paths", answers::Paths::page),
+            What::Latency(epochs) => epochs!(epochs, "/v1/latency", answers::Latency::page),
+            What::Loops(epochs) => epochs!(epochs, "/v1/loops", answers::Loops::page),
+            What::Utilisation(epochs) => epochs!(epochs, "/v1/utilisation", answers::Utilisation::page),
+            What::Values(epochs) => epochs!(epochs, "/v1/values", answers::Values::page),
+            What::Switches => ask(&client()?, "/v1/switches", format, switches_page),
+            What::Controller => ask(&client()?, "/v1/controller", format, controller_page),
+            What::Heavy(epochs) => epochs!(epochs, "/v1/heavy", answers::HeavyFlows::page),
         }
     }
 }

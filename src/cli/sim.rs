@@ -114,6 +114,9 @@ pub struct Sim {
     /// do so anyhow
     #[arg(long, help_heading = help::MEASUREMENT)]
     everywhere: bool,
+    #[cfg(feature = "control")]
+    #[command(flatten)]
+    archive: super::archive::RunArchive,
     #[command(flatten)]
     csv: Csv,
 }
@@ -177,7 +180,15 @@ impl Sim {
             setup.topology.hosts().len(),
         ));
         signals::end(signals::clear_line).map_err(Failure::failed)?;
-        let epochs = self.epochs(&mut simulation, &setup);
+        #[cfg(feature = "control")]
+        let mut archives = self.archive.begin(&setup.programs)?;
+        let epochs = self.epochs(&mut simulation, &setup, |_simulation| {
+            #[cfg(feature = "control")]
+            archives.take(&_simulation.histories())?;
+            Ok(())
+        })?;
+        #[cfg(feature = "control")]
+        archives.close()?;
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
         output::page(&format, &document, page)
     }
@@ -223,7 +234,13 @@ impl Sim {
         Ok(setup)
     }
 
-    fn epochs(&self, simulation: &mut Simulation, setup: &Setup) -> Vec<EpochReport> {
+    /// `passed` is called after each epoch whose answers change no more.
+    fn epochs(
+        &self,
+        simulation: &mut Simulation,
+        setup: &Setup,
+        mut passed: impl FnMut(&Simulation) -> Result<(), Failure>,
+    ) -> Result<Vec<EpochReport>, Failure> {
         let progress = ProgressBar::new(self.epochs.into()).with_style(
             ProgressStyle::with_template("{bar:40} {pos} of {len} epochs, {eta} to go")
                 .unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -231,11 +248,15 @@ impl Sim {
         let mut reports = Vec::new();
         for _ in 0..self.epochs {
             reports.extend(simulation.epoch(&setup.workload, setup.victims()));
+            if setup.faults.is_empty() {
+                passed(simulation)?;
+            }
             progress.inc(1);
         }
         reports.extend(simulation.finish());
+        passed(simulation)?;
         progress.finish_and_clear();
-        reports
+        Ok(reports)
     }
 }
 

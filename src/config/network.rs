@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Length, TlsConfig, check_length, check_name, wrong};
+use super::{ArchiveConfig, ConfigError, Length, TlsConfig, check_length, check_name, wrong};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
@@ -52,6 +52,8 @@ pub struct NetworkConfig {
     pub listen: Option<String>,
     /// The controller's certificate, and the CA of the switches that may report.
     pub tls: TlsFiles,
+    /// The archive: the epochs of past days.
+    pub archive: ArchiveConfig,
 }
 
 /// The files for serving TCP.
@@ -83,6 +85,7 @@ impl Default for NetworkConfig {
             reproducible: None,
             listen: None,
             tls: TlsFiles::default(),
+            archive: ArchiveConfig::default(),
         }
     }
 }
@@ -139,6 +142,10 @@ impl NetworkConfig {
             return wrong("horizon", self.horizon, format!("0 to {MAX_HORIZON} epochs"));
         }
         check_length("history", self.history, Duration::ZERO, Duration::from_secs(3600))?;
+        self.archive.validate()?;
+        if let Some(state) = &self.archive.state {
+            return wrong("archive.state", state.display(), "left out: the controller's secret is in state");
+        }
         self.tls().map(drop)
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Reasons, SwitchGap};
@@ -31,6 +32,35 @@ pub trait Kept: Send + Sync + 'static {
     fn gained_packets(&self) -> u64 {
         0
     }
+
+    /// The same as an archive has it; `None` of a program that keeps nothing in archives.
+    fn archived(&self) -> Option<ArchiveForm> {
+        None
+    }
+}
+
+/// What a program keeps of an epoch, as an archive has it. No secret is a part of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ArchiveForm {
+    /// The byte form.
+    pub bytes: Vec<u8>,
+    /// The name of the hash functions without which it cannot be asked; `None` where it needs none.
+    pub hashes: Option<String>,
+    /// Counters of switches, for those who read an archive without this program.
+    pub counters: Vec<SwitchCounters>,
+}
+
+/// The counters of an array of a switch, in an epoch or a sub-epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchCounters {
+    pub switch: Arc<str>,
+    /// Name of the array's hash function.
+    pub hash: String,
+    /// Number of sub-epochs of the switch's epoch.
+    pub sub_epochs: u32,
+    /// The sub-epoch; `None` where the counters are of several.
+    pub sub_epoch: Option<u32>,
+    pub counters: Box<[i32]>,
 }
 
 /// A history of gaps and finality alone.
@@ -80,7 +110,8 @@ impl<K> Entry<K> {
         }
     }
 
-    pub(super) fn with<O>(&self, showed: Arc<O>) -> Entry<O> {
+    /// The same with something else that a program keeps.
+    pub fn with<O>(&self, showed: Arc<O>) -> Entry<O> {
         let Self { epoch, first_epoch, gaps, switches, doubts, adaptation, finality, .. } = self;
         Entry {
             epoch: *epoch,
@@ -118,7 +149,7 @@ impl<K: Kept> Entry<K> {
 }
 
 /// Parameters as people and JSON see them; keys have units in their names.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// The state of the network that they are for, as the program calls it.
     pub state: String,
@@ -126,7 +157,7 @@ pub struct Described {
 }
 
 /// What an epoch was measured with, and what its controller changed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Adaptation {
     pub measured: Described,
     /// What the decision was made from.
@@ -138,7 +169,7 @@ pub struct Adaptation {
 }
 
 /// Whether answers about an epoch can still change, and how they have changed since they were final.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finality {
     /// All records that can count packets of the epoch up to the horizon have come, or were missed.
     pub is_final: bool,

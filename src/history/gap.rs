@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Why an epoch's answers lack a switch, or its losses cannot be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Gap {
     /// No record came in time.
     Missing,
@@ -138,7 +141,7 @@ impl fmt::Display for Gap {
 }
 
 /// A gap and whose it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchGap {
     pub switch: Arc<str>,
     pub gap: Gap,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::lock::Hold;
 
 pub use completeness::{Reason, Reasons};
-pub use entry::{Adaptation, Described, Entry, Finality, Kept};
+pub use entry::{Adaptation, ArchiveForm, Described, Entry, Finality, Kept, SwitchCounters};
 pub use epochs::{Epochs, Window};
 pub use gap::{Gap, SwitchGap};
 
@@ -194,6 +194,17 @@ impl<K: Kept> History<K> {
         stored.trim();
     }
 
+    /// Adds an epoch as an archive has it, with the changes that it had there.
+    pub fn restore(&self, entry: Entry<K>) {
+        let mut stored = self.lock();
+        let end = stored.range(entry.epoch).end;
+        stored.sequence = stored.sequence.max(entry.finality.sequence);
+        stored.bytes += entry.bytes();
+        stored.compacted = stored.compacted.min(end);
+        stored.entries.insert(end, Arc::new(entry));
+        stored.trim();
+    }
+
     /// The epochs of a window: those that are final, or with `provisional` all.
     pub fn select(&self, window: Window, provisional: bool) -> Epochs<K> {
         let stored = self.lock();
@@ -217,6 +228,17 @@ pub struct Held {
     pub bytes: usize,
 }
 
+/// Epochs of a history as an archive has them.
+#[derive(Debug)]
+pub struct ArchiveForms {
+    /// The oldest first; `None` beside those of which the program keeps nothing in archives.
+    pub epochs: Vec<(Entry<()>, Option<ArchiveForm>)>,
+    /// [`Epochs::length`].
+    pub length: Nanos,
+    /// [`Epochs::lost_after`].
+    pub lost_after: Option<Nanos>,
+}
+
 /// A history of any program, but for what the program keeps.
 pub trait AnyHistory: Any + Send + Sync {
     fn resize(&self, room: Room);
@@ -224,6 +246,7 @@ pub trait AnyHistory: Any + Send + Sync {
     fn held(&self) -> Held;
     /// Epochs are of this length from now on.
     fn set_length(&self, length: Nanos);
+    fn length(&self) -> Nanos;
     /// Packets that leave later than this after the end of their epoch are called lost.
     fn set_lost_after(&self, lost_after: Option<Nanos>);
     /// The newest epoch.
@@ -232,6 +255,8 @@ pub trait AnyHistory: Any + Send + Sync {
     fn outlines(&self) -> Vec<Entry<()>>;
     /// The newest entry of this epoch.
     fn outline(&self, epoch: u64) -> Option<Entry<()>>;
+    /// The epochs of a window as an archive has them: those that are final, or with `provisional` all.
+    fn archived(&self, window: Window, provisional: bool) -> ArchiveForms;
     /// Whether more packets left in this epoch than entered.
     fn has_gained(&self, epoch: u64) -> bool;
     /// Something is missing of this epoch, as is known only now.
@@ -275,6 +300,10 @@ impl<K: Kept> AnyHistory for History<K> {
         self.lock().length = length;
     }
 
+    fn length(&self) -> Nanos {
+        self.lock().length
+    }
+
     fn set_lost_after(&self, lost_after: Option<Nanos>) {
         self.lock().lost_after = lost_after;
     }
@@ -290,6 +319,12 @@ impl<K: Kept> AnyHistory for History<K> {
     fn outline(&self, epoch: u64) -> Option<Entry<()>> {
         let stored = self.lock();
         stored.entries.range(stored.range(epoch)).next_back().map(|entry| entry.outline())
+    }
+
+    fn archived(&self, window: Window, provisional: bool) -> ArchiveForms {
+        let epochs = self.select(window, provisional);
+        let form = |entry: &Arc<Entry<K>>| (entry.outline(), entry.showed.archived());
+        ArchiveForms { epochs: epochs.iter().map(form).collect(), length: epochs.length, lost_after: epochs.lost_after }
     }
 
     fn has_gained(&self, epoch: u64) -> bool {

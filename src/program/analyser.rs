@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Analysis, AnyRecord, Before, Decision, Epoch, Parameters, Program, ProgramConfig, Reported};
+use super::{Analysis, AnyRecord, Before, Decision, DecodeError, Epoch, Parameters, Program, ProgramConfig, Reported};
 use crate::answers::Queryable;
 use crate::history::{Entry, Finality, Gap, History, Reasons, Room, SwitchGap};
+use crate::pisa::hash::HashFamily;
 
 /// An epoch that closes.
 pub struct Closing<'a> {
@@ -164,6 +165,52 @@ impl<P: Program> AnyAnalyser for Analyser<P> {
         let showed = Arc::new(self.analysis.keep(network));
         self.history.push(Entry { epoch, first_epoch, gaps, switches, doubts, adaptation, finality, showed });
         Some(epoch)
+    }
+
+    fn history(&self) -> Arc<dyn Queryable> {
+        Arc::new(self.history.clone())
+    }
+}
+
+/// Makes a history of what an archive has of one program.
+pub trait AnyRestorer: Send {
+    /// The next epochs are of a switch or a network with this configuration.
+    ///
+    /// # Errors
+    /// If it is of another program.
+    fn configure(&mut self, program: &ProgramConfig) -> Result<(), Foreign>;
+    /// Adds an epoch, whose byte form this is.
+    ///
+    /// # Errors
+    /// As of [`Analysis::restore`].
+    fn restore(&mut self, entry: &Entry<()>, bytes: &[u8], hashes: Option<&HashFamily>) -> Result<(), DecodeError>;
+    /// The history, which clients ask.
+    fn history(&self) -> Arc<dyn Queryable>;
+}
+
+/// Restores epochs of one program.
+pub(super) struct Restorer<P: Program> {
+    analysis: P::Analysis,
+    history: History<Kept<P>>,
+}
+
+impl<P: Program> Restorer<P> {
+    pub fn new(config: &P::Config, room: Room) -> Self {
+        Self { analysis: P::analysis(config, 0), history: History::new(room) }
+    }
+}
+
+impl<P: Program> AnyRestorer for Restorer<P> {
+    fn configure(&mut self, program: &ProgramConfig) -> Result<(), Foreign> {
+        let foreign = Foreign { program: P::NAME, what: "a configuration" };
+        self.analysis = P::analysis(program.get::<P>().ok_or(foreign)?, 0);
+        Ok(())
+    }
+
+    fn restore(&mut self, entry: &Entry<()>, bytes: &[u8], hashes: Option<&HashFamily>) -> Result<(), DecodeError> {
+        let showed = self.analysis.restore(bytes, hashes)?;
+        self.history.restore(entry.with(Arc::new(showed)));
+        Ok(())
     }
 
     fn history(&self) -> Arc<dyn Queryable> {

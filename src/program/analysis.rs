@@ -4,9 +4,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Parameters, Record};
+use super::{DecodeError, Parameters, Record};
 use crate::answers::{Answers, Task};
 use crate::history::{Adaptation, Gap, SwitchGap};
+use crate::pisa::hash::HashFamily;
 
 /// What is known of one switch when an epoch closes.
 pub struct Reported<'a, R> {
@@ -93,6 +94,16 @@ pub trait Analysis: Send + 'static {
 
     /// What the history keeps.
     fn keep(&mut self, epoch: Epoch<Self::Network>) -> Self::Kept;
+
+    /// What the history kept of an epoch, from the byte form that an archive has of it
+    /// ([`Kept::archived`](crate::history::Kept::archived)). `hashes` are those of the switches, where
+    /// they are known. What it allocates follows from the configuration and the number of bytes.
+    ///
+    /// # Errors
+    /// If these are not such bytes, or the hash functions are needed and not there.
+    fn restore(&mut self, _bytes: &[u8], _hashes: Option<&HashFamily>) -> Result<Self::Kept, DecodeError> {
+        Err(DecodeError::NoForm)
+    }
 }
 
 /// The records of one epoch, put together.

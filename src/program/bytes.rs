@@ -3,6 +3,9 @@
 //!
 //! A reader allocates by what its configuration allows, never by a number that it has read.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 /// Maximum length of a number of 32 bits and of one of 64 bits, in bytes.
 pub const MAX_U32: usize = 5;
 pub const MAX_U64: usize = 10;
@@ -18,6 +21,12 @@ pub enum DecodeError {
     Value { what: &'static str, at: usize, right: &'static str },
     #[error("{0} bytes too many")]
     Long(usize),
+    #[error("{what}: {why}")]
+    Json { what: &'static str, why: String },
+    #[error("the hash functions of its switches are not given")]
+    Hashes,
+    #[error("the program keeps nothing in archives")]
+    NoForm,
     #[error(transparent)]
     Parameters(#[from] super::ProgramError),
 }
@@ -38,6 +47,17 @@ impl Writer {
 
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
+    }
+
+    /// The number of bytes before them.
+    pub fn counted(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.bytes(bytes);
+    }
+
+    /// A value as JSON. A value whose maps have keys of text can be written.
+    pub fn json(&mut self, value: &impl Serialize) {
+        self.counted(&serde_json::to_vec(value).unwrap_or_default());
     }
 }
 
@@ -104,6 +124,26 @@ impl<'a> Reader<'a> {
     pub fn u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         let number = self.number(what)?;
         u16::try_from(number).or_else(|_| self.wrong(what, "it has 16 bits at the most"))
+    }
+
+    /// This number of bytes.
+    pub fn slice(&mut self, what: &'static str, bytes: usize) -> Result<&'a [u8], DecodeError> {
+        let short = DecodeError::Short { length: self.length, what };
+        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or(short)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// Bytes with their number before them.
+    pub fn counted(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let number = self.number(what)?;
+        self.slice(what, usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    /// A value that was written as JSON.
+    pub fn json<T: DeserializeOwned>(&mut self, what: &'static str) -> Result<T, DecodeError> {
+        let text = self.counted(what)?;
+        serde_json::from_slice(text).map_err(|error| DecodeError::Json { what, why: error.to_string() })
     }
 
     /// Keys with a value each, this number of them in ascending order. Memory is taken as they come.

@@ -5,14 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{DecodeError, Reader, Writer};
 use super::{Analysis, Decision, Epoch, Record, Reported, flows};
 use crate::answers::{
     Answers, CONFIDENCE, Counted, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows,
     ProgramAnswer, Query, Sizes, Task, Unit,
 };
-use crate::history::{Adaptation, Epochs, Kept, Reason, Reasons, SwitchGap};
+use crate::history::{Adaptation, ArchiveForm, Epochs, Kept, Reason, Reasons, SwitchGap};
+use crate::pisa::hash::HashFamily;
 use crate::wire::{Flow, Pattern};
 
 /// The flows of a record.
@@ -123,6 +125,10 @@ impl<R: Record> Analysis for HeavyAnalysis<R> {
         });
         KeptFlows { counters, ..KeptFlows::new(&found) }
     }
+
+    fn restore(&mut self, bytes: &[u8], _: Option<&HashFamily>) -> Result<KeptFlows<R>, DecodeError> {
+        KeptFlows::restore(bytes)
+    }
 }
 
 /// The records of an epoch, and the flows of the network.
@@ -169,6 +175,22 @@ pub struct KeptFlows<R> {
     is_compacted: bool,
 }
 
+/// Version of the byte form of an archive.
+const VERSION: u8 = 1;
+
+/// What stands in an archive before the flows, as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    unit: Unit,
+    are_lower_bounds: bool,
+    named_from: Option<u64>,
+    lack: Reasons,
+    is_compacted: bool,
+    /// Flows that are known by a digest, with their counts.
+    digests: Vec<(FlowName, u64, bool)>,
+}
+
 /// The records of an epoch, which count any flow.
 struct Counters<R> {
     records: Vec<Box<R>>,
@@ -212,6 +234,21 @@ impl<R: Record> KeptFlows<R> {
         Self { counters: None, unit, are_lower_bounds, flows, digests, named_from, lack, is_compacted: false }
     }
 
+    /// Reads the byte form of an archive: a version, the head, and the flows as they are kept.
+    fn restore(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(VERSION)?;
+        let Head { unit, are_lower_bounds, named_from, lack, is_compacted, digests } = from.json("the head")?;
+        let flows: Box<[u8]> = from.rest().into();
+        let mut from = Reader::new(&flows);
+        while from.remaining() > 0 {
+            flows::read(&mut from)?;
+        }
+        let digest = |(flow, number, at_least)| FlowCount { flow, count: Counted { number, at_least } };
+        let digests = digests.into_iter().map(digest).collect();
+        Ok(Self { counters: None, unit, are_lower_bounds, flows, digests, named_from, lack, is_compacted })
+    }
+
     /// The flows of the epoch.
     pub fn found(&self) -> FoundFlows {
         let mut from = Reader::new(&self.flows);
@@ -241,6 +278,22 @@ impl<R: Record> Kept for KeptFlows<R> {
     fn bytes(&self) -> usize {
         let records = self.counters.as_ref().map_or(0, |counters| counters.bytes);
         self.flows.len() + size_of_val(&self.digests[..]) + records
+    }
+
+    /// Without the records: as an epoch for which there was no room.
+    fn archived(&self) -> Option<ArchiveForm> {
+        let mut to = Writer(vec![VERSION]);
+        let digest = |FlowCount { flow, count }: &FlowCount| (*flow, count.number, count.at_least);
+        to.json(&Head {
+            unit: self.unit,
+            are_lower_bounds: self.are_lower_bounds,
+            named_from: self.named_from,
+            lack: self.lack.clone(),
+            is_compacted: self.is_compacted || self.counters.is_some(),
+            digests: self.digests.iter().map(digest).collect(),
+        });
+        to.bytes(&self.flows);
+        Some(ArchiveForm { bytes: to.0, ..ArchiveForm::default() })
     }
 
     fn compacted(&self) -> Option<Self> {

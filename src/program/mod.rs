@@ -37,7 +37,7 @@ use crate::pisa::hash::HashFamily;
 use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};
-pub use analyser::{AnyAnalyser, AnyReported, Closing, Foreign};
+pub use analyser::{AnyAnalyser, AnyReported, AnyRestorer, Closing, Foreign};
 pub use analysis::{Analysis, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use heavy::{HeavyAnalysis, KeptFlows};

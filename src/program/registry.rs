@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::analyser::{Analyser, AnyAnalyser};
+use super::analyser::{Analyser, AnyAnalyser, AnyRestorer, Restorer};
 use super::{
     Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, Parameters,
     Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
@@ -133,6 +133,8 @@ pub trait Configured: Any + Send + Sync {
     fn clash(&self, names: &[&str]) -> Option<Clash>;
     /// [`Program::analysis`], with an empty history that has this room.
     fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser>;
+    /// What makes a history that has this room of an archive's epochs.
+    fn restorer(&self, room: Room) -> Box<dyn AnyRestorer>;
 }
 
 /// Reads the byte form of records of one program, as it is configured: all of the bytes.
@@ -238,6 +240,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser> {
         Box::new(Analyser::<P>::new(&self.0, salt, room))
+    }
+
+    fn restorer(&self, room: Room) -> Box<dyn AnyRestorer> {
+        Box::new(Restorer::<P>::new(&self.0, room))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whole networks: every packet is accounted for, whatever the topology and the losses.
 
+#[cfg(feature = "control")]
+mod archived;
 mod clocks;
 mod complete;
 

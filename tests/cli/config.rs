@@ -221,6 +221,7 @@ fn the_example_is_right_and_has_every_key() {
             "[[port]]" => &document["port"][1],
             "[[acl]]" => &document["acl"][0],
             "[api]" => &document["api"],
+            "[archive]" => &document["archive"],
             _ => &document["program"][0],
         };
         assert!(!place[key].is_null(), "{table} {key}");
@@ -245,6 +246,7 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
         ("switch", &schema["$defs"]["SwitchConfig"]),
         ("api", &schema["$defs"]["ApiConfig"]),
         ("controller", &schema["$defs"]["ControllerConfig"]),
+        ("archive", &schema["$defs"]["ArchiveConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
@@ -268,11 +270,11 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "api", "controller", "mirror", "neighbour", "port", "program", "route", "switch"]
+        ["acl", "api", "archive", "controller", "mirror", "neighbour", "port", "program", "route", "switch"]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [24, 7, 5, 14, 10, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [24, 7, 5, 6, 14, 10, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -1,5 +1,7 @@
 //! The commands as a user types them: no root, no DPDK port, no network.
 
+#[cfg(feature = "control")]
+mod archive;
 mod chamelemon;
 mod broken;
 mod captures;

@@ -60,6 +60,11 @@ impl LocalAnswers {
         self.lock().histories.iter().map(|(_, history)| history.clone()).collect()
     }
 
+    /// The programs and their histories, in their order.
+    pub fn programs(&self) -> Vec<(ProgramConfig, Arc<dyn Queryable>)> {
+        self.lock().histories.clone()
+    }
+
     /// Number of epochs forgotten because programs were replaced or the clock was set back.
     pub fn forgotten(&self) -> u64 {
         let histories = self.lock();

@@ -135,6 +135,13 @@ impl HashFamily {
         Generator::new(seed)
     }
 
+    /// A name of the family: the same for the same secret, and nothing of it leads back to the secret.
+    pub fn name(&self) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
+        let tag = hmac::sign(&key, b"name of the family");
+        tag.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The same family, which keeps a record of what is derived from it and its clones.
     pub fn recorder(&self) -> Self {
         Self { record: Some(Arc::default()), ..self.clone() }

@@ -1,14 +1,17 @@
 //! What a controller makes of the records of a network.
 
+use std::sync::Arc;
+
 use super::adaptation::adaptation;
 use super::attention::Attention;
 use super::decoder::encoding::Form;
 use super::names::Known;
 use super::network::{Network, NetworkEpoch, Reported};
-use super::{Config, EncoderParameters, Showed, Sketches};
+use super::{Config, EncoderParameters, Hashes, Showed, Sketches};
 use crate::answers::Task;
 use crate::history::Adaptation;
-use crate::program::{Analysis, Decision};
+use crate::pisa::hash::HashFamily;
+use crate::program::{Analysis, Decision, DecodeError};
 
 /// Puts records together, and shifts attention.
 pub struct NetworkAnalysis {
@@ -16,12 +19,14 @@ pub struct NetworkAnalysis {
     attention: Attention,
     /// Names of IPv6 flows, of these epochs and earlier ones.
     known: Known,
+    /// Those of an archive's epochs, once there was one.
+    restored: Option<Arc<Hashes>>,
 }
 
 impl NetworkAnalysis {
     pub fn new(config: &Config, salt: u64) -> Self {
         let attention = Attention::new(config.shape(), config.tower.max(), salt);
-        Self { form: Form::of(config), attention, known: Known::default() }
+        Self { form: Form::of(config), attention, known: Known::default(), restored: None }
     }
 }
 
@@ -63,5 +68,14 @@ impl Analysis for NetworkAnalysis {
 
     fn keep(&mut self, epoch: NetworkEpoch) -> Showed {
         Showed::new(epoch, &self.known)
+    }
+
+    fn restore(&mut self, bytes: &[u8], hashes: Option<&HashFamily>) -> Result<Showed, DecodeError> {
+        let family = hashes.ok_or(DecodeError::Hashes)?;
+        let (levels, rows) = (self.form.tower.0.len(), self.form.shape.rows() as usize);
+        let fresh = || Arc::new(Hashes::new(family, levels, rows));
+        let hashes = self.restored.take().filter(|hashes| hashes.are_of(family)).unwrap_or_else(fresh);
+        self.restored = Some(hashes.clone());
+        Showed::restore(bytes, &self.form, &hashes)
     }
 }

@@ -9,7 +9,7 @@ use crate::wire::{FlowKey, Tuple4};
 
 /// The names of the arrays' polynomials: classifier arrays, encoder rows, fingerprint, sampling,
 /// and what these share. IPv6 digests have names of their own ([`super::id`]).
-const TOWER: &str = "chamelemon/tower";
+pub const TOWER: &str = "chamelemon/tower";
 const ROWS: &str = "chamelemon/fermat";
 const FINGERPRINT: &str = "chamelemon/fingerprint";
 const SAMPLE: &str = "chamelemon/sample";
@@ -69,6 +69,11 @@ impl Hashes {
         let shared = fingerprint().shared_polynomial(family);
         let (index, naming) = (IndexHashes::new(shared, &own), Naming::new(family));
         Self { levels, rows, shared, own, index, naming, family: family.clone() }
+    }
+
+    /// The hash functions of the deployment, of which these are some.
+    pub fn family(&self) -> &HashFamily {
+        &self.family
     }
 
     /// Whether they are of this deployment.

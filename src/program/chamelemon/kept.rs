@@ -1,14 +1,20 @@
 //! What the history keeps of an epoch: heavy-hitter candidates and losses as they were decoded, the
 //! numbers that were estimated, and the classifier. The encoders are left out. An epoch for which
 //! there is little room is kept without the classifier too.
+//!
+//! In an archive an epoch is a version, its [`Head`] as JSON, and for each switch its candidates (their
+//! number, and for each four words and the packets in zigzag order) and, where it is kept, the classifier.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::completeness::losses_lack;
+use super::decoder::encoding::Form;
 use super::decoder::{Change, Decoded, INFINITE, Level, Sized};
+use super::hashes::TOWER;
 use super::names::Known;
 use super::network::{Edge, Network, NetworkEpoch};
 use super::{Analysis, ChameleMon, EncoderParameters, FlowId, Hashes, Shape, Sketches, frequency};
@@ -16,8 +22,9 @@ use crate::answers::{
     self, Answers, Changed, Distribution, EpochNumbers, FlowCount, FlowName, FlowSizes, FoundFlows, HeavyChanges,
     HeavyFlows, Losses, LossesFound, Numbers, ProgramAnswer, Query, Sizes, SwitchNumbers, Task, Unit,
 };
-use crate::history::{Entry, Epochs, Kept, Reason, Reasons};
+use crate::history::{ArchiveForm, Entry, Epochs, Kept, Reason, Reasons, SwitchCounters};
 use crate::program::Program;
+use crate::program::bytes::{DecodeError, Reader, Writer};
 use crate::wire::Flow;
 
 /// What an epoch showed.
@@ -36,6 +43,37 @@ pub struct Showed {
     losses_lack: Reasons,
     /// Names of the IPv6 flows that were decoded.
     names: FxHashMap<FlowId, Flow>,
+}
+
+/// Version of the byte form of an archive.
+const VERSION: u8 = 1;
+
+/// What stands in an archive as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    number: u64,
+    parameters: EncoderParameters,
+    flows: Option<f64>,
+    entropy_bits: Option<f64>,
+    distribution: Option<Distribution>,
+    flows_lack: Reasons,
+    losses: Option<LossesFound>,
+    losses_lack: Reasons,
+    /// The words of an ID, and its flow.
+    names: Vec<([u32; 4], Flow)>,
+    edges: Vec<EdgeHead>,
+}
+
+/// A switch in the head.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EdgeHead {
+    switch: Arc<str>,
+    flows: Option<f64>,
+    entropy_bits: Option<f64>,
+    complete: bool,
+    has_classifier: bool,
 }
 
 /// One switch's part.
@@ -102,6 +140,50 @@ impl KeptEdge {
         Edge { switch: self.switch.clone(), analysis: Analysis::of_decoded(sketches, hh) }
     }
 
+    /// What an archive has of it beside the head.
+    fn write(&self, to: &mut Writer) {
+        to.number(self.candidates.len() as u64);
+        for (id, packets) in &self.candidates {
+            id.words().into_iter().for_each(|word| to.number(word.into()));
+            to.number((packets << 1 ^ packets >> 63) as u64);
+        }
+        self.classifier.iter().flatten().for_each(|level| to.bytes(&level.counters));
+    }
+
+    /// Reads it again.
+    fn read(head: EdgeHead, from: &mut Reader<'_>, form: &Form, hashes: &Arc<Hashes>) -> Result<Self, DecodeError> {
+        let EdgeHead { switch, flows, entropy_bits, complete, has_classifier } = head;
+        let mut candidates = Vec::new();
+        for _ in 0..from.number("the number of candidates")? {
+            let mut words = [0; 4];
+            for word in &mut words {
+                *word = from.u32("a candidate")?;
+            }
+            let zigzag = from.number("a candidate's packets")?;
+            candidates.push((FlowId::of_words(words), (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)));
+        }
+        let mut level = |bits: u32, counters: usize| -> Result<Packed, DecodeError> {
+            let bytes = counters.saturating_mul(bits.div_ceil(8) as usize);
+            Ok(Packed { bits, counters: from.slice("a classifier", bytes)?.into() })
+        };
+        let levels = form.tower.0.iter().map(|of| level(of.width.bits(), of.counters as usize));
+        let classifier = has_classifier.then(|| levels.collect::<Result<_, _>>()).transpose()?;
+        let (candidates, shape, hashes) = (candidates.into(), form.shape, hashes.clone());
+        Ok(Self { switch, flows, entropy_bits, candidates, complete, classifier, shape, hashes })
+    }
+
+    /// The counters of each array of the classifier; −1 is a full one.
+    fn counters(&self) -> impl Iterator<Item = SwitchCounters> {
+        let levels = self.classifier.iter().flatten().map(Packed::level).enumerate();
+        levels.map(|(place, level)| SwitchCounters {
+            switch: self.switch.clone(),
+            hash: format!("{TOWER}[{place}]"),
+            sub_epochs: 1,
+            sub_epoch: Some(0),
+            counters: level.sizes.into_iter().map(|size| i32::try_from(size).unwrap_or(-1)).collect(),
+        })
+    }
+
     fn without_classifier(&self) -> Self {
         Self {
             switch: self.switch.clone(),
@@ -143,6 +225,44 @@ impl Showed {
             losses_lack: losses_lack(epoch.losses.as_ref(), &epoch.parameters, false).without(Reason::NotAnalysed),
             losses,
         }
+    }
+
+    /// Reads the byte form of an archive, of switches whose sketches have this form.
+    ///
+    /// # Errors
+    /// If these are no such bytes.
+    pub(super) fn restore(bytes: &[u8], form: &Form, hashes: &Arc<Hashes>) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(VERSION)?;
+        let Head {
+            number,
+            parameters,
+            flows,
+            entropy_bits,
+            distribution,
+            flows_lack,
+            losses,
+            losses_lack,
+            names,
+            edges,
+        } = from.json("the head")?;
+        parameters.validate(&form.shape)?;
+        let edges = edges.into_iter().map(|head| KeptEdge::read(head, &mut from, form, hashes));
+        let edges = edges.collect::<Result<_, _>>()?;
+        from.end()?;
+        let names = names.into_iter().map(|(words, flow)| (FlowId::of_words(words), flow)).collect();
+        Ok(Self {
+            number,
+            parameters,
+            edges,
+            flows,
+            entropy_bits,
+            distribution,
+            flows_lack,
+            losses,
+            losses_lack,
+            names,
+        })
     }
 
     /// The network's sketches, but for their encoders.
@@ -298,6 +418,35 @@ impl Kept for Showed {
         let sizes = self.distribution.as_ref().map_or(0, |distribution| size_of_val(&distribution.0[..]));
         let names = self.names.capacity() * size_of::<(FlowId, Flow)>();
         size_of_val(self) + self.edges.iter().map(edge).sum::<usize>() + losses + sizes + names
+    }
+
+    fn archived(&self) -> Option<ArchiveForm> {
+        let edge = |edge: &KeptEdge| EdgeHead {
+            switch: edge.switch.clone(),
+            flows: edge.flows,
+            entropy_bits: edge.entropy_bits,
+            complete: edge.complete,
+            has_classifier: edge.classifier.is_some(),
+        };
+        let mut names: Vec<_> = self.names.iter().map(|(id, flow)| (id.words(), *flow)).collect();
+        names.sort_unstable_by_key(|(words, _)| *words);
+        let mut to = Writer(vec![VERSION]);
+        to.json(&Head {
+            number: self.number,
+            parameters: self.parameters,
+            flows: self.flows,
+            entropy_bits: self.entropy_bits,
+            distribution: self.distribution.clone(),
+            flows_lack: self.flows_lack.clone(),
+            losses: self.losses.clone(),
+            losses_lack: self.losses_lack.clone(),
+            names,
+            edges: self.edges.iter().map(edge).collect(),
+        });
+        self.edges.iter().for_each(|edge| edge.write(&mut to));
+        let hashes = self.edges.first().map(|edge| edge.hashes.family().name());
+        let counters = self.edges.iter().flat_map(KeptEdge::counters).collect();
+        Some(ArchiveForm { bytes: to.0, hashes, counters })
     }
 
     fn lost_packets(&self) -> u64 {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::kept::KeptFragments;
+use super::kept::{KeptFragments, Shapes};
 use super::parameters::Target;
 use super::{Config, Fragment};
 use crate::answers::Task;
 use crate::history::{Adaptation, Gap, SwitchGap};
-use crate::program::{Analysis, Decision, Epoch, Parameters, Reported};
+use crate::pisa::hash::HashFamily;
+use crate::program::{Analysis, Decision, DecodeError, Epoch, Parameters, Reported};
 
 /// The records of an epoch.
 pub struct Fragments {
@@ -38,11 +39,13 @@ impl Fragments {
 #[derive(Debug)]
 pub struct DiSketchAnalysis {
     config: Config,
+    /// Shapes of an archive's records.
+    shapes: Shapes,
 }
 
 impl DiSketchAnalysis {
     pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
+        Self { config: config.clone(), shapes: Shapes::default() }
     }
 }
 
@@ -115,5 +118,9 @@ impl Analysis for DiSketchAnalysis {
     fn keep(&mut self, epoch: Epoch<Fragments>) -> KeptFragments {
         let Fragments { expected, switches, .. } = epoch.network;
         KeptFragments::new(self.config.count, self.config.decode, epoch.number, expected, switches)
+    }
+
+    fn restore(&mut self, bytes: &[u8], hashes: Option<&HashFamily>) -> Result<KeptFragments, DecodeError> {
+        KeptFragments::restore(bytes, hashes.ok_or(DecodeError::Hashes)?, &mut self.shapes)
     }
 }

@@ -151,6 +151,11 @@ impl Hashes {
         Self { crcs, range, salt: salt(switch), naming, masks, covers: config.cover, family: family.clone() }
     }
 
+    /// The hash functions of the deployment, of which the CRCs are some.
+    pub fn family(&self) -> &HashFamily {
+        &self.family
+    }
+
     /// Whether the CRCs are those of this deployment.
     pub fn are_of(&self, family: &HashFamily) -> bool {
         self.family == *family

@@ -1,12 +1,20 @@
 //! The history's side: an epoch is kept as the byte forms of its records. A query reads those of the
 //! switches on a flow's path.
+//!
+//! In an archive an epoch is
+//!
+//! ```text
+//! version 1 ‖ epoch ‖ switches that were to report ‖ unit and decoding as JSON ‖ { name ‖ parameters as JSON ‖ record }
+//! ```
+//! Texts and records have their length in bytes before them.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::composite::{self, Sample};
-use super::config::{Decode, SketchKind};
+use super::config::{Config, Decode, SketchKind};
+use super::hashes::LABEL;
 use super::path::{Path, PathPlace};
 use super::record::{Fragment, Shape};
 use super::{DiSketch, Program, sizes};
@@ -14,9 +22,14 @@ use crate::answers::{
     Answers, ByRoute, CONFIDENCE, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows,
     ProgramAnswer, Query, Task, Unit, excess,
 };
-use crate::history::{Epochs, Kept, Reason, Reasons};
-use crate::program::{Naming, Record};
+use crate::history::{ArchiveForm, Epochs, Kept, Reason, Reasons, SwitchCounters};
+use crate::pisa::hash::HashFamily;
+use crate::program::bytes::{DecodeError, Reader, Writer};
+use crate::program::{Coverage, Naming, Record};
 use crate::wire::Flow;
+
+/// Version of the byte form of an archive.
+const VERSION: u8 = 1;
 
 /// Epochs over which a flow is taken to have packets equally often.
 const STEADY: usize = 32;
@@ -53,6 +66,79 @@ impl KeptFragments {
             Packed { switch, shape: fragment.shape, bytes }
         };
         Self { unit, decode, epoch, expected, switches: switches.into_iter().map(packed).collect() }
+    }
+
+    /// Reads the byte form of an archive.
+    ///
+    /// # Errors
+    /// If these are no such bytes, or hold a record that is none.
+    pub(super) fn restore(bytes: &[u8], hashes: &HashFamily, shapes: &mut Shapes) -> Result<Self, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(VERSION)?;
+        let (epoch, expected) = (from.number("the epoch")?, from.number("the switches")?);
+        let Ok(expected) = usize::try_from(expected) else { return from.wrong("the switches", "a number of switches") };
+        let (unit, decode) = from.json("unit and decoding")?;
+        let mut switches = Vec::new();
+        while from.remaining() > 0 {
+            let name = from.counted("a switch's name")?;
+            let parameters = from.counted("a switch's parameters")?;
+            let shape = shapes.get(name, parameters, hashes)?;
+            let bytes = from.counted("a switch's record")?;
+            Fragment::decode(&shape.1, bytes)?;
+            switches.push(Packed { switch: shape.0, shape: shape.1, bytes: bytes.into() });
+        }
+        Ok(Self { unit, decode, epoch, expected, switches })
+    }
+}
+
+/// The shapes of the switches in an archive, each made once.
+#[derive(Debug, Default)]
+pub(super) struct Shapes(HashMap<[Vec<u8>; 2], Known>);
+
+/// The name of a switch, and the shape of its records.
+type Known = (Arc<str>, Arc<Shape>);
+
+impl Shapes {
+    /// Most shapes that are remembered.
+    const MOST: usize = 4096;
+
+    /// The name of the switch, and the shape of records of the switch of this name with these
+    /// parameters.
+    fn get(&mut self, name: &[u8], parameters: &[u8], hashes: &HashFamily) -> Result<Known, DecodeError> {
+        let key = [name, parameters].map(<[u8]>::to_vec);
+        if let Some(known) = self.0.get(&key).filter(|(_, shape)| shape.hashes.are_of(hashes)) {
+            return Ok(known.clone());
+        }
+        let json = |what, why: String| DecodeError::Json { what, why };
+        let name = str::from_utf8(name).map_err(|error| json("a switch's name", error.to_string()))?;
+        let config: Config =
+            serde_json::from_slice(parameters).map_err(|error| json("a switch's parameters", error.to_string()))?;
+        config.validate()?;
+        let shape = (name.into(), DiSketch::shape(&config, name, hashes));
+        if self.0.len() >= Self::MOST {
+            self.0.clear();
+        }
+        self.0.insert(key, shape.clone());
+        Ok(shape)
+    }
+}
+
+impl Packed {
+    /// The counters of each sub-epoch.
+    fn counters(&self) -> Vec<SwitchCounters> {
+        let parts = Fragment::decode(&self.shape, &self.bytes).map(|fragment| fragment.parts).unwrap_or_default();
+        let counters = parts.into_iter().map(|part| {
+            let Coverage { of, sub_epochs, later_epochs } = part.coverage;
+            let is_one = sub_epochs.is_power_of_two() && later_epochs == 0;
+            SwitchCounters {
+                switch: self.switch.clone(),
+                hash: LABEL.into(),
+                sub_epochs: of,
+                sub_epoch: is_one.then(|| sub_epochs.trailing_zeros()),
+                counters: part.counters,
+            }
+        });
+        counters.collect()
     }
 }
 
@@ -96,6 +182,21 @@ impl Kept for KeptFragments {
 
     fn bytes(&self) -> usize {
         self.switches.iter().map(|packed| size_of::<Packed>() + packed.bytes.len()).sum()
+    }
+
+    fn archived(&self) -> Option<ArchiveForm> {
+        let mut to = Writer(vec![VERSION]);
+        to.number(self.epoch);
+        to.number(self.expected as u64);
+        to.json(&(self.unit, self.decode));
+        for Packed { switch, shape, bytes } in &self.switches {
+            to.counted(switch.as_bytes());
+            to.json(&shape.config);
+            to.counted(bytes);
+        }
+        let hashes = self.switches.first().map(|packed| packed.shape.hashes.family().name());
+        let counters = self.switches.iter().flat_map(Packed::counters).collect();
+        Some(ArchiveForm { bytes: to.0, hashes, counters })
     }
 }
 

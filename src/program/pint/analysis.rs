@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::parameters::Coding;
 use super::query::Value;
 use super::record::{Digests, PlanUse};
@@ -16,8 +18,9 @@ use crate::answers::{
     Answers, Certainty, FlowPath, Latency, LoopAnswers, Loops, PathAnswers, Paths, ProgramAnswer, Query, Task,
     Utilisation, ValueAnswers, Values,
 };
-use crate::history::{Adaptation, Epochs, Gap, Kept, Reason, Reasons, SwitchGap};
+use crate::history::{Adaptation, ArchiveForm, Epochs, Gap, Kept, Reason, Reasons, SwitchGap};
 use crate::pisa::hash::HashFamily;
+use crate::program::bytes::{DecodeError, Reader, Writer};
 use crate::program::{Analysis, Decision, Epoch, Reported};
 
 /// What a network's epochs have shown so far.
@@ -85,9 +88,13 @@ impl PintAnalysis {
     }
 }
 
+/// Version of the byte form of an archive, behind which stands what is kept as JSON.
+const VERSION: u8 = 1;
+
 /// What an epoch showed, which the history keeps as it is: answers about the flows of its packets,
 /// and of earlier ones whose packets these add to.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Showed {
     /// `None` where no query asks for paths, and likewise below.
     paths: Option<PathAnswers>,
@@ -102,6 +109,12 @@ impl Kept for Showed {
         let paths = self.paths.iter().flat_map(|paths| &paths.flows).map(path).sum::<usize>();
         let loops = self.loops.as_ref().map_or(0, |loops| size_of_val(&loops.flows[..]));
         paths + loops + self.values.iter().map(ValueAnswers::bytes).sum::<usize>()
+    }
+
+    fn archived(&self) -> Option<ArchiveForm> {
+        let mut to = Writer(vec![VERSION]);
+        to.json(self);
+        Some(ArchiveForm { bytes: to.0, ..ArchiveForm::default() })
     }
 }
 
@@ -258,5 +271,12 @@ impl Analysis for PintAnalysis {
 
     fn keep(&mut self, epoch: Epoch<Showed>) -> Showed {
         epoch.network
+    }
+
+    fn restore(&mut self, bytes: &[u8], _: Option<&HashFamily>) -> Result<Showed, DecodeError> {
+        let mut from = Reader::new(bytes);
+        from.version(VERSION)?;
+        let showed = from.json("what an epoch showed")?;
+        from.end().map(|()| showed)
     }
 }

@@ -69,9 +69,9 @@ impl Meaning {
         let (error, error_factor) = self.codes.errors_of(value, roundings);
         ValueAnswers {
             task: Task::Values,
-            value: value.name(),
-            aggregation: aggregation.name(),
-            flow_definition: (flow != FlowDefinition::default()).then(|| flow.name()),
+            value: value.name().into(),
+            aggregation: aggregation.name().into(),
+            flow_definition: (flow != FlowDefinition::default()).then(|| flow.name().into()),
             query: self.text.clone(),
             unit: self.unit,
             of_hops: aggregation.is_of_hops(),
