@@ -163,7 +163,7 @@ struct Program {
     /// Epochs between the first and the last that are in no file.
     missing_epochs: u64,
     /// The first epochs of files without an end: they are written now, or their epochs are lost.
-    open_from: Vec<u64>,
+    open_from_epochs: Vec<u64>,
     /// Files that cannot be read, and why.
     unreadable: Vec<String>,
 }
@@ -187,7 +187,7 @@ impl ArchiveCommand {
                 epoch_ns,
                 epochs: files.closed.iter().map(|file| file.epochs).fold(0, u64::saturating_add),
                 missing_epochs: files.missing_epochs(),
-                open_from: files.open.iter().map(|file| file.first_epoch).collect(),
+                open_from_epochs: files.open.iter().map(|file| file.first_epoch).collect(),
                 unreadable: files.unreadable.iter().map(ToString::to_string).collect(),
             }
         });
@@ -223,7 +223,7 @@ fn page(document: &Document) -> Page {
     ];
     let page = Page::default().table("archive", Table::new(columns, document.programs.iter().map(row)).keyed(1));
     document.programs.iter().fold(page, |page, of| {
-        let open = of.open_from.iter().map(|first| {
+        let open = of.open_from_epochs.iter().map(|first| {
             format!(
                 "{}: epochs from {first} on are in a file without an end: they are written now, or were lost when weir was killed",
                 of.program

@@ -18,7 +18,7 @@ use crate::wire::Pattern;
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --last 1m",
-    "weir query frequency --flow '10.0.0.1:80 → 10.0.0.2:* tcp' --archive DIR --last 2d",
+    "weir query frequency --flow '10.0.0.1 → *:443' --archive DIR --last 2d",
 ]))]
 pub struct Query {
     #[command(subcommand)]
