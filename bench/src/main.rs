@@ -6,6 +6,7 @@ mod baseline;
 #[cfg(feature = "dpdk")]
 mod child;
 mod controller;
+mod disketch_query;
 mod edges;
 mod figures;
 mod hashpipe;
@@ -57,6 +58,8 @@ enum Command {
     Controller(controller::ControllerTime),
     /// Memory of a controller that keeps an hour of history of four edge switches
     History(history::HistoryMemory),
+    /// Time and memory of queries of DiSketch over 20 switches, by epochs and flows
+    DisketchQuery(disketch_query::QueryCost),
     /// Random traffic that stays, changes and varies: how soon ChameleMon's controller comes to
     /// rest
     Attention(attention::Random),
@@ -105,6 +108,7 @@ fn main() -> Result<()> {
         Command::Keys(keys) => keys.run(),
         Command::Controller(controller) => controller.run(),
         Command::History(history) => history.run(),
+        Command::DisketchQuery(query) => query.run(),
         Command::Attention(attention) => attention.run(),
         Command::PintInference(inference) => inference.run(),
         #[cfg(feature = "dpdk")]

@@ -40,6 +40,32 @@ impl EpochAttention {
     }
 }
 
+/// The fact that has an object of facts for each switch.
+const SWITCHES: &str = "switches";
+
+impl EpochAttention {
+    /// What was found out about single switches, by their names.
+    pub fn switches(&self) -> Option<&Map<String, Value>> {
+        self.parameters.get(SWITCHES)?.as_object()
+    }
+}
+
+/// Facts about single switches, a row each.
+pub fn switches_table(switches: &Map<String, Value>) -> Table {
+    let mut keys: Vec<&String> = Vec::new();
+    for key in switches.values().filter_map(Value::as_object).flat_map(Map::keys) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let row = |(switch, facts): (&String, &Value)| {
+        let fact = |key: &&String| Cell::or("", facts.get(key.as_str()).map(|value| parameter_cell(key, value)));
+        [Cell::from(switch)].into_iter().chain(keys.iter().map(fact)).collect()
+    };
+    let columns = keys.iter().map(|key| format!(">{}|{key}", parameter_name(key)));
+    Table::new(["switch".to_owned()].into_iter().chain(columns), switches.iter().map(row)).keyed(1)
+}
+
 impl Attention {
     /// Of epochs of any program.
     pub fn over<K>(epochs: &Epochs<K>) -> ProgramAnswer {
@@ -62,6 +88,10 @@ impl Attention {
         let newest = &attention.epochs[attention.epochs.len().saturating_sub(ROWS)..];
         let table = attention_table(newest, Some(attention.claim.epoch_ns), false);
         let page = Page::default().table("attention", table.beside(&attention.claim.columns()));
+        let page = match newest.last().and_then(EpochAttention::switches) {
+            Some(switches) => page.table("switches", switches_table(switches).beside(&attention.claim.columns())),
+            None => page,
+        };
         page.text(attention.claim.text(Task::Attention.all()))
     }
 }

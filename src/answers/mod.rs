@@ -30,7 +30,9 @@ use serde::Serialize;
 
 use crate::history::{AnyHistory, Epochs, History, Kept, Reason, Reasons, Window};
 
-pub use attention::{Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name};
+pub use attention::{
+    Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name, switches_table,
+};
 pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};
 pub use changes::{Change, Changed, HeavyChanges};
 pub use claim::{Claim, Claimed, Gap};

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Padding, Paragraph, Sparkline};
 
+use super::facts::SwitchFacts;
 use super::rates::Rates;
 use super::tables::{self, Sort};
 use crate::cli::screen::si;
@@ -62,13 +63,18 @@ const HELP: [&str; 11] = [
     "one burst in 17.",
 ];
 
+/// Lines about what is measured with, at the most.
+const MEASURED: usize = 5;
+
 pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {
     let area = frame.area();
     // On a low screen the table has the room.
     let history = if area.height >= 14 { 4 } else { 0 };
+    let measured = rates.attention.iter().map(tables::attention);
+    let measured: Vec<_> = measured.chain(rates.facts.iter().flat_map(SwitchFacts::lines)).collect();
     let [head, attention, spark, tabs, body, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(u16::from(rates.attention.is_some())),
+        Constraint::Length(measured.len().min(MEASURED) as u16),
         Constraint::Length(history),
         Constraint::Length(1),
         Constraint::Min(0),
@@ -76,9 +82,8 @@ pub fn draw(frame: &mut Frame, rates: &Rates, screen: &Screen) {
     ])
     .areas(area);
     header(frame, head, rates, screen);
-    if let Some(shown) = &rates.attention {
-        frame.render_widget(Paragraph::new(format!(" {}", tables::attention(shown))), attention);
-    }
+    let measured: Vec<_> = measured.into_iter().map(|line| Line::from(format!(" {line}"))).collect();
+    frame.render_widget(Paragraph::new(measured), attention);
     sparkline(frame, spark, screen);
     frame.render_widget(tabs_line(screen.view), tabs);
     tables::draw(frame, body, rates, screen);

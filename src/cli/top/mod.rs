@@ -1,6 +1,7 @@
 //! `weir top`: what a running switch or controller does, a second at a time.
 
 mod draw;
+mod facts;
 mod network;
 pub mod rates;
 pub mod tables;
@@ -19,9 +20,10 @@ use super::show::Where;
 use super::{Failure, help, screen, signals};
 use crate::answers::Attention;
 use crate::api::client::{Client, ClientError};
-use crate::api::view::ControllerLink;
+use crate::api::view::{ControllerLink, Status};
 use crate::config::Length;
 use draw::{Screen, View};
+use facts::SwitchFacts;
 use rates::{Rates, Snapshot};
 pub use tables::attention;
 
@@ -152,7 +154,7 @@ impl Shows for Shown {
     type Snapshot = Snapshot;
 
     fn look(client: &Client) -> Result<Snapshot, ClientError> {
-        let status = client.get("/v1/status")?;
+        let status: Status = client.get("/v1/status")?;
         let heavy = if_any(client.get(&format!("/v1/heavy?seconds=1&top={FLOWS}")))?;
         let attention = match if_any(client.get::<Attention>("/v1/attention?seconds=0"))? {
             Some(mut attention) => attention.epochs.pop(),
@@ -163,7 +165,9 @@ impl Shows for Shown {
                 link.and_then(|link| link.programs.into_iter().find_map(|program| program.attention))
             }
         };
-        Ok(Snapshot { status, heavy, attention })
+        let programs = status.workers.iter().flat_map(|worker| &worker.programs);
+        let facts = SwitchFacts::look(client, programs.map(|program| program.program.as_str()))?;
+        Ok(Snapshot { status, heavy, attention, facts })
     }
 
     fn draw(&self, frame: &mut Frame) {

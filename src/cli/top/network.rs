@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use super::super::output::{Page, Style as Written};
 use super::super::show::switches_page;
+use super::facts::SwitchFacts;
 use super::{Shows, if_any, tables};
-use crate::answers::{Attention, Claimed, HeavyFlows, Losses};
+use crate::answers::{Attention, Claimed, EpochAttention, HeavyFlows, Losses};
 use crate::api::client::{Client, ClientError};
 use crate::api::view::NetworkSwitches;
 
@@ -25,19 +26,25 @@ pub struct Snapshot {
     pub attention: Option<Claimed<Attention>>,
     pub losses: Option<Claimed<Losses>>,
     pub heavy: Option<Claimed<HeavyFlows>>,
+    /// Of programs that find out something about single switches.
+    pub facts: Vec<SwitchFacts>,
 }
 
 impl Snapshot {
     pub fn page(&self) -> Page {
         let attention = self.attention.as_ref();
-        let last = attention.and_then(|attention| attention.epochs.last()).map(tables::attention);
+        let newest = attention.and_then(|attention| attention.epochs.last());
+        let last = newest.map(tables::attention);
         let parts = [
             self.losses.as_ref().map(Losses::page),
             attention.map(Attention::page),
             self.heavy.as_ref().map(HeavyFlows::page),
             Some(switches_page(&self.switches)),
         ];
-        parts.into_iter().flatten().fold(Page::default().text(last.unwrap_or_default()), Page::and)
+        // The page about attention has those of its program.
+        let is_shown = |facts: &&SwitchFacts| newest.and_then(EpochAttention::switches) == Some(&facts.switches);
+        let facts = self.facts.iter().filter(|facts| !is_shown(facts)).map(SwitchFacts::page);
+        parts.into_iter().flatten().chain(facts).fold(Page::default().text(last.unwrap_or_default()), Page::and)
     }
 
     /// The text on a screen of this width.
@@ -60,8 +67,11 @@ impl Shows for Shown {
     type Snapshot = Snapshot;
 
     fn look(client: &Client) -> Result<Snapshot, ClientError> {
+        let switches: NetworkSwitches = client.get("/v1/switches")?;
+        let programs = switches.switches.iter().flat_map(|switch| &switch.programs);
         Ok(Snapshot {
-            switches: client.get("/v1/switches")?,
+            facts: SwitchFacts::look(client, programs.map(String::as_str))?,
+            switches,
             attention: if_any(client.get("/v1/attention?seconds=1"))?,
             losses: if_any(client.get("/v1/losses?seconds=1&top=20"))?,
             heavy: if_any(client.get("/v1/heavy?seconds=1&top=20"))?,
@@ -129,7 +139,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::answers::{Claim, EpochAttention};
+    use crate::answers::Claim;
     use crate::api::view::NetworkSwitch;
     use crate::json::Epoch;
     use crate::program::ProgramConfig;
@@ -156,6 +166,7 @@ mod tests {
             attention: Some(Claimed::of(claim.clone(), Attention { epochs: vec![attention] })),
             losses: Some(Claimed::of(claim, Losses { lost_packets: 3, victims: 1, ..Default::default() })),
             heavy: None,
+            facts: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::SwitchFacts;
 use crate::answers::FlowName;
 use crate::answers::{Claim, Claimed, EpochAttention, HeavyFlows};
 use crate::api::baseline;
@@ -16,6 +17,8 @@ pub struct Snapshot {
     pub heavy: Option<Claimed<HeavyFlows>>,
     /// `None` when it runs no program that shifts its attention, or no epoch has ended yet.
     pub attention: Option<EpochAttention>,
+    /// Of programs that find out something about single switches.
+    pub facts: Vec<SwitchFacts>,
 }
 
 impl Snapshot {
@@ -48,6 +51,9 @@ pub struct Rates {
     /// The parameters that held in the last epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<EpochAttention>,
+    /// What programs found out about this switch in the newest epoch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<SwitchFacts>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -147,6 +153,7 @@ impl Rates {
             programs: now.heavy.iter().map(ProgramRates::new).collect(),
             cores: cores(&before.status.workers, &status.workers, per_second),
             attention: now.attention.clone(),
+            facts: now.facts.clone(),
         }
     }
 }

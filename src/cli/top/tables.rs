@@ -286,8 +286,10 @@ pub fn page(rates: &Rates) -> Page {
     let page = rates.programs.iter().fold(page, |page, program| {
         page.text(program_title(program)).and(flows(program).page("heavy").of(&program.program))
     });
-    page.and(cores(rates, Sort::Configured).page("cores"))
-        .text(rates.attention.as_ref().map(attention).unwrap_or_default())
+    let page = page
+        .and(cores(rates, Sort::Configured).page("cores"))
+        .text(rates.attention.as_ref().map(attention).unwrap_or_default());
+    rates.facts.iter().fold(page, |page, facts| page.and(facts.page()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
+use super::super::facts::SwitchFacts;
 use super::super::rates::{Rates, Snapshot};
 use super::super::{Shown, Shows, draw};
 use super::*;
@@ -81,7 +82,7 @@ fn look(seconds: u64) -> Snapshot {
         workers,
         totals,
     };
-    Snapshot { status, heavy: Some(heavy(3)), attention: None }
+    Snapshot { status, heavy: Some(heavy(3)), attention: None, facts: Vec::new() }
 }
 
 /// What stands on a terminal of this size.
@@ -217,4 +218,19 @@ fn attention_has_a_line() {
     let line = "ill: hh 1024 buckets, hh threshold 28 packets, sample 25.00 %";
     assert!(text(&Rates::between(&look(1), &now)).ends_with(line));
     assert!(!text(&Rates::between(&look(1), &look(2))).contains("ill: "));
+}
+
+/// What programs know of single switches: on the screen a line for each, in text a table.
+#[test]
+fn facts_about_switches_are_shown() {
+    let switches = serde_json::json!({ "edge": { "sub_epochs": 4, "error_packets": 2.4, "memory_bytes": 65536 } });
+    let switches = switches.as_object().cloned().unwrap();
+    let facts = vec![SwitchFacts { program: "sketch".into(), epoch: 77, switches }];
+    let mut shown = shown();
+    shown.take(Ok(Snapshot { facts, ..look(3604) }));
+    let drawn = screen(&shown, 100, 20);
+    assert!(drawn.contains("sketch in edge: error 2.4, memory bytes 65 536, sub epochs 4"), "{drawn}");
+    let text = text(&shown.rates);
+    assert!(text.contains("sketch in each switch, epoch 77\n\nswitch  error  memory bytes  sub epochs"), "{text}");
+    assert!(text.contains("edge      2.4        65 536           4"), "{text}");
 }

@@ -15,8 +15,8 @@
 //! likely which noise is ([`Noise`]), so that of the counts which the records suggest some are far more
 //! likely than others ([`expected`]).
 
-use super::config::{Rho, SketchKind};
-use super::equalise;
+use super::config::SketchKind;
+use super::histogram::{CLASSES, Histogram, breadth, class};
 
 /// The counter of a flow in one record.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +61,6 @@ fn of_rows(sketch: SketchKind, rows: &mut [f64]) -> f64 {
     if rows.len() % 2 == 1 { rows[middle] } else { (rows[middle - 1] + rows[middle]) / 2.0 }
 }
 
-/// Magnitudes that have a class of their own; larger ones share one with others, four to an octave.
-const EXACT: u32 = 32;
-const CLASSES: usize = (EXACT + 4 * (u32::BITS - EXACT.ilog2())) as usize;
-
 /// The distribution of a record's counters: of what a flow finds in its counter beside its own packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Noise {
@@ -78,42 +74,22 @@ pub struct Noise {
     pub width: u64,
 }
 
-fn class(magnitude: u32) -> usize {
-    if magnitude < EXACT {
-        return magnitude as usize;
-    }
-    let octave = magnitude.ilog2();
-    (EXACT + 4 * (octave - EXACT.ilog2()) + (magnitude >> (octave - 2) & 3)) as usize
-}
-
-/// Number of magnitudes of a class.
-fn breadth(class: usize) -> f64 {
-    let class = class as u32;
-    if class < EXACT { 1.0 } else { f64::from((class - EXACT) / 4 + EXACT.ilog2() - 2).exp2() }
-}
-
 impl Noise {
     pub fn of(sketch: SketchKind, counters: &[i32]) -> Self {
+        Self::new(sketch, &Histogram::of(counters))
+    }
+
+    pub(super) fn new(sketch: SketchKind, histogram: &Histogram) -> Self {
         let is_signed = sketch.is_signed();
-        let mut numbers = [0u32; CLASSES];
-        for counter in counters {
-            numbers[class(counter.unsigned_abs())] += 1;
-        }
+        let Histogram { deviation, total, width, .. } = *histogram;
         // A value that no counter has is unlikely, and not impossible.
         const UNSEEN: f64 = 0.05;
-        let total = counters.len() as f64 + UNSEEN * CLASSES as f64;
+        let (numbers, all) = (histogram.numbers(), width as f64 + UNSEEN * CLASSES as f64);
         let share = |class: usize| {
             let signs = if is_signed && class > 0 { 2.0 } else { 1.0 };
-            ((f64::from(numbers[class]) + UNSEEN) / (total * signs * breadth(class))).ln() as f32
+            ((f64::from(numbers[class]) + UNSEEN) / (all * signs * breadth(class))).ln() as f32
         };
-        let total = counters.iter().map(|counter| u64::from(counter.unsigned_abs())).sum();
-        Self {
-            log_shares: Box::new(std::array::from_fn(share)),
-            is_signed,
-            deviation: equalise::error(SketchKind::Count, Rho::Paper, counters),
-            total,
-            width: counters.len() as u64,
-        }
+        Self { log_shares: Box::new(std::array::from_fn(share)), is_signed, deviation, total, width }
     }
 
     /// The logarithm of the probability that other flows make up this number.
@@ -315,20 +291,6 @@ mod tests {
                 None => prop_assert!(epochs.iter().all(Vec::is_empty)),
             }
         }
-    }
-
-    /// Classes of magnitude cover all numbers, each once.
-    #[test]
-    fn every_magnitude_has_a_class() {
-        let mut last = 0;
-        for magnitude in (0..5000).chain([1 << 20, 1 << 31, u32::MAX]) {
-            let class = class(magnitude);
-            assert!(class == last || class == last + 1 || magnitude >= 5000);
-            last = class;
-        }
-        assert_eq!(last, CLASSES - 1);
-        let total: f64 = (0..CLASSES).map(breadth).sum();
-        assert_eq!(total, 2f64.powi(32));
     }
 
     /// A record without noise decides; where all are noisy, the mean of the flow's other epochs does.

@@ -8,13 +8,13 @@
 //! ```
 //! Texts and records have their length in bytes before them.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::composite::{self, Sample};
 use super::config::{Config, Decode, SketchKind};
-use super::hashes::LABEL;
+use super::hashes::{KeyCrcs, LABEL};
+use super::lookup::{Lookup, Noises};
 use super::path::{Path, PathPlace};
 use super::record::{Fragment, Shape};
 use super::{DiSketch, Program, sizes};
@@ -25,7 +25,7 @@ use crate::answers::{
 use crate::history::{ArchiveForm, Epochs, Kept, Reason, Reasons, SwitchCounters};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{DecodeError, Reader, Writer};
-use crate::program::{Coverage, Naming, Record};
+use crate::program::{Coverage, Naming};
 use crate::wire::Flow;
 
 /// Version of the byte form of an archive.
@@ -51,6 +51,15 @@ struct Packed {
     switch: Arc<str>,
     shape: Arc<Shape>,
     bytes: Box<[u8]>,
+    lookup: Lookup,
+}
+
+impl Packed {
+    fn new(switch: Arc<str>, fragment: &Fragment) -> Self {
+        let (bytes, marks) = fragment.marked();
+        let lookup = Lookup::new(fragment, marks);
+        Self { switch, shape: fragment.shape.clone(), bytes: bytes.into(), lookup }
+    }
 }
 
 impl KeptFragments {
@@ -61,10 +70,7 @@ impl KeptFragments {
         expected: usize,
         switches: Vec<(Arc<str>, Box<Fragment>)>,
     ) -> Self {
-        let packed = |(switch, fragment): (Arc<str>, Box<Fragment>)| {
-            let bytes = fragment.encode().into();
-            Packed { switch, shape: fragment.shape, bytes }
-        };
+        let packed = |(switch, fragment): (Arc<str>, Box<Fragment>)| Packed::new(switch, &fragment);
         Self { unit, decode, epoch, expected, switches: switches.into_iter().map(packed).collect() }
     }
 
@@ -84,10 +90,14 @@ impl KeptFragments {
             let parameters = from.counted("a switch's parameters")?;
             let shape = shapes.get(name, parameters, hashes)?;
             let bytes = from.counted("a switch's record")?;
-            Fragment::decode(&shape.1, bytes)?;
-            switches.push(Packed { switch: shape.0, shape: shape.1, bytes: bytes.into() });
+            switches.push(Packed::new(shape.0, &Fragment::decode(&shape.1, bytes)?));
         }
         Ok(Self { unit, decode, epoch, expected, switches })
+    }
+
+    /// What the records of each switch have in common.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.switches.iter().map(|packed| &*packed.shape)
     }
 }
 
@@ -142,37 +152,26 @@ impl Packed {
     }
 }
 
-/// An epoch whose records are read as they are needed.
-pub(super) struct Opened<'a> {
-    pub kept: &'a KeptFragments,
-    fragments: Vec<OnceCell<Option<Fragment>>>,
+/// An epoch that is read, and what is known of the noise of its records.
+struct Opened<'a> {
+    kept: &'a KeptFragments,
+    noises: Vec<Noises>,
 }
 
 impl<'a> Opened<'a> {
-    pub fn new(kept: &'a KeptFragments) -> Self {
-        Self { kept, fragments: kept.switches.iter().map(|_| OnceCell::new()).collect() }
+    fn new(kept: &'a KeptFragments) -> Self {
+        Self { kept, noises: kept.switches.iter().map(|_| Noises::default()).collect() }
     }
 
-    /// What the records of each switch have in common.
-    pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
-        self.kept.switches.iter().map(|packed| &*packed.shape)
-    }
-
-    fn fragment(&self, at: usize) -> Option<&Fragment> {
-        let packed = self.kept.switches.get(at)?;
-        self.fragments.get(at)?.get_or_init(|| Fragment::decode(&packed.shape, &packed.bytes).ok()).as_ref()
-    }
-
-    /// The fragments that count packets of a flow, each with its place on the flow's path; `None` where the
+    /// The records that count packets of a flow, each with its place on the flow's path; `None` where the
     /// path is not known.
-    fn fragments(&self, path: Option<&Path>) -> Option<Vec<(&Fragment, PathPlace)>> {
-        let switches = &self.kept.switches;
-        if let (1, [_]) = (self.kept.expected, &switches[..]) {
-            return Some(self.fragment(0).map(|fragment| (fragment, PathPlace::ALONE)).into_iter().collect());
+    fn records(&self, path: Option<&Path>) -> Option<Vec<(&Packed, &Noises, PathPlace)>> {
+        let of = |at: usize, place| Some((self.kept.switches.get(at)?, self.noises.get(at)?, place));
+        if let (1, [_]) = (self.kept.expected, &self.kept.switches[..]) {
+            return Some(of(0, PathPlace::ALONE).into_iter().collect());
         }
-        let at = |wanted: &Arc<str>| switches.iter().position(|packed| packed.switch == *wanted);
-        let found = path?.switches.iter().filter_map(|(name, place)| Some((self.fragment(at(name)?)?, *place)));
-        Some(found.collect())
+        let at = |wanted: &Arc<str>| self.kept.switches.iter().position(|packed| packed.switch == *wanted);
+        Some(path?.switches.iter().filter_map(|(name, place)| of(at(name)?, *place)).collect())
     }
 }
 
@@ -181,7 +180,8 @@ impl Kept for KeptFragments {
     const LOOKS_BACK: bool = true;
 
     fn bytes(&self) -> usize {
-        self.switches.iter().map(|packed| size_of::<Packed>() + packed.bytes.len()).sum()
+        let of = |packed: &Packed| size_of::<Packed>() + packed.bytes.len() + packed.lookup.bytes();
+        self.switches.iter().map(of).sum()
     }
 
     fn archived(&self) -> Option<ArchiveForm> {
@@ -189,7 +189,7 @@ impl Kept for KeptFragments {
         to.number(self.epoch);
         to.number(self.expected as u64);
         to.json(&(self.unit, self.decode));
-        for Packed { switch, shape, bytes } in &self.switches {
+        for Packed { switch, shape, bytes, .. } in &self.switches {
             to.counted(switch.as_bytes());
             to.json(&shape.config);
             to.counted(bytes);
@@ -200,93 +200,144 @@ impl Kept for KeptFragments {
     }
 }
 
-/// The estimate of one flow over some epochs, and why it is not complete.
-pub(super) fn frequency(epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
-    let mut lack = Reasons::default();
-    let mut window: Vec<Vec<Sample<'_>>> = Vec::new();
-    let (mut sketch, mut decode) = (SketchKind::Count, Decode::Median);
-    for epoch in epochs {
-        let kept = epoch.kept;
+/// The estimate of each flow over some epochs, and why it is not complete. What is worked out of the records
+/// is kept for [`STEADY`] epochs at a time.
+pub(super) fn frequencies(
+    epochs: &[&KeptFragments],
+    flows: &[Flow],
+    routes: Option<&ByRoute>,
+) -> Vec<(Estimate, Reasons)> {
+    let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
+    for epochs in epochs.chunks(STEADY) {
+        let opened: Vec<_> = epochs.iter().map(|kept| Opened::new(kept)).collect();
+        sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
+    }
+    sums.into_iter().map(Sum::estimate).collect()
+}
+
+/// The estimate of one flow.
+fn frequency(epochs: &[&KeptFragments], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
+    frequencies(epochs, std::slice::from_ref(flow), routes).pop().unwrap_or((Estimate::exact(0), Reasons::default()))
+}
+
+/// What is known of a flow after some epochs.
+struct Sum {
+    epochs: usize,
+    lack: Reasons,
+    sketch: SketchKind,
+    /// By the paper's decoding, and by that of the configuration.
+    paper: f64,
+    number: f64,
+    /// No epoch was cut, and the flow took one path in each.
+    is_uncut: bool,
+    /// Of the paper's estimate.
+    variance: f64,
+    excess: u64,
+}
+
+impl Sum {
+    fn new(epochs: usize) -> Self {
+        let sketch = SketchKind::Count;
+        let (paper, number, variance) = (0.0, 0.0, 0.0);
+        Self { epochs, lack: Reasons::default(), sketch, paper, number, is_uncut: true, variance, excess: 0 }
+    }
+
+    fn add(&mut self, epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) {
+        let (mut window, mut decode): (Vec<Vec<Sample<'_>>>, _) = (Vec::with_capacity(epochs.len()), Decode::Median);
+        for epoch in epochs {
+            if let Some(samples) = self.samples(epoch, flow, routes) {
+                decode = epoch.kept.decode;
+                self.lack.add_if(samples.is_empty(), Reason::Gap);
+                self.bound(&samples);
+                window.push(samples);
+            }
+        }
+        let paper = window.iter().filter_map(|samples| composite::epoch(self.sketch, samples));
+        let paper: Vec<f64> = paper.collect();
+        self.number += match decode {
+            Decode::Median => paper.iter().sum(),
+            Decode::Likelihood => composite::expected(&window).unwrap_or_default(),
+        };
+        self.paper = paper.iter().fold(self.paper, |sum, more| sum + more);
+    }
+
+    /// The flow's counters in an epoch; `None` where it is not known where they are.
+    fn samples<'a>(&mut self, epoch: &'a Opened<'_>, flow: &Flow, routes: Option<&ByRoute>) -> Option<Vec<Sample<'a>>> {
+        let (kept, lack) = (epoch.kept, &mut self.lack);
         let path = Path::of(&routes.map(|routes| routes.in_epoch(flow, kept.epoch)).unwrap_or_default());
         lack.add_if(path.as_ref().is_some_and(|path| !path.is_whole), Reason::PathsUnknown);
         lack.add_if(kept.switches.is_empty(), Reason::NotAnalysed);
-        let Some(fragments) = epoch.fragments(path.as_ref()) else {
+        let Some(records) = epoch.records(path.as_ref()) else {
             lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
-            continue;
+            return None;
         };
-        let mut samples = Vec::with_capacity(fragments.len());
-        let Some(crcs) = fragments.first().and_then(|(fragment, _)| fragment.shape.hashes.of_flow(flow)) else {
-            lack.add(Reason::Gap);
-            continue;
-        };
-        for (fragment, place) in &fragments {
-            (sketch, decode) = (fragment.shape.config.sketch, kept.decode);
-            lack.add_if(fragment.is_full(), Reason::Saturated);
-            fragment.samples(crcs, kept.epoch, *place, &mut samples);
+        let crcs = records.first().and_then(|(packed, ..)| packed.shape.hashes.of_flow(flow));
+        lack.add_if(crcs.is_none(), Reason::Gap);
+        let (crcs, mut samples): (KeyCrcs, _) = (crcs?, Vec::with_capacity(records.len()));
+        for (packed, noises, place) in records {
+            let Packed { shape, bytes, lookup, .. } = packed;
+            self.sketch = shape.config.sketch;
+            lack.add_if(lookup.is_full, Reason::Saturated);
+            lookup.samples((shape, bytes), noises, (crcs, kept.epoch, place), &mut samples);
         }
-        lack.add_if(samples.is_empty(), Reason::Gap);
-        window.push(samples);
+        Some(samples)
     }
-    let paper: f64 = window.iter().filter_map(|samples| composite::epoch(sketch, samples)).sum();
-    let likely = || window.chunks(STEADY).filter_map(composite::expected).sum();
-    let number = match decode {
-        Decode::Median => paper,
-        Decode::Likelihood => likely(),
-    };
-    (bounded(sketch, &window, paper, number, lack.is_empty()), lack)
-}
 
-/// The estimate with its bounds. They are known where the whole of each epoch was counted: what a flow
-/// has in the other sub-epochs no record can tell.
-fn bounded(sketch: SketchKind, window: &[Vec<Sample<'_>>], paper: f64, number: f64, is_whole: bool) -> Estimate {
-    let rounded = |number: f64| number.max(0.0).round() as u64;
-    let is_uncut = window.iter().flatten().all(|sample| sample.cuts == 0 && sample.share == 1.0);
-    if !is_uncut || !is_whole {
-        return Estimate::unbounded(rounded(number));
-    }
-    let doubt = 1.0 - CONFIDENCE;
-    let (most, below) = match sketch {
-        // Cantelli's inequality, over epochs that hash independently.
-        SketchKind::Count | SketchKind::UnivMon => {
-            let deviations =
-                |samples: &Vec<Sample<'_>>| samples.iter().map(|sample| sample.noise.deviation).collect::<Vec<_>>();
-            let variance: f64 = window.iter().map(|samples| composite::variance(&deviations(samples))).sum();
-            (None, (variance * (1.0 - doubt) / doubt).sqrt())
-        }
-        SketchKind::CountMin => {
-            let doubt = doubt / window.len().max(1) as f64;
-            let bound = |samples: &Vec<Sample<'_>>| {
-                let totals = samples.iter().map(|sample| sample.noise.total).max()?;
+    /// Adds to the bounds of the paper's estimate.
+    fn bound(&mut self, samples: &[Sample<'_>]) {
+        self.is_uncut &= samples.iter().all(|sample| sample.cuts == 0 && sample.share == 1.0);
+        match self.sketch {
+            SketchKind::Count | SketchKind::UnivMon => {
+                let deviations: Vec<_> = samples.iter().map(|sample| sample.noise.deviation).collect();
+                self.variance += composite::variance(&deviations);
+            }
+            SketchKind::CountMin => {
+                let doubt = (1.0 - CONFIDENCE) / self.epochs.max(1) as f64;
+                let total = samples.iter().map(|sample| sample.noise.total).max();
                 let widths: Vec<_> = samples.iter().map(|sample| sample.noise.width).collect();
-                excess(totals, &widths, doubt)
-            };
-            let below: u64 = window.iter().filter_map(bound).sum();
-            (Some(rounded(paper)), below as f64)
+                let excess = total.and_then(|total| excess(total, &widths, doubt));
+                self.excess = self.excess.saturating_add(excess.unwrap_or_default());
+            }
         }
-    };
-    let least = rounded(paper - below);
-    let number = rounded(number).max(least).min(most.unwrap_or(u64::MAX));
-    Estimate { number, least: 0, most, excess: Some(number - least.min(number)) }
+    }
+
+    /// The estimate with its bounds. They are known where the whole of each epoch was counted: what a flow
+    /// has in the other sub-epochs no record can tell.
+    fn estimate(self) -> (Estimate, Reasons) {
+        let Self { lack, sketch, paper, number, is_uncut, variance, excess, .. } = self;
+        let rounded = |number: f64| number.max(0.0).round() as u64;
+        if !is_uncut || !lack.is_empty() {
+            return (Estimate::unbounded(rounded(number)), lack);
+        }
+        let doubt = 1.0 - CONFIDENCE;
+        let (most, below) = match sketch {
+            // Cantelli's inequality, over epochs that hash independently.
+            SketchKind::Count | SketchKind::UnivMon => (None, (variance * (1.0 - doubt) / doubt).sqrt()),
+            SketchKind::CountMin => (Some(rounded(paper)), excess as f64),
+        };
+        let least = rounded(paper - below);
+        let number = rounded(number).max(least).min(most.unwrap_or(u64::MAX));
+        (Estimate { number, least: 0, most, excess: Some(number - least.min(number)) }, lack)
+    }
 }
 
 /// The flows of a query that some program names, each with its estimate.
-pub(super) fn found(unit: Unit, opened: &[Opened<'_>], query: &Query) -> FoundFlows {
+pub(super) fn found(unit: Unit, epochs: &[&KeptFragments], query: &Query) -> FoundFlows {
     let routes = query.routes.as_ref();
-    let (flows, named) = named(opened, query);
+    let (flows, named) = named(epochs, query);
     let mut found = FoundFlows { unit, lack: named, ..FoundFlows::default() };
-    for flow in flows {
-        let (estimate, lack) = frequency(opened, &flow, routes);
+    for (flow, (estimate, lack)) in flows.iter().zip(frequencies(epochs, &flows, routes)) {
         found.lack.extend(&lack);
         if estimate.number > 0 {
-            found.flows.push(FlowCount { flow: FlowName::Flow(flow), count: estimate.number.into() });
+            found.flows.push(FlowCount { flow: FlowName::Flow(*flow), count: estimate.number.into() });
         }
     }
     found
 }
 
 /// The flows of a query that some program names, and why these are not all.
-pub(super) fn named(opened: &[Opened<'_>], query: &Query) -> (Vec<Flow>, Reasons) {
-    let (naming, flows) = (naming(opened), query.routes.as_ref().map(ByRoute::flows).unwrap_or_default());
+pub(super) fn named(epochs: &[&KeptFragments], query: &Query) -> (Vec<Flow>, Reasons) {
+    let (naming, flows) = (naming(epochs), query.routes.as_ref().map(ByRoute::flows).unwrap_or_default());
     let narrowed = flows.iter().map(|flow| naming.narrow(flow));
     let candidates: BTreeSet<Flow> = narrowed.filter(|flow| flow.fields() == naming.key.fields()).collect();
     let mut lack = Reasons::default();
@@ -296,8 +347,8 @@ pub(super) fn named(opened: &[Opened<'_>], query: &Query) -> (Vec<Flow>, Reasons
 }
 
 /// How flows of these epochs are named.
-fn naming(opened: &[Opened<'_>]) -> Naming {
-    opened.iter().flat_map(Opened::shapes).next().map(|shape| shape.config.naming()).unwrap_or_default()
+fn naming(epochs: &[&KeptFragments]) -> Naming {
+    epochs.iter().flat_map(|kept| kept.shapes()).next().map(|shape| shape.config.naming()).unwrap_or_default()
 }
 
 fn unit(epochs: &Epochs<KeptFragments>) -> Unit {
@@ -308,23 +359,23 @@ impl Answers for KeptFragments {
     const NEEDS_ROUTES: bool = true;
 
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
-        let opened: Vec<_> = epochs.iter().map(|entry| Opened::new(&entry.showed)).collect();
+        let kept: Vec<&Self> = epochs.iter().map(|entry| &*entry.showed).collect();
         let unit = unit(epochs);
         match query.task {
             Task::Frequency => {
-                let fields = naming(&opened).key.fields();
+                let fields = naming(&kept).key.fields();
                 let flow = query.flow.as_ref().and_then(|pattern| pattern.flow_by(fields));
                 let (estimate, lack) = match flow {
-                    Some(flow) => frequency(&opened, &flow, query.routes.as_ref()),
+                    Some(flow) => frequency(&kept, &flow, query.routes.as_ref()),
                     None => {
-                        let found = found(unit, &opened, query);
+                        let found = found(unit, &kept, query);
                         (found.frequency(query), found.lack)
                     }
                 };
                 Some(Frequency::told(DiSketch::NAME, unit, query, estimate, lack))
             }
-            Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(unit, &opened, query))),
-            Task::Flows => Some(FlowSizes::told(sizes::all(found(unit, &opened, query), &opened), query)),
+            Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(unit, &kept, query))),
+            Task::Flows => Some(FlowSizes::told(sizes::all(found(unit, &kept, query), &kept), query)),
             Task::Cardinality => Some(sizes::of_each(epochs, query)),
             // Changes are told in packets.
             Task::Changes if unit == Unit::Packets => Some(sizes::changes(epochs, query)),

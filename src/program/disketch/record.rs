@@ -28,6 +28,77 @@ pub struct Shape {
     pub hashes: Hashes,
 }
 
+/// Where a flow is counted in the records of a switch in an epoch.
+pub struct Wanted {
+    cuts: u32,
+    first: u32,
+    second: Option<u32>,
+    pub level: usize,
+    pub slot: usize,
+    is_negative: bool,
+    share: f64,
+}
+
+impl Wanted {
+    /// The sub-epochs in which it is counted.
+    pub fn sub_epochs(&self) -> impl Iterator<Item = u32> + use<> {
+        [self.first].into_iter().chain(self.second)
+    }
+
+    pub fn sample<'a>(&self, sub_epoch: u32, counter: i32, noise: &'a Noise) -> Sample<'a> {
+        let count = if self.is_negative { -i64::from(counter) } else { i64::from(counter) };
+        Sample { cuts: self.cuts, sub_epoch, count, share: self.share, noise }
+    }
+}
+
+impl Shape {
+    /// Of a flow and a switch at this place on its path, in an epoch of 2 to the power of `cuts` sub-epochs:
+    /// the counter of the deepest level that counts the flow.
+    pub fn wanted(&self, cuts: u32, key: KeyCrcs, epoch: u64, at: PathPlace) -> Wanted {
+        let Self { config, hashes } = self;
+        let level = key.level_of(config.sketch);
+        let place = hashes.place_in(level, key, hashes.constants(epoch));
+        let place = if config.cover { place.moved(at.hop) } else { place };
+        let first = place.sub_epoch(cuts);
+        let twice = at.hops == 1 && config.single_hop && cuts > 0;
+        Wanted {
+            cuts,
+            first,
+            second: twice.then(|| first ^ 1 << (cuts - 1)),
+            level,
+            slot: place.slot as usize,
+            is_negative: place.is_negative && config.sketch.is_signed(),
+            share: at.share,
+        }
+    }
+}
+
+/// Whether a part of this coverage covers this sub-epoch of 2 to the power of `cuts`, and no other epoch.
+pub(super) fn covers(coverage: Coverage, cuts: u32, sub_epoch: u32) -> bool {
+    let Coverage { of, sub_epochs, later_epochs } = coverage;
+    of == 1 << cuts && later_epochs == 0 && sub_epochs >> sub_epoch & 1 == 1
+}
+
+/// Counters from one mark to the next.
+pub(super) const STEP: usize = 128;
+
+/// The place of a counter in a byte form.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Where the number begins that holds it.
+    pub(super) at: u32,
+    /// Zeros before it that the same number holds.
+    pub(super) before: u32,
+}
+
+impl Mark {
+    /// No record is as long as a place that does not fit.
+    fn new(at: usize, before: usize) -> Self {
+        let [at, before] = [at, before].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        Self { at, before }
+    }
+}
+
 /// The counters of one sub-epoch, or of several that a late collector left in one bank.
 #[derive(Clone)]
 pub struct Part {
@@ -42,12 +113,6 @@ pub struct Part {
 impl Part {
     pub fn new(coverage: Coverage, is_full: bool, counters: Box<[i32]>) -> Self {
         Self { coverage, is_full, counters, noise: OnceLock::new() }
-    }
-
-    /// Whether it covers this sub-epoch of 2 to the power of `cuts`, and no other epoch.
-    fn covers(&self, cuts: u32, sub_epoch: u32) -> bool {
-        let Coverage { of, sub_epochs, later_epochs } = self.coverage;
-        of == 1 << cuts && later_epochs == 0 && sub_epochs >> sub_epoch & 1 == 1
     }
 
     fn add(&mut self, other: &Self) {
@@ -118,27 +183,22 @@ impl Fragment {
         self.parts.iter().any(|part| part.is_full)
     }
 
-    /// Adds the counters of a flow in an epoch, of a switch at this place on its path, of the deepest level that counts it: none where the sub-epoch is missing, and for a flow that
-    /// crosses this switch alone those of two sub-epochs.
+    /// Adds the counters of a flow in an epoch, of a switch at this place on its path, of the deepest level
+    /// that counts it: none where the sub-epoch is missing, and for a flow that crosses this switch alone
+    /// those of two sub-epochs.
     pub fn samples<'a>(&'a self, key: KeyCrcs, epoch: u64, at: PathPlace, to: &mut Vec<Sample<'a>>) {
         let Some(cuts) = self.cuts() else { return };
-        let Shape { config, hashes } = &*self.shape;
-        let (level, width) = (key.level_of(config.sketch), config.width().get() as usize);
-        let place = hashes.place_in(level, key, hashes.constants(epoch));
-        let place = if config.cover { place.moved(at.hop) } else { place };
-        let first = place.sub_epoch(cuts);
-        let twice = at.hops == 1 && config.single_hop && cuts > 0;
-        let second = twice.then(|| first ^ 1 << (cuts - 1));
-        for sub_epoch in [first].into_iter().chain(second) {
-            let Some(part) = self.parts.iter().find(|part| part.covers(cuts, sub_epoch)) else { continue };
-            let Some(counters) = part.counters.chunks(width).nth(level) else { continue };
-            let Some(&count) = counters.get(place.slot as usize) else { continue };
-            let is_negative = place.is_negative && config.sketch.is_signed();
-            let count = if is_negative { -i64::from(count) } else { i64::from(count) };
-            let noises = part.noise.get_or_init(|| (0..config.sketch.levels()).map(|_| OnceLock::new()).collect());
-            let Some(noise) = noises.get(level) else { continue };
-            let noise = noise.get_or_init(|| Noise::of(config.sketch, counters));
-            to.push(Sample { cuts, sub_epoch, count, share: at.share, noise });
+        let wanted = self.shape.wanted(cuts, key, epoch, at);
+        let Config { sketch, .. } = self.shape.config;
+        let width = self.shape.config.width().get() as usize;
+        for sub_epoch in wanted.sub_epochs() {
+            let Some(part) = self.parts.iter().find(|part| covers(part.coverage, cuts, sub_epoch)) else { continue };
+            let Some(counters) = part.counters.chunks(width).nth(wanted.level) else { continue };
+            let Some(&counter) = counters.get(wanted.slot) else { continue };
+            let noises = part.noise.get_or_init(|| (0..sketch.levels()).map(|_| OnceLock::new()).collect());
+            let Some(noise) = noises.get(wanted.level) else { continue };
+            let noise = noise.get_or_init(|| Noise::of(sketch, counters));
+            to.push(wanted.sample(sub_epoch, counter, noise));
         }
     }
 
@@ -150,6 +210,37 @@ impl Fragment {
         }
         let at = self.parts.partition_point(|own| own.coverage < part.coverage);
         self.parts.insert(at, part);
+    }
+
+    /// The byte form, and of each part the marks of its counters.
+    pub(super) fn marked(&self) -> (Vec<u8>, Vec<Box<[Mark]>>) {
+        let (mut to, mut all) = (Writer(vec![VERSION]), Vec::new());
+        to.number(self.parts.len() as u64);
+        for Part { coverage: Coverage { of, sub_epochs, later_epochs }, is_full, counters, .. } in &self.parts {
+            [u64::from(*of), *sub_epochs, u64::from(*later_epochs), u64::from(*is_full)]
+                .into_iter()
+                .for_each(|number| to.number(number));
+            let (mut marks, mut place) = (Vec::with_capacity(counters.len().div_ceil(STEP)), 0);
+            for run in counters.chunk_by(|one, other| (*one == 0) == (*other == 0)) {
+                let [0, more @ ..] = run else {
+                    for counter in run {
+                        if place % STEP == 0 {
+                            marks.push(Mark::new(to.0.len(), 0));
+                        }
+                        to.number(zigzag(*counter).into());
+                        place += 1;
+                    }
+                    continue;
+                };
+                let within = (place.next_multiple_of(STEP)..place + run.len()).step_by(STEP);
+                marks.extend(within.map(|marked| Mark::new(to.0.len(), marked - place)));
+                to.number(0);
+                to.number(more.len() as u64);
+                place += run.len();
+            }
+            all.push(marks.into());
+        }
+        (to.0, all)
     }
 
     /// Reads the byte form.
@@ -196,12 +287,20 @@ fn counters(from: &mut Reader<'_>, width: usize) -> Result<Box<[i32]>, DecodeErr
                 was_zero = true;
             }
             zigzag => {
-                counters.push((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32));
+                counters.push(unzigzag(zigzag));
                 was_zero = false;
             }
         }
     }
     Ok(counters.into())
+}
+
+fn zigzag(counter: i32) -> u32 {
+    (counter << 1 ^ counter >> 31) as u32
+}
+
+pub(super) fn unzigzag(zigzag: u32) -> i32 {
+    (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32)
 }
 
 /// The length in bytes that no record of a switch exceeds.
@@ -222,23 +321,7 @@ impl Record for Fragment {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut to = Writer(vec![VERSION]);
-        to.number(self.parts.len() as u64);
-        for Part { coverage: Coverage { of, sub_epochs, later_epochs }, is_full, counters, .. } in &self.parts {
-            [u64::from(*of), *sub_epochs, u64::from(*later_epochs), u64::from(*is_full)]
-                .into_iter()
-                .for_each(|number| to.number(number));
-            for run in counters.chunk_by(|one, other| (*one == 0) == (*other == 0)) {
-                match run {
-                    [0, more @ ..] => {
-                        to.number(0);
-                        to.number(more.len() as u64);
-                    }
-                    _ => run.iter().for_each(|counter| to.number(((counter << 1 ^ counter >> 31) as u32).into())),
-                }
-            }
-        }
-        to.0
+        self.marked().0
     }
 
     fn is_hashed_with(&self, family: &HashFamily) -> bool {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::KeptFragments;
-use super::kept::{self, Opened};
+use super::kept;
 use super::levels::{Leveled, Summary, summary};
 use crate::answers::{
     Change, Changed, EpochNumbers, FlowCount, FlowName, FoundFlows, HeavyChanges, Numbers, ProgramAnswer, Query, Sizes,
@@ -13,8 +13,8 @@ use crate::wire::Flow;
 
 /// The number of flows and their entropy, from sizes of the flows that are named. Each has the level that
 /// its sketch counts it in.
-fn summary_of(found: &FoundFlows, opened: &[Opened<'_>]) -> Option<Summary> {
-    let shape = opened.iter().flat_map(Opened::shapes).next()?;
+fn summary_of(found: &FoundFlows, epochs: &[&KeptFragments]) -> Option<Summary> {
+    let shape = epochs.iter().flat_map(|kept| kept.shapes()).next()?;
     let leveled = |flow: &FlowCount| {
         let crcs = shape.hashes.of_flow(&flow.flow.flow()?)?;
         let depth = crcs.level_of(shape.config.sketch) as u32;
@@ -24,8 +24,8 @@ fn summary_of(found: &FoundFlows, opened: &[Opened<'_>]) -> Option<Summary> {
 }
 
 /// The flows of all epochs together.
-pub fn all(found: FoundFlows, opened: &[Opened<'_>]) -> Sizes {
-    let summary = summary_of(&found, opened);
+pub fn all(found: FoundFlows, epochs: &[&KeptFragments]) -> Sizes {
+    let summary = summary_of(&found, epochs);
     let flows = summary.map(|summary| summary.flows);
     Sizes { flows, entropy_bits: summary.map(|summary| summary.entropy_bits), distribution: None, found }
 }
@@ -34,8 +34,8 @@ pub fn all(found: FoundFlows, opened: &[Opened<'_>]) -> Sizes {
 pub fn of_each(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
     let mut lack = Reasons::default();
     let mut told = Numbers::over(epochs, |showed| {
-        let opened = [Opened::new(showed)];
-        let Sizes { flows, entropy_bits, found, .. } = all(kept::found(showed.unit, &opened, query), &opened);
+        let epochs = [showed];
+        let Sizes { flows, entropy_bits, found, .. } = all(kept::found(showed.unit, &epochs, query), &epochs);
         lack.extend(&found.lack);
         EpochNumbers { flows, entropy_bits, ..EpochNumbers::default() }
     });
@@ -47,19 +47,19 @@ pub fn of_each(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
 /// depends on the flows that share its counters, so no change is sure to be among them.
 pub fn changes(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
     HeavyChanges::to_newest(epochs, query, |before, after| {
-        let [before, after] = [before, after].map(|entry| [Opened::new(&entry.showed)]);
-        let (named, mut lack) = kept::named(&after, query);
-        let mut count = |opened: &[Opened<'_>], flow: &Flow| {
-            let (estimate, lacks) = kept::frequency(opened, flow, query.routes.as_ref());
-            lack.extend(&lacks);
-            estimate.number
+        let (named, mut lack) = kept::named(&[&*after.showed], query);
+        let mut counts = |showed: &KeptFragments| {
+            let told = kept::frequencies(&[showed], &named, query.routes.as_ref());
+            told.iter().for_each(|(_, lacks)| lack.extend(lacks));
+            told.into_iter().map(|(estimate, _)| estimate.number)
         };
-        let mut change = |flow: &Flow| Change {
+        let [before, after] = [before, after].map(|entry| counts(&entry.showed));
+        let change = |(flow, (before_packets, after_packets)): (&Flow, (u64, u64))| Change {
             name: FlowName::Flow(*flow),
-            before_packets: count(&before, flow),
-            after_packets: count(&after, flow),
+            before_packets,
+            after_packets,
         };
-        let mut flows: Vec<Change> = named.iter().map(&mut change).collect();
+        let mut flows: Vec<Change> = named.iter().zip(before.zip(after)).map(change).collect();
         flows.retain(|change| change.before_packets != change.after_packets);
         flows.sort_by_key(|change| Reverse(change.before_packets.abs_diff(change.after_packets)));
         Changed { flows, named_from: 0, lack }
