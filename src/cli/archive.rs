@@ -37,7 +37,7 @@ pub struct FromArchive {
     #[arg(long, global = true, value_name = "DIR", help_heading = ARCHIVE)]
     archive: Option<PathBuf>,
     /// With --archive: the file with the secret of the hash functions: `state` of a controller, or of
-    /// [archive] of a switch
+    /// `[archive]` of a switch
     #[arg(long, global = true, value_name = "FILE", requires = "archive", help_heading = ARCHIVE)]
     state: Option<PathBuf>,
     /// With --archive: the seed of the hash functions
@@ -135,7 +135,7 @@ impl Answerer {
     "weir show heavy --archive /var/lib/weir/archive --last 2d",
 ]))]
 pub struct ArchiveCommand {
-    /// The archive: `dir` of [archive] of a switch or a controller
+    /// The archive: `dir` of `[archive]` of a switch or a controller
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
