@@ -40,11 +40,15 @@ pub const SLOT: &str = "disketch.slot";
 /// Levels of a sketch that has levels.
 pub const LEVELS: u32 = 16;
 
-/// What the index of a level is mixed with.
-#[inline(always)]
-const fn level_word(level: usize) -> u32 {
-    (level as u32).wrapping_mul(0x9e37_79b9)
-}
+/// What the index of each level is mixed with: multiples of a word.
+const LEVEL_WORDS: [u32; LEVELS as usize] = {
+    let (mut words, mut level) = ([0u32; LEVELS as usize], 1);
+    while level < words.len() {
+        words[level] = words[level - 1].wrapping_add(0x9e37_79b9);
+        level += 1;
+    }
+    words
+};
 
 /// The sign of a flow in a level.
 #[inline(always)]
@@ -121,7 +125,8 @@ impl LevelHashes {
     /// The counter of the flow in a level.
     #[inline(always)]
     pub fn slot(&self, range: HighRange, level: usize) -> u32 {
-        range.slot(index_hash(self.index ^ level_word(level), self.both))
+        let word = LEVEL_WORDS[level & (LEVEL_WORDS.len() - 1)];
+        range.slot(index_hash(self.index ^ word, self.both))
     }
 
     #[inline(always)]
