@@ -73,7 +73,8 @@ add_duckdb() {
     python=$(dirname "$0")/../target/python
     if ! { "$python/bin/python3" -c 'import duckdb' || python3 -c 'import duckdb'; } 2>/dev/null; then
         say "Adding DuckDB from PyPI in target/python …"
-        { python3 -m venv "$python" && "$python/bin/pip" install --quiet duckdb; } >&2 || say "DuckDB cannot be installed"
+        { python3 -m venv "$python" && "$python/bin/pip" install --quiet duckdb; } >&2 ||
+            say "DuckDB cannot be installed"
     fi
 }
 

@@ -1,10 +1,11 @@
-//! What a query of DiSketch takes: time, and memory beside the history, by the number of epochs and flows.
+//! Costs of a query of DiSketch by the number of epochs and flows: its time, and its memory beside the history.
 
 use std::collections::HashMap;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir::answers::{ByRoute, Certainty, Frequency, HeavyFlows, Query, Queryable, Route, Routes, Task};
 use weir::history::{Entry, History, Kept, Room, Window};
@@ -38,53 +39,86 @@ pub struct QueryCost {
     /// Packets of the window of 32 epochs; a tenth as many flows
     #[arg(long, default_value_t = 2_000_000)]
     packets: u64,
+    /// How counts become one
+    #[arg(long, value_delimiter = ',', value_parser = decode, default_values = ["median", "likelihood"])]
+    decode: Vec<Decode>,
+}
+
+fn decode(text: &str) -> Result<Decode> {
+    match text {
+        "median" => Ok(Decode::Median),
+        "likelihood" => Ok(Decode::Likelihood),
+        _ => bail!("median or likelihood"),
+    }
+}
+
+fn name(decode: Decode) -> &'static str {
+    match decode {
+        Decode::Median => "median",
+        Decode::Likelihood => "likelihood",
+    }
 }
 
 impl QueryCost {
     pub fn run(&self) -> Result<()> {
-        let network = Network::new(self.packets);
+        if let (&[decode], &[epochs], &[flows]) = (&self.decode[..], &self.epochs[..], &self.flows[..]) {
+            return self.row(decode, epochs, flows);
+        }
         println!(
-            "{SWITCHES} switches, {} bytes and {} sub-epochs each; {} packets of {} flows an epoch",
+            "{SWITCHES} switches, {} bytes and {} sub-epochs each; {} packets an epoch",
             self.memory_bytes,
             1 << self.cuts,
-            network.sequence.len() as u64 / FILLED,
-            network.flows.len()
+            self.packets / FILLED
         );
         println!("{:>10} {:>7} {:>6} {:>10} {:>12} {:>12}", "decode", "epochs", "flows", "ms", "peak, MB", "epoch, kB");
-        for decode in [Decode::Median, Decode::Likelihood] {
-            let filled = self.filled(&network, decode);
+        for &decode in &self.decode {
             for &epochs in &self.epochs {
-                let history = History::new(Room { epochs: usize::MAX, bytes: usize::MAX });
-                for epoch in 0..epochs {
-                    let showed = &filled[(epoch % FILLED) as usize];
-                    let empty = Entry::new(epoch, ());
-                    history.push(Entry {
-                        epoch,
-                        first_epoch: epoch,
-                        gaps: Vec::new(),
-                        switches: vec!["s0".into()],
-                        doubts: empty.doubts,
-                        adaptation: None,
-                        finality: empty.finality,
-                        showed: showed.clone(),
-                    });
-                }
                 for &flows in &self.flows {
-                    let (seconds, peak) = measured(|| network.ask(&history, flows))?;
-                    println!(
-                        "{:>10} {epochs:>7} {flows:>6} {:>10.2} {:>12.2} {:>12.1}",
-                        if decode == Decode::Median { "median" } else { "likelihood" },
-                        seconds * 1e3,
-                        peak as f64 / 1e6,
-                        filled[0].bytes() as f64 / 1e3,
-                    );
+                    self.row_of_its_own(decode, epochs, flows)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// What a controller keeps of some epochs.
+    /// Measures in a process of its own: one keeps memory that it has freed.
+    fn row_of_its_own(&self, decode: Decode, epochs: u64, flows: usize) -> Result<()> {
+        let options = [
+            ("--decode", name(decode).to_owned()),
+            ("--epochs", epochs.to_string()),
+            ("--flows", flows.to_string()),
+            ("--memory-bytes", self.memory_bytes.to_string()),
+            ("--cuts", self.cuts.to_string()),
+            ("--packets", self.packets.to_string()),
+        ];
+        let mut row = Command::new(std::env::current_exe()?);
+        row.arg("disketch-query");
+        options.iter().for_each(|(option, value)| _ = row.args([option, &&**value]));
+        ensure!(row.status()?.success(), "{epochs} epochs and {flows} flows were not measured");
+        Ok(())
+    }
+
+    fn row(&self, decode: Decode, epochs: u64, flows: usize) -> Result<()> {
+        let network = Network::new(self.packets);
+        let filled = self.filled(&network, decode);
+        let history = History::new(Room { epochs: usize::MAX, bytes: usize::MAX });
+        for epoch in 0..epochs {
+            let showed = filled[(epoch % FILLED) as usize].clone();
+            let entry = Entry { switches: vec!["s0".into()], ..Entry::new(epoch, ()) };
+            history.push(entry.with(showed));
+        }
+        let (seconds, peak) = measured(|| network.ask(&history, flows))?;
+        println!(
+            "{:>10} {epochs:>7} {flows:>6} {:>10.2} {:>12.2} {:>12.1}",
+            name(decode),
+            seconds * 1e3,
+            peak as f64 / 1e6,
+            filled[0].bytes() as f64 / 1e3,
+        );
+        Ok(())
+    }
+
+    /// The histories of a controller for some epochs.
     fn filled(&self, network: &Network, decode: Decode) -> Vec<Arc<KeptFragments>> {
         let family = HashFamily::reproducible(1);
         let config = Config { memory: Memory(self.memory_bytes), decode, ..Config::default() };
@@ -188,7 +222,7 @@ impl Routes for Known {
     }
 }
 
-/// Seconds that it takes, and by how many bytes the process grows meanwhile at the most.
+/// The time that it takes in seconds, and the largest growth of the process meanwhile in bytes.
 fn measured(ask: impl Fn() -> Result<u64>) -> Result<(f64, u64)> {
     let before = status("VmRSS:")?;
     // The peak is from now on.

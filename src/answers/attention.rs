@@ -44,7 +44,7 @@ impl EpochAttention {
 const SWITCHES: &str = "switches";
 
 impl EpochAttention {
-    /// What was found out about single switches, by their names.
+    /// Facts about single switches, by their names.
     pub fn switches(&self) -> Option<&Map<String, Value>> {
         self.parameters.get(SWITCHES)?.as_object()
     }

@@ -130,7 +130,7 @@ struct RouteChanges {
     so_far: Vec<PathSoFar>,
 }
 
-/// What is counted of a path up to an epoch.
+/// The counts of a path up to an epoch.
 #[derive(Debug)]
 struct PathSoFar {
     checksum: Option<u16>,
@@ -174,7 +174,7 @@ impl RouteChanges {
         }
     }
 
-    /// What was not decided in an epoch is as it was decided later.
+    /// Gives routes that were undecided in an epoch the switches that were decided later.
     fn decide(&mut self) {
         let is_decided = |routes: &[Route]| routes.iter().all(|route| route.certainty >= Certainty::Decided);
         let mut next: Option<Vec<Route>> = None;

@@ -46,7 +46,7 @@ impl ArchivedAnswers {
     }
 }
 
-/// What is asked at this path of the API, and how.
+/// The name of the answer at this path of the API, and the query behind it.
 fn question(path: &str) -> Result<(String, HeavyQuery), String> {
     let uri: Uri = path.parse().map_err(|error| format!("{path}: {error}"))?;
     let Query(query) = Query::try_from_uri(&uri).map_err(|wrong| wrong.body_text())?;

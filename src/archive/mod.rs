@@ -61,7 +61,10 @@ pub enum ArchiveError {
          --reproducible", path.display()
     )]
     NoHashes { path: PathBuf, program: String },
-    #[error("{}: epoch {epoch} was measured with the hash functions {wanted}, and those given are {given}", path.display())]
+    #[error(
+        "{}: epoch {epoch} was measured with the hash functions {wanted}, and those given are {given}",
+        path.display()
+    )]
     OtherHashes { path: PathBuf, epoch: u64, wanted: String, given: String },
     #[error("{}: another process writes here", .0.display())]
     InUse(PathBuf),

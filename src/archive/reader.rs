@@ -107,7 +107,10 @@ impl Archive {
             self.read(file, (program, first), &mut *restorer)?;
         }
         if others > 0 {
-            tracing::warn!(target: "weir", "{others} files of {program} have epochs of another length, and are left out");
+            tracing::warn!(
+                target: "weir",
+                "{others} files of {program} have epochs of another length, and are left out"
+            );
         }
         Ok(restorer.history())
     }

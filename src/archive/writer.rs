@@ -78,8 +78,8 @@ impl ProgramArchive {
             std::fs::remove_file(&left.path).map_err(ArchiveError::io(&left.path))?;
             tracing::warn!(
                 target: "weir", event = "archive_lost", file = %left.path.display(),
-                "the epochs of {name} from {} on, {} bytes, are lost: the process that wrote them was killed before it closed \
-                 their file", left.first_epoch, left.bytes
+                "the epochs of {name} from {} on, {} bytes, are lost: the process that wrote them was killed before \
+                 it closed their file", left.first_epoch, left.bytes
             );
         }
         for error in &files.unreadable {

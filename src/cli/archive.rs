@@ -41,7 +41,14 @@ pub struct FromArchive {
     #[arg(long, global = true, value_name = "FILE", requires = "archive", help_heading = ARCHIVE)]
     state: Option<PathBuf>,
     /// With --archive: the seed of the hash functions
-    #[arg(long, global = true, value_name = "SEED", requires = "archive", conflicts_with = "state", help_heading = ARCHIVE)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SEED",
+        requires = "archive",
+        conflicts_with = "state",
+        help_heading = ARCHIVE
+    )]
     reproducible: Option<u64>,
 }
 
@@ -225,7 +232,8 @@ fn page(document: &Document) -> Page {
     document.programs.iter().fold(page, |page, of| {
         let open = of.open_from_epochs.iter().map(|first| {
             format!(
-                "{}: epochs from {first} on are in a file without an end: they are written now, or were lost when weir was killed",
+                "{}: epochs from {first} on are in a file without an end: they are written now, or were lost when \
+                 weir was killed",
                 of.program
             )
         });

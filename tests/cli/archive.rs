@@ -10,7 +10,8 @@ use crate::{Files, weir, weir_with};
 #[path = "../common/skip.rs"]
 mod skip;
 
-const RUN: &str = "--topology line:3 --workload keyvalue/uniform,flows=200 --loss flows=10%,rate=10% --epochs 5 --everywhere \
+const RUN: &str = "--topology line:3 --workload keyvalue/uniform,flows=200 --loss flows=10%,rate=10% --epochs 5 \
+                   --everywhere \
                    --program hashpipe:scope=network --program chamelemon --program disketch:sketch=cms,max_sub_epochs=1";
 
 /// An archive of a simulated network.

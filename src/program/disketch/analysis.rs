@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::kept::{KeptFragments, Shapes};
+use super::archived::Shapes;
+use super::kept::KeptFragments;
 use super::parameters::Target;
 use super::{Config, Fragment};
 use crate::answers::Task;

@@ -279,7 +279,9 @@ mod tests {
         ) {
             let sketch = if is_min { SketchKind::CountMin } else { SketchKind::Count };
             let noise = Noise::of(sketch, &counters);
-            let sample = |&(cuts, count): &(u32, i32)| Sample { cuts, sub_epoch: 0, count: count.into(), share: 1.0, noise: &noise };
+            let sample = |&(cuts, count): &(u32, i32)| {
+                Sample { cuts, sub_epoch: 0, count: count.into(), share: 1.0, noise: &noise }
+            };
             let epochs: Vec<Vec<_>> = records.iter().map(|records| records.iter().map(sample).collect()).collect();
             let most: f64 = records
                 .iter()

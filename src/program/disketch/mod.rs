@@ -35,11 +35,13 @@
 //!   composite estimates from the deepest level of each flow, instead of a heap in each switch (`levels`).
 
 mod analysis;
+mod archived;
 pub mod composite;
 mod config;
 mod counter;
 pub mod dataplane;
 pub mod equalise;
+mod frequency;
 pub mod hashes;
 mod histogram;
 mod kept;

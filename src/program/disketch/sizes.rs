@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::KeptFragments;
+use super::frequency::frequencies;
 use super::kept;
 use super::levels::{Leveled, Summary, summary};
 use crate::answers::{
@@ -49,7 +50,7 @@ pub fn changes(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
     HeavyChanges::to_newest(epochs, query, |before, after| {
         let (named, mut lack) = kept::named(&[&*after.showed], query);
         let mut counts = |showed: &KeptFragments| {
-            let told = kept::frequencies(&[showed], &named, query.routes.as_ref());
+            let told = frequencies(&[showed], &named, query.routes.as_ref());
             told.iter().for_each(|(_, lacks)| lack.extend(lacks));
             told.into_iter().map(|(estimate, _)| estimate.number)
         };

@@ -26,7 +26,7 @@ const ROWS: u32 = 5;
 const HEAVIEST: usize = 1000;
 const ASKED: usize = 12_000;
 
-/// What a query knows of paths that change.
+/// How much of a change of paths a query knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
     /// The path of each epoch, and the packets on both paths of the epoch in which it changes.

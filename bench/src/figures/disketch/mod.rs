@@ -1,5 +1,6 @@
 //! The figures of DiSketch's evaluation, drawn again: frequency errors against memory (Figure 12), the
-//! error of the entropy (Figure 13), frequency errors against heterogeneous memories and loads (Figure 14), and by length of paths (Figure 16).
+//! error of the entropy (Figure 13), frequency errors against heterogeneous memories and loads (Figure 14),
+//! and by length of paths (Figure 16). A figure of ours has flows that change their path.
 //!
 //! Traffic and networks are the paper's, as far as its text says them: 2 million packets of 200 000 flows
 //! in 32 epochs, hosts that are drawn for addresses, and one path for each flow. Fragments are filled and
@@ -168,7 +169,8 @@ pub fn frequency(out: &Path, quick: bool, options: &Options) -> Result<()> {
 pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
     let Scale { packets, flows, seeds } = options.scale(quick);
     let mut csv = String::from(
-        "workload,topology,gini,sketch,memory_bytes,method,seed,entropy_true,entropy_estimate,entropy_error,flows_true,flows_estimate,rmse,rmse_full_paths,mean_sub_epochs\n",
+        "workload,topology,gini,sketch,memory_bytes,method,seed,entropy_true,entropy_estimate,entropy_error,\
+         flows_true,flows_estimate,rmse,rmse_full_paths,mean_sub_epochs\n",
     );
     let methods =
         [Method::Window, Method::Disco, Method::Paper, Method::Robust, Method::DiscoLikelihood, Method::Likelihood];
@@ -188,7 +190,8 @@ pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
                         let error = (found.entropy_bits - entropy).abs();
                         writeln!(
                             csv,
-                            "{},fat,0.4,{},{bytes},{},{seed},{entropy:.4},{:.4},{error:.4},{number},{:.0},{all:.4},{:.4},{:.3}",
+                            "{},fat,0.4,{},{bytes},{},{seed},{entropy:.4},{:.4},{error:.4},\
+                             {number},{:.0},{all:.4},{:.4},{:.3}",
                             traffic.name(),
                             sketch.name(),
                             method.name(),

@@ -1,0 +1,157 @@
+//! The count of a flow over some epochs, with its bounds: composite queries of the records that are kept.
+
+use std::sync::Arc;
+
+use super::KeptFragments;
+use super::composite::{self, Sample};
+use super::config::{Decode, SketchKind};
+use super::hashes::KeyCrcs;
+use super::kept::Packed;
+use super::lookup::Noises;
+use super::path::{Path, PathPlace};
+use crate::answers::{ByRoute, CONFIDENCE, Estimate, excess};
+use crate::history::{Reason, Reasons};
+use crate::wire::Flow;
+
+/// Epochs over which a flow is taken to have packets equally often.
+const STEADY: usize = 32;
+
+/// An epoch that is read, and what is known of the noise of its records.
+struct Opened<'a> {
+    kept: &'a KeptFragments,
+    noises: Vec<Noises>,
+}
+
+impl<'a> Opened<'a> {
+    fn new(kept: &'a KeptFragments) -> Self {
+        Self { kept, noises: kept.switches.iter().map(|_| Noises::default()).collect() }
+    }
+
+    /// The records that count packets of a flow, each with its place on the flow's path; `None` where the
+    /// path is not known.
+    fn records(&self, path: Option<&Path>) -> Option<Vec<(&Packed, &Noises, PathPlace)>> {
+        let of = |at: usize, place| Some((self.kept.switches.get(at)?, self.noises.get(at)?, place));
+        if let (1, [_]) = (self.kept.expected, &self.kept.switches[..]) {
+            return Some(of(0, PathPlace::ALONE).into_iter().collect());
+        }
+        let at = |wanted: &Arc<str>| self.kept.switches.iter().position(|packed| packed.switch == *wanted);
+        Some(path?.switches.iter().filter_map(|(name, place)| of(at(name)?, *place)).collect())
+    }
+}
+
+/// The estimate of each flow over some epochs, and why it is not complete. What is worked out of the records
+/// is kept for [`STEADY`] epochs at a time.
+pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Vec<(Estimate, Reasons)> {
+    let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
+    for epochs in epochs.chunks(STEADY) {
+        let opened: Vec<_> = epochs.iter().map(|kept| Opened::new(kept)).collect();
+        sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
+    }
+    sums.into_iter().map(Sum::estimate).collect()
+}
+
+/// The estimate of one flow.
+pub fn frequency(epochs: &[&KeptFragments], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
+    frequencies(epochs, std::slice::from_ref(flow), routes).pop().unwrap_or((Estimate::exact(0), Reasons::default()))
+}
+
+/// What is known of a flow after some epochs.
+struct Sum {
+    epochs: usize,
+    lack: Reasons,
+    sketch: SketchKind,
+    /// By the paper's decoding, and by that of the configuration.
+    paper: f64,
+    number: f64,
+    /// No epoch was cut, and the flow took one path in each.
+    is_uncut: bool,
+    /// Of the paper's estimate.
+    variance: f64,
+    excess: u64,
+}
+
+impl Sum {
+    fn new(epochs: usize) -> Self {
+        let sketch = SketchKind::Count;
+        let (paper, number, variance) = (0.0, 0.0, 0.0);
+        Self { epochs, lack: Reasons::default(), sketch, paper, number, is_uncut: true, variance, excess: 0 }
+    }
+
+    fn add(&mut self, epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) {
+        let (mut window, mut decode): (Vec<Vec<Sample<'_>>>, _) = (Vec::with_capacity(epochs.len()), Decode::Median);
+        for epoch in epochs {
+            if let Some(samples) = self.samples(epoch, flow, routes) {
+                decode = epoch.kept.decode;
+                self.lack.add_if(samples.is_empty(), Reason::Gap);
+                self.bound(&samples);
+                window.push(samples);
+            }
+        }
+        let paper = window.iter().filter_map(|samples| composite::epoch(self.sketch, samples));
+        let paper: Vec<f64> = paper.collect();
+        self.number += match decode {
+            Decode::Median => paper.iter().sum(),
+            Decode::Likelihood => composite::expected(&window).unwrap_or_default(),
+        };
+        self.paper = paper.iter().fold(self.paper, |sum, more| sum + more);
+    }
+
+    /// The flow's counters in an epoch; `None` where it is not known where they are.
+    fn samples<'a>(&mut self, epoch: &'a Opened<'_>, flow: &Flow, routes: Option<&ByRoute>) -> Option<Vec<Sample<'a>>> {
+        let (kept, lack) = (epoch.kept, &mut self.lack);
+        let path = Path::of(&routes.map(|routes| routes.in_epoch(flow, kept.epoch)).unwrap_or_default());
+        lack.add_if(path.as_ref().is_some_and(|path| !path.is_whole), Reason::PathsUnknown);
+        lack.add_if(kept.switches.is_empty(), Reason::NotAnalysed);
+        let Some(records) = epoch.records(path.as_ref()) else {
+            lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
+            return None;
+        };
+        let crcs = records.first().and_then(|(packed, ..)| packed.shape.hashes.of_flow(flow));
+        lack.add_if(crcs.is_none(), Reason::Gap);
+        let (crcs, mut samples): (KeyCrcs, _) = (crcs?, Vec::with_capacity(records.len()));
+        for (packed, noises, place) in records {
+            let Packed { shape, bytes, lookup, .. } = packed;
+            self.sketch = shape.config.sketch;
+            lack.add_if(lookup.is_full, Reason::Saturated);
+            lookup.samples((shape, bytes), noises, (crcs, kept.epoch, place), &mut samples);
+        }
+        Some(samples)
+    }
+
+    /// Adds to the bounds of the paper's estimate.
+    fn bound(&mut self, samples: &[Sample<'_>]) {
+        self.is_uncut &= samples.iter().all(|sample| sample.cuts == 0 && sample.share == 1.0);
+        match self.sketch {
+            SketchKind::Count | SketchKind::UnivMon => {
+                let deviations: Vec<_> = samples.iter().map(|sample| sample.noise.deviation).collect();
+                self.variance += composite::variance(&deviations);
+            }
+            SketchKind::CountMin => {
+                let doubt = (1.0 - CONFIDENCE) / self.epochs.max(1) as f64;
+                let total = samples.iter().map(|sample| sample.noise.total).max();
+                let widths: Vec<_> = samples.iter().map(|sample| sample.noise.width).collect();
+                let excess = total.and_then(|total| excess(total, &widths, doubt));
+                self.excess = self.excess.saturating_add(excess.unwrap_or_default());
+            }
+        }
+    }
+
+    /// The estimate with its bounds. They are known where the whole of each epoch was counted: what a flow
+    /// has in the other sub-epochs no record can tell.
+    fn estimate(self) -> (Estimate, Reasons) {
+        let Self { lack, sketch, paper, number, is_uncut, variance, excess, .. } = self;
+        let rounded = |number: f64| number.max(0.0).round() as u64;
+        if !is_uncut || !lack.is_empty() {
+            return (Estimate::unbounded(rounded(number)), lack);
+        }
+        let doubt = 1.0 - CONFIDENCE;
+        let (most, below) = match sketch {
+            // Cantelli's inequality, over epochs that hash independently.
+            SketchKind::Count | SketchKind::UnivMon => (None, (variance * (1.0 - doubt) / doubt).sqrt()),
+            SketchKind::CountMin => (Some(rounded(paper)), excess as f64),
+        };
+        let least = rounded(paper - below);
+        let number = rounded(number).max(least).min(most.unwrap_or(u64::MAX));
+        (Estimate { number, least: 0, most, excess: Some(number - least.min(number)) }, lack)
+    }
+}
