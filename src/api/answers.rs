@@ -108,6 +108,7 @@ fn question<A: Answering>(
 ) -> Result<(Arc<dyn Queryable>, answers::Query), String> {
     let history = service.history(task, query)?;
     let mut query = query.query(task)?;
+    query.now = query.now.filter(|_| A::IS_LIVE);
     if history.needs_routes() {
         let of = |task| service.history(task, &HeavyQuery::default()).ok();
         let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();

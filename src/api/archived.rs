@@ -54,13 +54,17 @@ fn question(path: &str) -> Result<(String, HeavyQuery), String> {
 }
 
 impl Answering for ArchivedAnswers {
+    const IS_LIVE: bool = false;
+
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         let programs: Vec<_> = self.archive.configured().collect();
         let chosen = query.choose(programs.iter().map(|(_, program)| *program), task);
         let named = programs.iter().find(|(_, program)| chosen.is_some_and(|chosen| std::ptr::eq(*program, chosen)));
         let none = || {
             let names = programs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and ");
-            format!("the archive has {names}; none that is asked answers this")
+            let unreadable = self.archive.programs().iter().flat_map(|(_, files)| &files.unreadable);
+            let unreadable: String = unreadable.map(|error| format!("; {error}")).collect();
+            format!("the archive has {names}; none that is asked answers this{unreadable}")
         };
         let (name, _) = named.ok_or_else(none)?;
         self.archive.history(name, self.seconds).map_err(|error| error.to_string())

@@ -55,6 +55,9 @@ pub trait Service: Answering {
 
 /// Owner of histories: a switch, or the controller of a network.
 pub trait Answering: Send + Sync + 'static {
+    /// Whether its epochs go on, so that an answer without new ones is old.
+    const IS_LIVE: bool = true;
+
     /// The history of the program that is asked for this task.
     ///
     /// # Errors

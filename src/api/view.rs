@@ -7,8 +7,6 @@ mod ports;
 mod registers;
 mod status;
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{Claimed, Frequency, frequency_table};
@@ -47,15 +45,19 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    /// A row for each, and the claims that differ, each once.
+    /// A row for each, and the lines of their claims, each once.
     pub fn page(&self) -> Page {
         let Some(first) = self.frequencies.first() else { return Page::default().text("no flows") };
         let rows: Vec<&Frequency> = self.frequencies.iter().map(|frequency| &**frequency).collect();
         let table = frequency_table(rows).beside(&first.claim.columns());
-        let claims: BTreeSet<String> =
-            self.frequencies.iter().map(|frequency| Frequency::claimed(frequency, &frequency.program)).collect();
-        let page = Page::default().table("frequency", table);
-        claims.into_iter().fold(page, |page, claim| page.text(claim))
+        let claims = self.frequencies.iter().map(|frequency| Frequency::claimed(frequency, &frequency.program));
+        let mut lines: Vec<String> = Vec::new();
+        for line in claims.collect::<Vec<_>>().iter().flat_map(|claim| claim.lines()) {
+            if lines.iter().all(|before| before != line) {
+                lines.push(line.to_owned());
+            }
+        }
+        Page::default().table("frequency", table).text(lines.join("\n"))
     }
 }
 

@@ -44,7 +44,7 @@ impl Default for ArchiveConfig {
 
 impl ArchiveConfig {
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        check_length("archive.rotate", self.rotate, Duration::from_secs(1), Duration::from_secs(31 * 86_400))?;
+        check_length("archive.rotate", self.rotate, Duration::from_secs(1), Duration::from_secs(30 * 86_400))?;
         if self.rotate_bytes < 1 << 16 {
             return wrong("archive.rotate_bytes", self.rotate_bytes, "65536 bytes or more");
         }
