@@ -1,4 +1,4 @@
-//! A corner of a fat tree: two leaves, two spines, and routes with two gateways. Flows between the
+//! A corner of a fat tree: two leaves, two spines or more, and routes with as many gateways. Flows between the
 //! same hosts take different ways, and the controller names the way of each, also where all of them
 //! are one flow to it.
 
@@ -11,7 +11,9 @@ use crate::common::{Controller, Lab, Listener, Namespace, Weir, eventually};
 
 const EPOCH: &str = "250ms";
 const TRANSIT: &str = "60ms";
-const NAMES: [&str; 4] = ["leaf1", "leaf2", "spine1", "spine2"];
+/// The two leaves, and as many spines as a fabric can have.
+const NAMES: [&str; 5] = ["leaf1", "leaf2", "spine1", "spine2", "spine3"];
+const LEAVES: usize = 2;
 const FLOWS: u64 = 16;
 const FIRST_PORT: u64 = 40_000;
 
@@ -29,21 +31,21 @@ for _ in range(60):
     time.sleep(0.01)
 ";
 
-struct Fabric {
-    lab: Lab,
-    /// Of the switches, in the order of their names; the first is the lab's own.
-    spaces: [Namespace; 3],
-    hosts: [Namespace; 2],
+pub struct Fabric {
+    pub lab: Lab,
+    /// Of the switches, in the order of their names, without the first, which is in the lab's own.
+    spaces: Vec<Namespace>,
+    pub hosts: [Namespace; LEAVES],
 }
 
 impl Fabric {
-    fn new(test: &str) -> Option<Self> {
+    pub fn new(test: &str, spines: usize) -> Option<Self> {
         let lab = Lab::new(test)?;
-        let spaces = [(); 3].map(|()| lab.switch.sibling());
-        let hosts = [(); 2].map(|()| lab.switch.sibling());
+        let spaces = (1..LEAVES + spines).map(|_| lab.switch.sibling()).collect();
+        let hosts = [(); LEAVES].map(|()| lab.switch.sibling());
         let fabric = Self { lab, spaces, hosts };
-        for (leaf, name) in NAMES.iter().enumerate().take(2) {
-            for (spine, far) in NAMES.iter().enumerate().skip(2) {
+        for (leaf, name) in NAMES.iter().enumerate().take(LEAVES) {
+            for (spine, far) in fabric.names().iter().enumerate().skip(LEAVES) {
                 let (up, down) = (format!("to{far}"), format!("to{name}"));
                 let far = fabric.space(spine);
                 // Links between switches have room for the shim beside full packets.
@@ -62,6 +64,11 @@ impl Fabric {
         Some(fabric)
     }
 
+    /// Of the switches.
+    pub fn names(&self) -> &'static [&'static str] {
+        &NAMES[..=self.spaces.len()]
+    }
+
     fn space(&self, switch: usize) -> &Namespace {
         if switch == 0 { &self.lab.switch } else { &self.spaces[switch - 1] }
     }
@@ -73,7 +80,7 @@ impl Fabric {
 
     /// The network between a leaf and a spine is 10.LEAF.SPINE.0/24; the leaf is 1 there, the spine
     /// 2. `programs` are those of a switch by its number.
-    fn switches_with(&self, programs: impl Fn(usize) -> String) -> Vec<Weir> {
+    pub fn switches_with(&self, programs: impl Fn(usize) -> String) -> Vec<Weir> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let at = Controller::switch_socket(&self.lab);
         let port = |interface: &str, more: &str| {
@@ -86,9 +93,11 @@ impl Fabric {
         let leaf = |leaf: usize| {
             let (own, other) = (leaf + 1, 2 - leaf);
             let host = port("host", &format!("addresses = [\"10.0.{own}.1/24\"]"));
-            let links = [2, 3].map(|spine| fabric(spine, format!("10.{own}.{}.1", spine - 1))).concat();
-            let via = format!("via = [\"10.{own}.1.2\", \"10.{own}.2.2\"]");
-            format!("{host}{links}[[route]]\nprefix = \"10.0.{other}.0/24\"\n{via}\n")
+            let spines = LEAVES..self.names().len();
+            let links: String =
+                spines.clone().map(|spine| fabric(spine, format!("10.{own}.{}.1", spine - 1))).collect();
+            let via: Vec<_> = spines.map(|spine| format!("10.{own}.{}.2", spine - 1)).collect();
+            format!("{host}{links}[[route]]\nprefix = \"10.0.{other}.0/24\"\nvia = {via:?}\n")
         };
         let spine = |spine: usize| {
             let own = spine - 1;
@@ -97,7 +106,7 @@ impl Fabric {
             links + &[1, 2].map(route).concat()
         };
         let switch = |number: usize| {
-            let ports = if number < 2 { leaf(number) } else { spine(number) };
+            let ports = if number < LEAVES { leaf(number) } else { spine(number) };
             let times = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{}]", number % cores);
             let programs = programs(number);
             let controller = format!("[controller]\nat = \"{}\"\n", at.display());
@@ -106,22 +115,22 @@ impl Fabric {
             fs::write(self.lab.path(&format!("{name}.toml")), file).unwrap();
             Weir::start(&self.lab, self.space(number), name, &format!("-vv --config {name}.toml"))
         };
-        (0..NAMES.len()).map(switch).collect()
+        (0..self.names().len()).map(switch).collect()
     }
 
     /// Hosts can reach each other.
-    fn is_connected(&self) {
+    pub fn is_connected(&self) {
         eventually("the far host to be reached", || {
             self.hosts[0].succeeds("ping -n -q -i 0.1 -W 1 -c 3 10.0.2.9").then_some(())
         });
     }
 
-    /// A controller with these programs, of all switches.
-    fn controller(&self, programs: &str) -> Controller {
-        let expected = NAMES.map(|name| format!("--switch {name} ")).concat();
+    /// A controller with these programs, of all switches, and these options.
+    pub fn controller(&self, programs: &str, options: &str) -> Controller {
+        let expected: String = self.names().iter().map(|name| format!("--switch {name} ")).collect();
         let programs = programs.split(' ').map(|program| format!("--program {program} ")).collect::<String>();
         let times = format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv");
-        Controller::start(&self.lab, &format!("{expected}{programs}{times}"))
+        Controller::start(&self.lab, &format!("{expected}{programs}{times} {options}"))
     }
 
     fn send(&self) {
@@ -139,8 +148,8 @@ fn port(flow: &Value) -> Option<u64> {
 
 #[test]
 fn flows_take_ways_of_their_own() {
-    let Some(fabric) = Fabric::new("flows_take_ways_of_their_own") else { return };
-    let (controller, switches) = (fabric.controller("pint"), fabric.switches());
+    let Some(fabric) = Fabric::new("flows_take_ways_of_their_own", 2) else { return };
+    let (controller, switches) = (fabric.controller("pint", ""), fabric.switches());
     fabric.is_connected();
     let listeners = fabric.hosts.each_ref().map(|host| Listener::start(host, "eth0"));
     let found = eventually("the paths of all flows to be sure", || {
@@ -173,10 +182,10 @@ fn flows_take_ways_of_their_own() {
 /// checksum tells these apart.
 #[test]
 fn ways_of_one_flow_have_answers_of_their_own() {
-    let Some(fabric) = Fabric::new("ways_of_one_flow_have_answers_of_their_own") else { return };
+    let Some(fabric) = Fabric::new("ways_of_one_flow_have_answers_of_their_own", 2) else { return };
     // Two ways have one checksum once in 4096 secrets.
     let program = "pint:queries=path:bits=4:checksum=12:flow=pair";
-    let (controller, switches) = (fabric.controller(program), fabric.switches());
+    let (controller, switches) = (fabric.controller(program, ""), fabric.switches());
     fabric.is_connected();
     let found = eventually("both ways of the flow to be sure", || {
         fabric.send();
@@ -198,12 +207,12 @@ fn ways_of_one_flow_have_answers_of_their_own() {
 /// switch stands still at times, and counts packets in a later epoch than the switch before it.
 #[test]
 fn any_flow_is_counted_on_its_path() {
-    let Some(fabric) = Fabric::new("any_flow_is_counted_on_its_path") else { return };
+    let Some(fabric) = Fabric::new("any_flow_is_counted_on_its_path", 2) else { return };
     let switches = fabric.switches_with(|switch| {
         let memory = if switch < 2 { "64KB" } else { "1KB" };
         format!("[[program]]\nname = \"pint\"\n[[program]]\nname = \"disketch\"\nmemory = \"{memory}\"\n")
     });
-    let controller = fabric.controller("pint disketch");
+    let controller = fabric.controller("pint disketch", "");
     fabric.is_connected();
     let listeners = fabric.hosts.each_ref().map(|host| Listener::start(host, "eth0"));
     let mut sent = 0;

@@ -13,6 +13,7 @@ mod cpus;
 mod devices;
 mod fabric;
 mod faults;
+mod fragments;
 mod generator;
 mod heavy;
 mod hostile;
