@@ -17,7 +17,7 @@ use super::{
     Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, Parameters,
     Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
 };
-use crate::answers::Task;
+use crate::answers::{Answers, Task};
 use crate::history::Room;
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Layout};
@@ -113,6 +113,8 @@ pub trait Configured: Any + Send + Sync {
     fn congestion_feedback(&self, hashes: &HashFamily) -> Option<CongestionFeedback>;
     /// [`Program::local_only`].
     fn local_only(&self) -> Option<&'static str>;
+    /// [`Answers::NEEDS_ROUTES`].
+    fn needs_routes(&self) -> bool;
     /// Place of a task among those that the program answers, the main one first; `None` if not
     /// answered.
     fn rank(&self, task: Task) -> Option<usize>;
@@ -193,6 +195,10 @@ impl<P: Program> Configured for Of<P> {
 
     fn local_only(&self) -> Option<&'static str> {
         P::local_only(&self.0)
+    }
+
+    fn needs_routes(&self) -> bool {
+        <P::Analysis as Analysis>::Kept::NEEDS_ROUTES
     }
 
     fn rank(&self, task: Task) -> Option<usize> {

@@ -192,6 +192,7 @@ impl Setup {
             }
         }
         self.check_own()?;
+        self.check_paths()?;
         let max = self.first_epoch() * epoch;
         if self.faults.iter().any(|fault| matches!(fault, Fault::Clock { ahead, .. } if ahead.unsigned_abs() >= max)) {
             return Err(SimError::ClockTooSlow { max });
@@ -202,6 +203,18 @@ impl Setup {
         // Switches take at most half an epoch for it.
         let min = 2 * (transit + self.latency);
         if epoch <= min { Err(SimError::EpochTooShort { epoch, min }) } else { Ok(()) }
+    }
+
+    /// Checks that several switches run no program that counts flows on their paths and whose flows have
+    /// none.
+    fn check_paths(&self) -> Result<(), SimError> {
+        let switches =
+            if self.runs_everywhere() { self.topology.switches().len() } else { self.topology.edges().len() };
+        let mut counting = self.programs.iter().filter(|program| program.needs_routes());
+        match counting.find_map(|program| Some((program.name(), program.local_only()?))) {
+            Some((program, why)) if switches > 1 => Err(SimError::LocalOnly { program, why }),
+            _ => Ok(()),
+        }
     }
 
     /// The flows that lose packets.
@@ -237,6 +250,8 @@ pub enum SimError {
     NoSwitch { name: String },
     #[error("--switch {own}: {why}")]
     Own { own: String, why: String },
+    #[error("--program {program}: {why}")]
+    LocalOnly { program: &'static str, why: &'static str },
     #[error("--fault clock: by at most {max} ns with epochs as short as these")]
     ClockTooSlow { max: Nanos },
     #[error("--transport: links need a rate, such as --rate 10Gbps")]

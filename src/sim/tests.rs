@@ -293,13 +293,38 @@ fn what_cannot_be_simulated_is_refused() {
         refused(Setup { losses: vec!["link=2,rate=1%".parse().unwrap()], ..good() }),
         refused(Setup { workload: "keyvalue,flows=10,ipv6=0.5".parse().unwrap(), ..good() }),
         refused(Setup { programs: vec!["hashpipe:slots=16777216".parse().unwrap()], ..good() }),
+        refused(Setup { programs: vec!["disketch:key=src".parse().unwrap()], ..good() }),
     ];
-    insta::assert_snapshot!(errors.join("\n"), @r"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
         --transit 1000 ns: packets are under way for up to 20000 ns
         --epoch 20000000 ns is too short: an update could not come in time within 22000000 ns: twice the transit time and twice the way to the controller
         --delay 100 ns is too short: a packet may be on a link for 1550000100 ns, by --queue-timeout, the time that --rate gives the longest frame, and --fault, and that is more than 1048576 times as long
         --loss link=2: the topology's links are 0 to 1
         workload: ipv6=0.5 is not simulated; hosts have IPv4 addresses
         program[0].slots = 16777216: hashpipe.ipv4 of stage 1: its memory in bits is 2281701376, and one stage of rmt has at most 12156928; write fewer
-        ");
+        --program disketch: with key = "5tuple" alone flows have paths in a network
+        "#);
+}
+
+/// Flows of fewer fields have no paths: one switch counts them, and several switches are refused.
+#[test]
+fn flows_of_fewer_fields_are_counted_on_one_switch() {
+    let counts = |topology: &str, everywhere| {
+        let mut setup = setup(topology, "keyvalue/uniform,flows=400,seed=7", &[]);
+        setup.programs = vec!["disketch:key=src".parse().unwrap()];
+        setup.patterns = ["10.0.0.2 → *", "10.0.0.6 → *"].map(|pattern| pattern.parse().unwrap()).into();
+        setup.everywhere = everywhere;
+        let mut simulation = Simulation::new(&setup)?;
+        simulation.epoch(&setup.workload, None);
+        let report = simulation.finish().pop().unwrap();
+        Ok::<_, SimError>(report.programs["disketch"].frequencies.iter().map(|found| found.count()).collect::<Vec<_>>())
+    };
+    for count in counts("line:1", false).unwrap() {
+        assert!(count.truth > Some(1000) && Some(count.estimate) == count.truth, "{count:?}");
+    }
+    for (topology, everywhere) in [("line:2", false), ("line:3", false), ("line:1", true)] {
+        let refused = counts(topology, everywhere);
+        let is_refused = matches!(refused, Err(SimError::LocalOnly { program: "disketch", .. }));
+        assert_eq!(is_refused, topology != "line:1", "{topology}: {refused:?}");
+    }
 }
