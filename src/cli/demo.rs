@@ -1,11 +1,13 @@
 //! `weir demo`: two switches with a lossy link between them, and what they measured beside the
-//! truth; then some in a row, of which one stands still.
+//! truth; then some in a row, of which one stands still; then some in a row with little memory.
 
+mod counted;
 mod hops;
 
 use std::time::Instant;
 
 use clap::Args;
+use counted::CountedFlows;
 use hops::Hops;
 use serde::Serialize;
 
@@ -65,6 +67,7 @@ struct Document {
     losses: Option<Lost>,
     heavy: Option<HeavyFlows>,
     hops: Option<Hops>,
+    counted: Option<CountedFlows>,
     switches: Vec<Switch>,
     links: Vec<Link>,
 }
@@ -136,7 +139,12 @@ impl Demo {
         let report = simulation.finish().pop().ok_or_else(|| Failure::failed("no epoch has ended"))?;
         let seconds = started.elapsed().as_secs_f64();
 
-        let hops = Hops::of(self.tracing(&setup.programs), &setup)?;
+        let tracing = self.tracing(&setup.programs);
+        let counted = match self.counting(&tracing) {
+            Some(program) => CountedFlows::of(program, &setup)?,
+            None => None,
+        };
+        let hops = Hops::of(tracing, &setup)?;
         let network = simulation.network();
         let build = Build { profile: env!("WEIR_PROFILE"), optimised: matches!(env!("WEIR_OPTIMISATION"), "2" | "3") };
         let truth = network.generation(0);
@@ -160,6 +168,7 @@ impl Demo {
             heavy: found(Task::Heavy)
                 .and_then(|(program, report, answers)| self.heavy(program, report, &answers, truth)),
             hops,
+            counted,
             switches: switches(&simulation),
             links: links(&simulation),
         };
@@ -185,6 +194,13 @@ impl Demo {
     /// The programs for the second network: those given, or each as it answers all of its tasks.
     fn tracing(&self, chosen: &[ProgramConfig]) -> Vec<ProgramConfig> {
         if self.programs.programs.is_empty() { ProgramConfig::for_all_tasks().collect() } else { chosen.to_vec() }
+    }
+
+    /// The program for the third network: as it is given, or with little memory.
+    fn counting(&self, tracing: &[ProgramConfig]) -> Option<ProgramConfig> {
+        let program = tracing.iter().find(|program| program.needs_routes())?;
+        let given = !self.programs.programs.is_empty();
+        Some(if given { program.clone() } else { counted::with_little_memory(program) })
     }
 
     fn setup(&self, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
@@ -316,7 +332,9 @@ fn page(document: &Document) -> Page {
         Some(hops) => hops.page(),
         None => Page::default().text("No program of these tells the paths of flows and the latencies of their hops."),
     };
-    Page::default().text(head(document)).and(losses).and(heavy).and(hops).and(balance_page(document)).text(NEXT)
+    let counted = document.counted.as_ref().map(CountedFlows::page).unwrap_or_default();
+    let measured = losses.and(heavy).and(hops).and(counted);
+    Page::default().text(head(document)).and(measured).and(balance_page(document)).text(NEXT)
 }
 
 fn head(document: &Document) -> String {
@@ -383,12 +401,12 @@ fn balance_page(document: &Document) -> Page {
     let rows = document.switches.iter().map(switch).chain(document.links.iter().map(link));
     let columns = ["where", ">in|in_packets", ">out|out_packets", ">dropped or lost|lost_packets"];
     let sum = format!(
-        "sent {} = delivered {} + lost {}",
+        "Every packet is accounted for: sent {} = delivered {} + lost {}.",
         output::grouped(document.packets),
         output::grouped(document.delivered_packets),
         output::grouped(document.lost_packets),
     );
-    Page::default().text("Every packet is accounted for:").table("balance", Table::new(columns, rows)).text(sum)
+    Page::default().text(sum).table("balance", Table::new(columns, rows))
 }
 
 const NEXT: &str = "
