@@ -320,7 +320,7 @@ fn flows_of_fewer_fields_are_counted_on_one_switch() {
         Ok::<_, SimError>(report.programs["disketch"].frequencies.iter().map(|found| found.count()).collect::<Vec<_>>())
     };
     for count in counts("line:1", false).unwrap() {
-        assert!(count.truth > Some(1000) && Some(count.estimate) == count.truth, "{count:?}");
+        assert!(count.truth > Some(100) && Some(count.estimate) == count.truth, "{count:?}");
     }
     for (topology, everywhere) in [("line:2", false), ("line:3", false), ("line:1", true)] {
         let refused = counts(topology, everywhere);

@@ -24,7 +24,7 @@ const PACKETS: u64 = 40_000;
 /// A setting for little memory, where the program has it.
 const SMALL: &str = "memory=4KB";
 /// Flows that are shown, by their place among the largest.
-const PLACES: [usize; 3] = [1, 10, 100];
+const PLACES: [u32; 3] = [1, 10, 100];
 
 /// Counts of single flows.
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ pub struct CountedFlows {
 #[derive(Serialize)]
 struct CountedFlow {
     /// From 1, the largest.
-    place: usize,
+    place: u32,
     #[serde(flatten)]
     count: Frequency,
 }
@@ -77,8 +77,8 @@ impl CountedFlows {
         let mut sent: Vec<_> = exact.counts().iter().map(|(flow, count)| (*flow, *count)).collect();
         sent.sort_by_key(|(flow, count)| (Reverse(*count), *flow));
 
-        let ask = |place: usize| -> Option<CountedFlow> {
-            let flow = sent.get(place - 1)?.0.to_string().parse().ok()?;
+        let ask = |place: u32| -> Option<CountedFlow> {
+            let flow = sent.get(place as usize - 1)?.0.to_string().parse().ok()?;
             let window = Window::Epoch(answers.epoch);
             let query =
                 Query { flow: Some(flow), routes: answers.routes.clone(), ..Query::new(Task::Frequency, window) };
