@@ -1,5 +1,7 @@
 //! The count of a flow over some epochs, with its bounds: composite queries of the records that are kept.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::KeptFragments;
@@ -20,17 +22,27 @@ const STEADY: usize = 32;
 struct Opened<'a> {
     kept: &'a KeptFragments,
     noises: Vec<Noises>,
+    /// The records that had a counter of some flow.
+    used: Vec<Cell<bool>>,
 }
 
 impl<'a> Opened<'a> {
     fn new(kept: &'a KeptFragments) -> Self {
-        Self { kept, noises: kept.switches.iter().map(|_| Noises::default()).collect() }
+        let noises = kept.switches.iter().map(|_| Noises::default()).collect();
+        Self { kept, noises, used: kept.switches.iter().map(|_| Cell::new(false)).collect() }
     }
 
     /// The records that count packets of a flow, each with its place on the flow's path; `None` where the
     /// path is not known.
-    fn records(&self, path: Option<&Path>) -> Option<Vec<(&Packed, &Noises, PathPlace)>> {
-        let of = |at: usize, place| Some((self.kept.switches.get(at)?, self.noises.get(at)?, place));
+    fn records(&self, path: Option<&Path>) -> Option<Vec<OnPath<'_>>> {
+        let of = |at: usize, place| {
+            Some(OnPath {
+                packed: self.kept.switches.get(at)?,
+                noises: self.noises.get(at)?,
+                used: self.used.get(at)?,
+                place,
+            })
+        };
         if let (1, [_]) = (self.kept.expected, &self.kept.switches[..]) {
             return Some(of(0, PathPlace::ALONE).into_iter().collect());
         }
@@ -39,20 +51,52 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The estimate of each flow over some epochs, and why it is not complete. What is worked out of the records
-/// is kept for [`STEADY`] epochs at a time.
-pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Vec<(Estimate, Reasons)> {
+/// A record of a switch on a flow's path.
+struct OnPath<'a> {
+    packed: &'a Packed,
+    noises: &'a Noises,
+    used: &'a Cell<bool>,
+    place: PathPlace,
+}
+
+/// Estimates of flows over some epochs.
+pub struct Estimates {
+    /// Of each flow, and why it is not complete.
+    pub flows: Vec<(Estimate, Reasons)>,
+    /// By switch, the number of epochs in which its record was used for some of the flows.
+    pub rests_on: BTreeMap<String, u64>,
+}
+
+/// The estimate of each flow over some epochs. What is worked out of the records is kept for [`STEADY`]
+/// epochs at a time.
+pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Estimates {
     let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
+    let mut used: BTreeMap<&str, Uses> = BTreeMap::new();
     for epochs in epochs.chunks(STEADY) {
         let opened: Vec<_> = epochs.iter().map(|kept| Opened::new(kept)).collect();
         sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
+        for Opened { kept, used: of_epoch, .. } in &opened {
+            let switches = kept.switches.iter().zip(of_epoch).filter(|(_, used)| used.get());
+            switches.for_each(|(packed, _)| used.entry(&packed.switch).or_default().add(kept.epoch));
+        }
     }
-    sums.into_iter().map(Sum::estimate).collect()
+    let rests_on = used.into_iter().map(|(switch, uses)| (switch.to_owned(), uses.epochs)).collect();
+    Estimates { flows: sums.into_iter().map(Sum::estimate).collect(), rests_on }
 }
 
-/// The estimate of one flow.
-pub fn frequency(epochs: &[&KeptFragments], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
-    frequencies(epochs, std::slice::from_ref(flow), routes).pop().unwrap_or((Estimate::exact(0), Reasons::default()))
+/// Epochs in which a switch's record was used. A record that came in parts is in several entries of one
+/// epoch.
+#[derive(Default)]
+struct Uses {
+    epochs: u64,
+    newest: Option<u64>,
+}
+
+impl Uses {
+    fn add(&mut self, epoch: u64) {
+        self.epochs += u64::from(self.newest != Some(epoch));
+        self.newest = Some(epoch);
+    }
 }
 
 /// What is known of a flow after some epochs.
@@ -106,14 +150,15 @@ impl Sum {
             lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
             return None;
         };
-        let crcs = records.first().and_then(|(packed, ..)| packed.shape.hashes.of_flow(flow));
+        let crcs = records.first().and_then(|record| record.packed.shape.hashes.of_flow(flow));
         lack.add_if(crcs.is_none(), Reason::Gap);
         let (crcs, mut samples): (KeyCrcs, _) = (crcs?, Vec::with_capacity(records.len()));
-        for (packed, noises, place) in records {
-            let Packed { shape, bytes, lookup, .. } = packed;
+        for OnPath { packed, noises, used, place } in records {
+            let (Packed { shape, bytes, lookup, .. }, before) = (packed, samples.len());
             self.sketch = shape.config.sketch;
             lack.add_if(lookup.is_full, Reason::Saturated);
             lookup.samples((shape, bytes), noises, (crcs, kept.epoch, place), &mut samples);
+            used.set(used.get() || samples.len() > before);
         }
         Some(samples)
     }

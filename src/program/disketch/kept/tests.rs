@@ -7,6 +7,7 @@ use super::*;
 use crate::answers::{AnsweredRoutes, FlowSizes, HeavyChanges, HeavyFlows, Numbers};
 use crate::answers::{Certainty, Claimed, FlowPath, NamedFlows, Queryable, Route, Routes};
 use crate::history::{Entry, History, Room, Window};
+use crate::output::Style;
 use crate::pisa::hash::HashFamily;
 use crate::program::{Coverage, Key, SubEpoch};
 use crate::wire::Headers;
@@ -88,6 +89,31 @@ fn flows_are_counted_on_their_paths() {
         assert_eq!(ask(&[(1, &["a", "?", "d"]), (1, &["a", "d"])]), (30, false, vec![Reason::PathsUnknown]));
         assert_eq!(ask(&[(2, &["a", "b", "d"])]), (0, false, vec![Reason::PathsUnknown]));
     }
+}
+
+/// The switches are told whose records were used, each with the number of epochs: not those off the path,
+/// and none of an epoch whose record is missing. A pattern rests on the records of all its flows.
+#[test]
+fn the_records_behind_a_count_are_told() {
+    let config = Config { memory: Memory(4000), ..Config::default() };
+    let of =
+        |switches: &[&str], number| switches.iter().map(|name| record(name, number, &config, &[(1, 10)])).collect();
+    let history = history(&config, vec![of(&["a", "b", "c", "d"], 1), of(&["a", "d"], 2), of(&["b", "c"], 3)], 4);
+    let routes = || Some(routes(&[(1, &["a", "b", "d"]), (2, &["a", "c", "d"])]));
+    let ask = |flow: &str| {
+        let query =
+            Query { flow: Some(flow.parse().unwrap()), routes: routes(), ..Query::new(Task::Frequency, Window::All) };
+        let found: Claimed<Frequency> = (&history as &dyn Queryable).answer(&query).unwrap();
+        (found.rests_on.clone().into_iter().collect::<Vec<_>>(), Frequency::page(&found).to_text(Style::default()))
+    };
+    let told =
+        |switches: &[(&str, u64)]| switches.iter().map(|(name, epochs)| ((*name).into(), *epochs)).collect::<Vec<_>>();
+    let (alone, page) = ask(&flow(1).to_string());
+    assert_eq!(alone, told(&[("a", 2), ("b", 2), ("d", 2)]));
+    assert!(page.contains("records used: a in 2 epochs, b in 2 epochs, d in 2 epochs"), "{page}");
+    assert_eq!(ask("10.0.0.1 → *").0, told(&[("a", 2), ("b", 2), ("c", 2), ("d", 2)]));
+
+    assert_eq!(ask("10.0.0.9:1 → 10.0.0.2:80 tcp").0, []);
 }
 
 /// Paths of one epoch each, and in the second one two with as many packets.
