@@ -24,12 +24,25 @@ struct Opened<'a> {
     noises: Vec<Noises>,
     /// The records that had a counter of some flow.
     used: Vec<Cell<bool>>,
+    /// All records of the epoch are in this entry.
+    is_alone: bool,
 }
 
 impl<'a> Opened<'a> {
-    fn new(kept: &'a KeptFragments) -> Self {
+    fn new(kept: &'a KeptFragments, is_alone: bool) -> Self {
         let noises = kept.switches.iter().map(|_| Noises::default()).collect();
-        Self { kept, noises, used: kept.switches.iter().map(|_| Cell::new(false)).collect() }
+        Self { kept, noises, used: kept.switches.iter().map(|_| Cell::new(false)).collect(), is_alone }
+    }
+
+    /// What a flow has at least, as other programs are certain. The paper's decoding knows no other programs.
+    fn at_least(&self, flow: &Flow, routes: Option<&ByRoute>) -> i64 {
+        let KeptFragments { decode, epoch, unit, .. } = *self.kept;
+        match (decode, routes) {
+            (Decode::Likelihood, Some(routes)) if self.is_alone => {
+                i64::try_from(routes.at_least(flow, epoch, unit)).unwrap_or(i64::MAX)
+            }
+            _ => 0,
+        }
     }
 
     /// The records that count packets of a flow, each with its place on the flow's path; `None` where the
@@ -72,8 +85,10 @@ pub struct Estimates {
 pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Estimates {
     let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
     let mut used: BTreeMap<&str, Uses> = BTreeMap::new();
-    for epochs in epochs.chunks(STEADY) {
-        let opened: Vec<_> = epochs.iter().map(|kept| Opened::new(kept)).collect();
+    let entries = epochs.chunk_by(|one, other| one.epoch == other.epoch);
+    let entries: Vec<_> = entries.flat_map(|entries| entries.iter().map(|kept| (kept, entries.len() == 1))).collect();
+    for entries in entries.chunks(STEADY) {
+        let opened: Vec<_> = entries.iter().map(|(kept, is_alone)| Opened::new(kept, *is_alone)).collect();
         sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
         for Opened { kept, used: of_epoch, .. } in &opened {
             let switches = kept.switches.iter().zip(of_epoch).filter(|(_, used)| used.get());
@@ -109,6 +124,8 @@ struct Sum {
     number: f64,
     /// No epoch was cut, and the flow took one path in each.
     is_uncut: bool,
+    /// What the flow has at least, as other programs are certain.
+    certain: u64,
     /// Of the paper's estimate.
     variance: f64,
     excess: u64,
@@ -117,26 +134,31 @@ struct Sum {
 impl Sum {
     fn new(epochs: usize) -> Self {
         let sketch = SketchKind::Count;
-        let (paper, number, variance) = (0.0, 0.0, 0.0);
-        Self { epochs, lack: Reasons::default(), sketch, paper, number, is_uncut: true, variance, excess: 0 }
+        let (paper, number, variance, certain, excess) = (0.0, 0.0, 0.0, 0, 0);
+        let (lack, is_uncut) = (Reasons::default(), true);
+        Self { epochs, lack, sketch, paper, number, is_uncut, certain, variance, excess }
     }
 
     fn add(&mut self, epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) {
-        let (mut window, mut decode): (Vec<Vec<Sample<'_>>>, _) = (Vec::with_capacity(epochs.len()), Decode::Median);
+        let mut window: Vec<Vec<Sample<'_>>> = Vec::with_capacity(epochs.len());
+        let (mut least, mut decode) = (Vec::with_capacity(epochs.len()), Decode::Median);
         for epoch in epochs {
-            if let Some(samples) = self.samples(epoch, flow, routes) {
-                decode = epoch.kept.decode;
+            decode = epoch.kept.decode;
+            let samples = self.samples(epoch, flow, routes);
+            if let Some(samples) = &samples {
                 self.lack.add_if(samples.is_empty(), Reason::Gap);
-                self.bound(&samples);
-                window.push(samples);
+                self.bound(samples);
             }
+            window.push(samples.unwrap_or_default());
+            least.push(epoch.at_least(flow, routes));
         }
         let paper = window.iter().filter_map(|samples| composite::epoch(self.sketch, samples));
         let paper: Vec<f64> = paper.collect();
         self.number += match decode {
             Decode::Median => paper.iter().sum(),
-            Decode::Likelihood => composite::expected(&window).unwrap_or_default(),
+            Decode::Likelihood => composite::expected_above(&window, &least).unwrap_or_default(),
         };
+        self.certain = least.iter().fold(self.certain, |sum, least| sum.saturating_add(least.unsigned_abs()));
         self.paper = paper.iter().fold(self.paper, |sum, more| sum + more);
     }
 
@@ -184,19 +206,20 @@ impl Sum {
     /// The estimate with its bounds. They are known where the whole of each epoch was counted: what a flow
     /// has in the other sub-epochs no record can tell.
     fn estimate(self) -> (Estimate, Reasons) {
-        let Self { lack, sketch, paper, number, is_uncut, variance, excess, .. } = self;
+        let Self { lack, sketch, paper, number, is_uncut, certain, variance, excess, .. } = self;
         let rounded = |number: f64| number.max(0.0).round() as u64;
+        let number = rounded(number).max(certain);
         if !is_uncut || !lack.is_empty() {
-            return (Estimate::unbounded(rounded(number)), lack);
+            return (Estimate { least: certain, ..Estimate::unbounded(number) }, lack);
         }
         let doubt = 1.0 - CONFIDENCE;
         let (most, below) = match sketch {
             // Cantelli's inequality, over epochs that hash independently.
             SketchKind::Count | SketchKind::UnivMon => (None, (variance * (1.0 - doubt) / doubt).sqrt()),
-            SketchKind::CountMin => (Some(rounded(paper)), excess as f64),
+            SketchKind::CountMin => (Some(rounded(paper).max(certain)), excess as f64),
         };
         let least = rounded(paper - below);
-        let number = rounded(number).max(least).min(most.unwrap_or(u64::MAX));
-        (Estimate { number, least: 0, most, excess: Some(number - least.min(number)) }, lack)
+        let number = number.max(least).min(most.unwrap_or(u64::MAX));
+        (Estimate { number, least: certain, most, excess: Some(number - least.min(number)) }, lack)
     }
 }
