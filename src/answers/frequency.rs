@@ -1,6 +1,8 @@
 //! The task frequency: packets or bytes of one flow, or of all flows that a pattern matches, over any
 //! number of epochs, with bounds.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,10 @@ pub struct Frequency {
     pub bytes: Option<Bounded>,
     /// Probability with which the count is not below the lower bound. The upper bound is certain.
     pub confidence: f64,
+    /// Number of epochs in which a record of each switch was used, of programs that count a flow with
+    /// the records of some switches alone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub rests_on: BTreeMap<String, u64>,
 }
 
 /// A count in a document, with its bounds.
@@ -128,6 +134,11 @@ impl Query {
 impl Frequency {
     /// The answer of a program.
     pub fn told(program: &str, unit: Unit, query: &Query, estimate: Estimate, lack: Reasons) -> ProgramAnswer {
+        ProgramAnswer::new(Self::new(program, unit, query, estimate), lack)
+    }
+
+    /// The document of a program's estimate.
+    pub fn new(program: &str, unit: Unit, query: &Query, estimate: Estimate) -> Self {
         let lower_bound = estimate.lower_bound();
         let counted = Bounded {
             estimate: estimate.number.max(lower_bound).min(estimate.most.unwrap_or(u64::MAX)),
@@ -141,7 +152,7 @@ impl Frequency {
         };
         let flow = query.flow.as_ref().map(ToString::to_string).unwrap_or_default();
         let confidence = if lower_bound > estimate.least { CONFIDENCE } else { 1.0 };
-        ProgramAnswer::new(Self { program: program.into(), flow, packets, bytes, confidence }, lack)
+        Self { program: program.into(), flow, packets, bytes, confidence, rests_on: BTreeMap::new() }
     }
 
     /// The count in the program's unit.
@@ -174,7 +185,22 @@ impl Frequency {
         if frequency.claim.last_epoch.is_none() {
             return page.text(frequency.claim.text(Task::Frequency.all()));
         }
-        page.text(Self::claimed(frequency, &frequency.program))
+        page.text(output::lines([Self::claimed(frequency, &frequency.program), frequency.rests_on_text()]))
+    }
+
+    /// The line with the switches whose records were used, those of the most epochs first; empty where
+    /// the program does not say.
+    fn rests_on_text(&self) -> String {
+        const SHOWN: usize = 8;
+        let mut switches: Vec<_> = self.rests_on.iter().collect();
+        switches.sort_by_key(|(_, epochs)| Reverse(**epochs));
+        let of = |(switch, epochs): &(&String, &u64)| format!("{switch} in {}", output::count(**epochs, "epoch"));
+        let shown = switches.iter().take(SHOWN).map(of).collect::<Vec<_>>().join(", ");
+        match (&shown[..], switches.len().saturating_sub(SHOWN)) {
+            ("", _) => String::new(),
+            (_, 0) => format!("records used: {shown}"),
+            (_, more) => format!("records used: {shown} and {more} more"),
+        }
     }
 
     /// The line that says how sure the lower bound is; empty where it is certain.
@@ -271,6 +297,19 @@ mod tests {
             prop_assert!(of(total / 2, width, arrays) <= bound);
             prop_assert!((bound as f64 - total as f64 * 100f64.powf(1.0 / arrays as f64) / width as f64).abs() < 1.0 + bound as f64 * 1e-9);
         }
+    }
+
+    /// One line, whatever the number of switches; those that were used most stand first.
+    #[test]
+    fn records_are_told_in_a_line() {
+        let text = |switches: &[(&str, u64)]| {
+            let rests_on = switches.iter().map(|(switch, epochs)| ((*switch).to_owned(), *epochs)).collect();
+            Frequency { rests_on, ..Frequency::default() }.rests_on_text()
+        };
+        assert_eq!(text(&[]), "");
+        assert_eq!(text(&[("a", 1), ("b", 1200)]), "records used: b in 1200 epochs, a in 1 epoch");
+        let many: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|switch| (switch, 2)).into();
+        assert!(text(&many).ends_with("h in 2 epochs and 2 more"), "{}", text(&many));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! replay. It makes the claim, so that no document is without one.
 
 mod attention;
+mod bounds;
 mod cardinality;
 mod changes;
 mod claim;
@@ -28,11 +29,12 @@ mod values;
 
 use serde::Serialize;
 
-use crate::history::{AnyHistory, Epochs, History, Kept, Reason, Reasons, Window};
+use crate::history::{self, AnyHistory, Epochs, History, Kept, Reason, Reasons, SwitchGap, Window};
 
 pub use attention::{
     Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name, switches_table,
 };
+pub use bounds::LowerBounds;
 pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};
 pub use changes::{Change, Changed, HeavyChanges};
 pub use claim::{Claim, Claimed, Gap};
@@ -130,7 +132,16 @@ pub trait Answers: Kept + Sized {
 
     /// The answer about these epochs; `None` to a task that the program does not answer.
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer>;
+
+    /// The flows of an epoch, each with a count that is certainly not above the flow's own; `None` of a
+    /// program that is not certain of any.
+    fn certain(&self) -> Option<FoundFlows> {
+        None
+    }
 }
+
+/// Epochs, each once, with the flows and counts that a program is certain of.
+pub type CertainCounts = Box<dyn ExactSizeIterator<Item = (u64, Option<FoundFlows>)>>;
 
 /// A question without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -158,6 +169,10 @@ pub trait Queryable: AnyHistory {
     /// If the program does not answer the task, or the task's answers have nothing by which the query
     /// chooses flows.
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer>;
+
+    /// [`Answers::certain`] of the epochs that an answer to the query rests on, without those that have
+    /// several entries or whose counts are of earlier epochs as well.
+    fn certain_counts(&self, query: &Query) -> CertainCounts;
 }
 
 impl<K: Answers> Queryable for History<K> {
@@ -167,15 +182,10 @@ impl<K: Answers> Queryable for History<K> {
 
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
         query.check()?;
-        let mut epochs = self.select(query.window, query.provisional);
+        let mut epochs = query.epochs(self);
         if let (Window::Last { seconds }, Some(now)) = (query.window, query.now) {
             epochs = epochs.as_of(now, seconds);
         }
-        let epochs = match (query.task, query.window) {
-            (Task::Flows, Window::Last { .. }) => epochs.newest_alone(),
-            (Task::Changes, _) => epochs.newest_and_before(),
-            _ => epochs,
-        };
         let told = match query.task {
             Task::Attention => Some(Attention::over(&epochs)),
             _ => K::answer(&epochs, query),
@@ -183,6 +193,30 @@ impl<K: Answers> Queryable for History<K> {
         let ProgramAnswer { answer, mut lack } = told.ok_or(NoAnswer::Task(query.task))?;
         lack.add_if(query.routes.as_ref().is_some_and(ByRoute::lacks_routes), Reason::PathsUnknown);
         Ok(Claim::new(&epochs, lack).with(answer))
+    }
+
+    fn certain_counts(&self, query: &Query) -> CertainCounts {
+        let epochs = query.epochs(self);
+        let groups = epochs.iter().as_slice().chunk_by(|one, other| one.epoch == other.epoch);
+        let spans = |gap: &SwitchGap| matches!(gap.gap, history::Gap::Spans { .. });
+        let alone = groups.filter_map(|entries| match entries {
+            [entry] => (!entry.gaps.iter().any(spans)).then(|| entry.clone()),
+            _ => None,
+        });
+        let alone: Vec<_> = alone.collect();
+        Box::new(alone.into_iter().map(|entry| (entry.epoch, entry.showed.certain())))
+    }
+}
+
+impl Query {
+    /// The epochs of a history that an answer rests on.
+    fn epochs<K: Kept>(&self, history: &History<K>) -> Epochs<K> {
+        let epochs = history.select(self.window, self.provisional);
+        match (self.task, self.window) {
+            (Task::Flows, Window::Last { .. }) => epochs.newest_alone(),
+            (Task::Changes, _) => epochs.newest_and_before(),
+            _ => epochs,
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustc_hash::FxHashMap;
 
-use super::{Certainty, Claimed, FlowName, FlowPath, HeavyFlows, NoAnswer, Paths, Query, Queryable, Task};
+use super::{
+    Certainty, Claimed, FlowName, FlowPath, HeavyFlows, LowerBounds, NoAnswer, Paths, Query, Queryable, Task, Unit,
+};
 use crate::history::Window;
 use crate::wire::Flow;
 
@@ -46,6 +48,11 @@ pub trait Routes: fmt::Debug + Send + Sync {
     /// The five-tuples whose paths it knows, where it can list them.
     fn flows(&self) -> Vec<Flow> {
         Vec::new()
+    }
+
+    /// What a five-tuple has at least in an epoch, as other programs are certain; 0 where none is.
+    fn at_least(&self, _flow: &Flow, _epoch: u64, _unit: Unit) -> u64 {
+        0
     }
 }
 
@@ -215,17 +222,18 @@ impl Routes for AnsweredRoutes {
     }
 }
 
-/// Flows that are named by one source, and their paths by another.
+/// Flows that are named by one source, their paths by another, and lower bounds of their counts.
 #[derive(Debug, Default)]
 pub struct NamedFlows {
     /// Five-tuples, beside those whose paths are known.
     pub flows: Vec<Flow>,
     pub routes: Option<Arc<dyn Routes>>,
+    pub bounds: LowerBounds,
 }
 
 impl NamedFlows {
     /// The flows and paths that these histories answer in the window of `query`: flows of the first that
-    /// answers heavy flows, paths of the first that answers paths. A query about one whole flow needs no
+    /// answers heavy flows, paths of the first that answers paths, bounds of all. A query about one whole flow needs no
     /// other flows. Numbers of publications are those of one history, so for a question about what was
     /// published since one all epochs are taken.
     pub fn among(histories: &[Arc<dyn Queryable>], query: &Query) -> Self {
@@ -237,7 +245,9 @@ impl NamedFlows {
         let names = |history: &Arc<dyn Queryable>| history.answer::<HeavyFlows>(&heavy).ok();
         let named = if is_named { None } else { others().find_map(names) };
         let routes = others().find_map(|history| AnsweredRoutes::by_epoch(&**history, query).ok());
+        let bounded = Query { provisional, flow: query.flow, ..Query::new(query.task, window) };
         Self {
+            bounds: LowerBounds::among(others().map(|history| &**history), &bounded),
             flows: named.iter().flat_map(|named| named.counts().map(|heavy| heavy.flow)).collect(),
             routes: routes.map(|routes| Arc::new(routes) as Arc<dyn Routes>),
         }
@@ -256,6 +266,10 @@ impl Routes for NamedFlows {
     fn flows(&self) -> Vec<Flow> {
         let known = self.routes.as_ref().map(|routes| routes.flows()).unwrap_or_default();
         self.flows.iter().copied().chain(known).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn at_least(&self, flow: &Flow, epoch: u64, unit: Unit) -> u64 {
+        self.bounds.of(flow, epoch, unit)
     }
 }
 
@@ -285,6 +299,11 @@ impl ByRoute {
     /// The five-tuples whose paths are known, where they can be listed.
     pub fn flows(&self) -> Vec<Flow> {
         self.routes.flows()
+    }
+
+    /// What the flow has at least in an epoch, as other programs are certain; 0 where none is.
+    pub fn at_least(&self, flow: &Flow, epoch: u64, unit: Unit) -> u64 {
+        self.routes.at_least(flow, epoch, unit)
     }
 
     /// Whether packets of the flow crossed these switches in this order, as far as it is known.

@@ -336,6 +336,10 @@ impl<R: Record> Answers for KeptFlows<R> {
             _ => None,
         }
     }
+
+    fn certain(&self) -> Option<FoundFlows> {
+        self.are_lower_bounds.then(|| self.found())
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place, RecomputedRoutes};
 use crate::answers::{
     ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
-    HeavyFlows, Latency, Loops, Losses, NamedFlows, Paths, Query, Queryable, Score, Task, Unit, Utilisation, Value,
-    Values, score,
+    HeavyFlows, Latency, Loops, Losses, LowerBounds, NamedFlows, Paths, Query, Queryable, Score, Task, Unit,
+    Utilisation, Value, Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -280,11 +280,19 @@ impl EpochAnswers<'_> {
         Query { routes: self.routes.clone(), ..Query::new(task, Window::Epoch(self.epoch)) }
     }
 
-    /// The same, with the flows of the epoch and their paths, where the program needs them.
-    pub fn with_routes(&self, truth: &Generation, routes: impl FnOnce() -> RecomputedRoutes) -> Self {
+    /// The same, with the flows of the epoch, their paths, and the bounds that the network's histories have
+    /// of their counts, where the program needs them.
+    pub fn with_routes(
+        &self,
+        truth: &Generation,
+        routes: impl FnOnce() -> RecomputedRoutes,
+        histories: &[Arc<dyn Queryable>],
+    ) -> Self {
         let named = || {
             let flows = truth.flows.iter().map(|flow| flow.tuple.flow()).collect();
-            ByRoute::new(Arc::new(NamedFlows { flows, routes: Some(Arc::new(routes())) }))
+            let others = histories.iter().filter(|history| !history.needs_routes());
+            let bounds = LowerBounds::among(others.map(|history| &**history), &self.query(Task::Heavy));
+            ByRoute::new(Arc::new(NamedFlows { flows, routes: Some(Arc::new(routes())), bounds }))
         };
         let routes = self.history.needs_routes().then(named);
         Self { program: self.program, history: self.history, epoch: self.epoch, routes }

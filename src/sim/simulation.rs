@@ -222,10 +222,13 @@ impl Simulation {
     /// Gives the controllers these records, by program, and keeps what is told of the epochs that
     /// close.
     fn follow(&mut self, records: Vec<Vec<Named>>) -> Vec<(usize, ParameterUpdate)> {
-        let (network, patterns) = (&self.network, &self.patterns[..]);
+        let (network, patterns, histories) = (&self.network, &self.patterns[..], self.histories());
         let (first, now) = (self.first, self.network.right_time());
         let mut updates = Vec::new();
-        for (program, (measuring, records)) in self.programs.iter_mut().zip(records).enumerate() {
+        let mut programs: Vec<_> = self.programs.iter_mut().zip(records).enumerate().collect();
+        // Those that others are asked for come behind the others.
+        programs.sort_by_key(|(_, (measuring, _))| measuring.controller.history().needs_routes());
+        for (program, (measuring, records)) in programs {
             let Measuring { controller, told, .. } = measuring;
             let update = controller.follow(records, now, |answers| {
                 let Some(epoch) = answers.epoch.checked_sub(first) else { return };
@@ -235,7 +238,7 @@ impl Simulation {
                 told.insert(
                     answers.epoch,
                     ProgramReport::new(
-                        &answers.with_routes(truth, || network.routes()),
+                        &answers.with_routes(truth, || network.routes(), &histories),
                         truth,
                         &beside,
                         patterns,

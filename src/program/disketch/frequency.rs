@@ -1,5 +1,7 @@
 //! The count of a flow over some epochs, with its bounds: composite queries of the records that are kept.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::KeptFragments;
@@ -20,17 +22,40 @@ const STEADY: usize = 32;
 struct Opened<'a> {
     kept: &'a KeptFragments,
     noises: Vec<Noises>,
+    /// The records that had a counter of some flow.
+    used: Vec<Cell<bool>>,
+    /// All records of the epoch are in this entry.
+    is_alone: bool,
 }
 
 impl<'a> Opened<'a> {
-    fn new(kept: &'a KeptFragments) -> Self {
-        Self { kept, noises: kept.switches.iter().map(|_| Noises::default()).collect() }
+    fn new(kept: &'a KeptFragments, is_alone: bool) -> Self {
+        let noises = kept.switches.iter().map(|_| Noises::default()).collect();
+        Self { kept, noises, used: kept.switches.iter().map(|_| Cell::new(false)).collect(), is_alone }
+    }
+
+    /// What a flow has at least, as other programs are certain. The paper's decoding knows no other programs.
+    fn at_least(&self, flow: &Flow, routes: Option<&ByRoute>) -> i64 {
+        let KeptFragments { decode, epoch, unit, .. } = *self.kept;
+        match (decode, routes) {
+            (Decode::Likelihood, Some(routes)) if self.is_alone => {
+                i64::try_from(routes.at_least(flow, epoch, unit)).unwrap_or(i64::MAX)
+            }
+            _ => 0,
+        }
     }
 
     /// The records that count packets of a flow, each with its place on the flow's path; `None` where the
     /// path is not known.
-    fn records(&self, path: Option<&Path>) -> Option<Vec<(&Packed, &Noises, PathPlace)>> {
-        let of = |at: usize, place| Some((self.kept.switches.get(at)?, self.noises.get(at)?, place));
+    fn records(&self, path: Option<&Path>) -> Option<Vec<OnPath<'_>>> {
+        let of = |at: usize, place| {
+            Some(OnPath {
+                packed: self.kept.switches.get(at)?,
+                noises: self.noises.get(at)?,
+                used: self.used.get(at)?,
+                place,
+            })
+        };
         if let (1, [_]) = (self.kept.expected, &self.kept.switches[..]) {
             return Some(of(0, PathPlace::ALONE).into_iter().collect());
         }
@@ -39,20 +64,54 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The estimate of each flow over some epochs, and why it is not complete. What is worked out of the records
-/// is kept for [`STEADY`] epochs at a time.
-pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Vec<(Estimate, Reasons)> {
-    let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
-    for epochs in epochs.chunks(STEADY) {
-        let opened: Vec<_> = epochs.iter().map(|kept| Opened::new(kept)).collect();
-        sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
-    }
-    sums.into_iter().map(Sum::estimate).collect()
+/// A record of a switch on a flow's path.
+struct OnPath<'a> {
+    packed: &'a Packed,
+    noises: &'a Noises,
+    used: &'a Cell<bool>,
+    place: PathPlace,
 }
 
-/// The estimate of one flow.
-pub fn frequency(epochs: &[&KeptFragments], flow: &Flow, routes: Option<&ByRoute>) -> (Estimate, Reasons) {
-    frequencies(epochs, std::slice::from_ref(flow), routes).pop().unwrap_or((Estimate::exact(0), Reasons::default()))
+/// Estimates of flows over some epochs.
+pub struct Estimates {
+    /// Of each flow, and why it is not complete.
+    pub flows: Vec<(Estimate, Reasons)>,
+    /// By switch, the number of epochs in which its record was used for some of the flows.
+    pub rests_on: BTreeMap<String, u64>,
+}
+
+/// The estimate of each flow over some epochs. What is worked out of the records is kept for [`STEADY`]
+/// epochs at a time.
+pub fn frequencies(epochs: &[&KeptFragments], flows: &[Flow], routes: Option<&ByRoute>) -> Estimates {
+    let mut sums: Vec<Sum> = flows.iter().map(|_| Sum::new(epochs.len())).collect();
+    let mut used: BTreeMap<&str, Uses> = BTreeMap::new();
+    let entries = epochs.chunk_by(|one, other| one.epoch == other.epoch);
+    let entries: Vec<_> = entries.flat_map(|entries| entries.iter().map(|kept| (kept, entries.len() == 1))).collect();
+    for entries in entries.chunks(STEADY) {
+        let opened: Vec<_> = entries.iter().map(|(kept, is_alone)| Opened::new(kept, *is_alone)).collect();
+        sums.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(&opened, flow, routes));
+        for Opened { kept, used: of_epoch, .. } in &opened {
+            let switches = kept.switches.iter().zip(of_epoch).filter(|(_, used)| used.get());
+            switches.for_each(|(packed, _)| used.entry(&packed.switch).or_default().add(kept.epoch));
+        }
+    }
+    let rests_on = used.into_iter().map(|(switch, uses)| (switch.to_owned(), uses.epochs)).collect();
+    Estimates { flows: sums.into_iter().map(Sum::estimate).collect(), rests_on }
+}
+
+/// Epochs in which a switch's record was used. A record that came in parts is in several entries of one
+/// epoch.
+#[derive(Default)]
+struct Uses {
+    epochs: u64,
+    newest: Option<u64>,
+}
+
+impl Uses {
+    fn add(&mut self, epoch: u64) {
+        self.epochs += u64::from(self.newest != Some(epoch));
+        self.newest = Some(epoch);
+    }
 }
 
 /// What is known of a flow after some epochs.
@@ -65,6 +124,8 @@ struct Sum {
     number: f64,
     /// No epoch was cut, and the flow took one path in each.
     is_uncut: bool,
+    /// What the flow has at least, as other programs are certain.
+    certain: u64,
     /// Of the paper's estimate.
     variance: f64,
     excess: u64,
@@ -73,26 +134,31 @@ struct Sum {
 impl Sum {
     fn new(epochs: usize) -> Self {
         let sketch = SketchKind::Count;
-        let (paper, number, variance) = (0.0, 0.0, 0.0);
-        Self { epochs, lack: Reasons::default(), sketch, paper, number, is_uncut: true, variance, excess: 0 }
+        let (paper, number, variance, certain, excess) = (0.0, 0.0, 0.0, 0, 0);
+        let (lack, is_uncut) = (Reasons::default(), true);
+        Self { epochs, lack, sketch, paper, number, is_uncut, certain, variance, excess }
     }
 
     fn add(&mut self, epochs: &[Opened<'_>], flow: &Flow, routes: Option<&ByRoute>) {
-        let (mut window, mut decode): (Vec<Vec<Sample<'_>>>, _) = (Vec::with_capacity(epochs.len()), Decode::Median);
+        let mut window: Vec<Vec<Sample<'_>>> = Vec::with_capacity(epochs.len());
+        let (mut least, mut decode) = (Vec::with_capacity(epochs.len()), Decode::Median);
         for epoch in epochs {
-            if let Some(samples) = self.samples(epoch, flow, routes) {
-                decode = epoch.kept.decode;
+            decode = epoch.kept.decode;
+            let samples = self.samples(epoch, flow, routes);
+            if let Some(samples) = &samples {
                 self.lack.add_if(samples.is_empty(), Reason::Gap);
-                self.bound(&samples);
-                window.push(samples);
+                self.bound(samples);
             }
+            window.push(samples.unwrap_or_default());
+            least.push(epoch.at_least(flow, routes));
         }
         let paper = window.iter().filter_map(|samples| composite::epoch(self.sketch, samples));
         let paper: Vec<f64> = paper.collect();
         self.number += match decode {
             Decode::Median => paper.iter().sum(),
-            Decode::Likelihood => composite::expected(&window).unwrap_or_default(),
+            Decode::Likelihood => composite::expected_above(&window, &least).unwrap_or_default(),
         };
+        self.certain = least.iter().fold(self.certain, |sum, least| sum.saturating_add(least.unsigned_abs()));
         self.paper = paper.iter().fold(self.paper, |sum, more| sum + more);
     }
 
@@ -106,14 +172,15 @@ impl Sum {
             lack.add_if(!kept.switches.is_empty(), Reason::PathsUnknown);
             return None;
         };
-        let crcs = records.first().and_then(|(packed, ..)| packed.shape.hashes.of_flow(flow));
+        let crcs = records.first().and_then(|record| record.packed.shape.hashes.of_flow(flow));
         lack.add_if(crcs.is_none(), Reason::Gap);
         let (crcs, mut samples): (KeyCrcs, _) = (crcs?, Vec::with_capacity(records.len()));
-        for (packed, noises, place) in records {
-            let Packed { shape, bytes, lookup, .. } = packed;
+        for OnPath { packed, noises, used, place } in records {
+            let (Packed { shape, bytes, lookup, .. }, before) = (packed, samples.len());
             self.sketch = shape.config.sketch;
             lack.add_if(lookup.is_full, Reason::Saturated);
             lookup.samples((shape, bytes), noises, (crcs, kept.epoch, place), &mut samples);
+            used.set(used.get() || samples.len() > before);
         }
         Some(samples)
     }
@@ -139,19 +206,20 @@ impl Sum {
     /// The estimate with its bounds. They are known where the whole of each epoch was counted: what a flow
     /// has in the other sub-epochs no record can tell.
     fn estimate(self) -> (Estimate, Reasons) {
-        let Self { lack, sketch, paper, number, is_uncut, variance, excess, .. } = self;
+        let Self { lack, sketch, paper, number, is_uncut, certain, variance, excess, .. } = self;
         let rounded = |number: f64| number.max(0.0).round() as u64;
+        let number = rounded(number).max(certain);
         if !is_uncut || !lack.is_empty() {
-            return (Estimate::unbounded(rounded(number)), lack);
+            return (Estimate { least: certain, ..Estimate::unbounded(number) }, lack);
         }
         let doubt = 1.0 - CONFIDENCE;
         let (most, below) = match sketch {
             // Cantelli's inequality, over epochs that hash independently.
             SketchKind::Count | SketchKind::UnivMon => (None, (variance * (1.0 - doubt) / doubt).sqrt()),
-            SketchKind::CountMin => (Some(rounded(paper)), excess as f64),
+            SketchKind::CountMin => (Some(rounded(paper).max(certain)), excess as f64),
         };
         let least = rounded(paper - below);
-        let number = rounded(number).max(least).min(most.unwrap_or(u64::MAX));
-        (Estimate { number, least: 0, most, excess: Some(number - least.min(number)) }, lack)
+        let number = number.max(least).min(most.unwrap_or(u64::MAX));
+        (Estimate { number, least: certain, most, excess: Some(number - least.min(number)) }, lack)
     }
 }

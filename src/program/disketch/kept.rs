@@ -1,17 +1,17 @@
 //! The history's side: an epoch is kept as the byte forms of its records. A query reads those of the
 //! switches on a flow's path.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::config::Decode;
-use super::frequency::{frequencies, frequency};
+use super::frequency::{Estimates, frequencies};
 use super::lookup::Lookup;
 use super::record::{Fragment, Shape};
 use super::{DiSketch, Program, archived, sizes};
 use crate::answers::{
-    Answers, ByRoute, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows, ProgramAnswer, Query, Task,
-    Unit,
+    Answers, ByRoute, Estimate, FlowCount, FlowName, FlowSizes, FoundFlows, Frequency, HeavyFlows, ProgramAnswer,
+    Query, Task, Unit,
 };
 use crate::history::{ArchiveForm, Epochs, Kept, Reason, Reasons};
 use crate::program::Naming;
@@ -79,16 +79,40 @@ impl Kept for KeptFragments {
 
 /// The flows of a query that some program names, each with its estimate.
 pub(super) fn found(unit: Unit, epochs: &[&KeptFragments], query: &Query) -> FoundFlows {
-    let routes = query.routes.as_ref();
+    found_in_records(unit, epochs, query).0
+}
+
+/// The same, and by switch the number of epochs in which its record was used.
+fn found_in_records(unit: Unit, epochs: &[&KeptFragments], query: &Query) -> (FoundFlows, BTreeMap<String, u64>) {
     let (flows, named) = named(epochs, query);
+    let Estimates { flows: estimates, rests_on } = frequencies(epochs, &flows, query.routes.as_ref());
     let mut found = FoundFlows { unit, lack: named, ..FoundFlows::default() };
-    for (flow, (estimate, lack)) in flows.iter().zip(frequencies(epochs, &flows, routes)) {
+    for (flow, (estimate, lack)) in flows.iter().zip(estimates) {
         found.lack.extend(&lack);
         if estimate.number > 0 {
             found.flows.push(FlowCount { flow: FlowName::Flow(*flow), count: estimate.number.into() });
         }
     }
-    found
+    (found, rests_on)
+}
+
+/// The answer about the flow, or all flows together, of a query.
+fn frequency(unit: Unit, epochs: &[&KeptFragments], query: &Query) -> ProgramAnswer {
+    let fields = naming(epochs).key.fields();
+    let flow = query.flow.as_ref().and_then(|pattern| pattern.flow_by(fields));
+    let (estimate, lack, rests_on) = match flow {
+        Some(flow) => {
+            let Estimates { mut flows, rests_on } = frequencies(epochs, &[flow], query.routes.as_ref());
+            let (estimate, lack) = flows.pop().unwrap_or((Estimate::exact(0), Reasons::default()));
+            (estimate, lack, rests_on)
+        }
+        None => {
+            let (found, rests_on) = found_in_records(unit, epochs, query);
+            (found.frequency(query), found.lack, rests_on)
+        }
+    };
+    let told = Frequency { rests_on, ..Frequency::new(DiSketch::NAME, unit, query, estimate) };
+    ProgramAnswer::new(told, lack)
 }
 
 /// The flows of a query that some program names, and why these are not all.
@@ -118,18 +142,7 @@ impl Answers for KeptFragments {
         let kept: Vec<&Self> = epochs.iter().map(|entry| &*entry.showed).collect();
         let unit = unit(epochs);
         match query.task {
-            Task::Frequency => {
-                let fields = naming(&kept).key.fields();
-                let flow = query.flow.as_ref().and_then(|pattern| pattern.flow_by(fields));
-                let (estimate, lack) = match flow {
-                    Some(flow) => frequency(&kept, &flow, query.routes.as_ref()),
-                    None => {
-                        let found = found(unit, &kept, query);
-                        (found.frequency(query), found.lack)
-                    }
-                };
-                Some(Frequency::told(DiSketch::NAME, unit, query, estimate, lack))
-            }
+            Task::Frequency => Some(frequency(unit, &kept, query)),
             Task::Heavy => Some(HeavyFlows::told(DiSketch::NAME, epochs, query, found(unit, &kept, query))),
             Task::Flows => Some(FlowSizes::told(sizes::all(found(unit, &kept, query), &kept), query)),
             Task::Cardinality => Some(sizes::of_each(epochs, query)),

@@ -24,6 +24,8 @@
 //!   its target has to be found for each network and traffic. `rho = "paper"` is the paper's.
 //! - By default counts are decoded by likelihood (`decode`), with a smaller error than the paper's median
 //!   and minimum. `decode = "median"` is the paper's.
+//! - Where another program of the switch or network is certain of a lower bound of a flow's count in an epoch,
+//!   likelihoods are of counts from this bound on ([`composite::expected_above`]). The median takes none.
 //! - Each sub-epoch has counters of its own, zeroed by the collector, instead of differences of counters
 //!   that run on. They say the same, and need no room for what earlier sub-epochs counted. A counter
 //!   stays at its largest and smallest number.

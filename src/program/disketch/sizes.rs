@@ -50,7 +50,7 @@ pub fn changes(epochs: &Epochs<KeptFragments>, query: &Query) -> ProgramAnswer {
     HeavyChanges::to_newest(epochs, query, |before, after| {
         let (named, mut lack) = kept::named(&[&*after.showed], query);
         let mut counts = |showed: &KeptFragments| {
-            let told = frequencies(&[showed], &named, query.routes.as_ref());
+            let told = frequencies(&[showed], &named, query.routes.as_ref()).flows;
             told.iter().for_each(|(_, lacks)| lack.extend(lacks));
             told.into_iter().map(|(estimate, _)| estimate.number)
         };

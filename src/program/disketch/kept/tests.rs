@@ -5,8 +5,9 @@ use super::super::record::Part;
 use super::super::{Config, Memory};
 use super::*;
 use crate::answers::{AnsweredRoutes, FlowSizes, HeavyChanges, HeavyFlows, Numbers};
-use crate::answers::{Certainty, Claimed, FlowPath, NamedFlows, Queryable, Route, Routes};
+use crate::answers::{Certainty, Claimed, FlowPath, LowerBounds, NamedFlows, Queryable, Route, Routes};
 use crate::history::{Entry, History, Room, Window};
+use crate::output::Style;
 use crate::pisa::hash::HashFamily;
 use crate::program::{Coverage, Key, SubEpoch};
 use crate::wire::Headers;
@@ -53,7 +54,11 @@ fn routes(paths: &[(u16, &[&str])]) -> ByRoute {
         FlowPath { switches, certainty: Certainty::Decided, ..FlowPath::of(FlowName::Flow(flow(*sport))) }
     };
     let answered = AnsweredRoutes::new(&paths.iter().map(path).collect::<Vec<_>>());
-    ByRoute::new(Arc::new(NamedFlows { flows: vec![flow(9)], routes: Some(Arc::new(answered)) }))
+    ByRoute::new(Arc::new(NamedFlows {
+        flows: vec![flow(9)],
+        routes: Some(Arc::new(answered)),
+        ..NamedFlows::default()
+    }))
 }
 
 fn ask(history: &History<KeptFragments>, sport: u16, routes: Option<ByRoute>) -> (u64, bool, Vec<Reason>) {
@@ -88,6 +93,31 @@ fn flows_are_counted_on_their_paths() {
         assert_eq!(ask(&[(1, &["a", "?", "d"]), (1, &["a", "d"])]), (30, false, vec![Reason::PathsUnknown]));
         assert_eq!(ask(&[(2, &["a", "b", "d"])]), (0, false, vec![Reason::PathsUnknown]));
     }
+}
+
+/// The switches are told whose records were used, each with the number of epochs: not those off the path,
+/// and none of an epoch whose record is missing. A pattern rests on the records of all its flows.
+#[test]
+fn the_records_behind_a_count_are_told() {
+    let config = Config { memory: Memory(4000), ..Config::default() };
+    let of =
+        |switches: &[&str], number| switches.iter().map(|name| record(name, number, &config, &[(1, 10)])).collect();
+    let history = history(&config, vec![of(&["a", "b", "c", "d"], 1), of(&["a", "d"], 2), of(&["b", "c"], 3)], 4);
+    let routes = || Some(routes(&[(1, &["a", "b", "d"]), (2, &["a", "c", "d"])]));
+    let ask = |flow: &str| {
+        let query =
+            Query { flow: Some(flow.parse().unwrap()), routes: routes(), ..Query::new(Task::Frequency, Window::All) };
+        let found: Claimed<Frequency> = (&history as &dyn Queryable).answer(&query).unwrap();
+        (found.rests_on.clone().into_iter().collect::<Vec<_>>(), Frequency::page(&found).to_text(Style::default()))
+    };
+    let told =
+        |switches: &[(&str, u64)]| switches.iter().map(|(name, epochs)| ((*name).into(), *epochs)).collect::<Vec<_>>();
+    let (alone, page) = ask(&flow(1).to_string());
+    assert_eq!(alone, told(&[("a", 2), ("b", 2), ("d", 2)]));
+    assert!(page.contains("records used: a in 2 epochs, b in 2 epochs, d in 2 epochs"), "{page}");
+    assert_eq!(ask("10.0.0.1 → *").0, told(&[("a", 2), ("b", 2), ("c", 2), ("d", 2)]));
+
+    assert_eq!(ask("10.0.0.9:1 → 10.0.0.2:80 tcp").0, []);
 }
 
 /// Paths of one epoch each, and in the second one two with as many packets.
@@ -141,6 +171,69 @@ fn paths_may_change_in_mid_epoch() {
     }
 }
 
+/// A table of another program, by source port.
+#[derive(Clone)]
+struct Table(Unit, Vec<(u16, u64)>);
+
+impl Kept for Table {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Answers for Table {
+    fn answer(_: &Epochs<Self>, _: &Query) -> Option<ProgramAnswer> {
+        None
+    }
+
+    fn certain(&self) -> Option<FoundFlows> {
+        let flow =
+            |(sport, number): &(u16, u64)| FlowCount { flow: FlowName::Flow(flow(*sport)), count: (*number).into() };
+        Some(FoundFlows { unit: self.0, flows: self.1.iter().map(flow).collect(), ..FoundFlows::default() })
+    }
+}
+
+/// What another program is certain of is a lower bound of the answer, which crowded records then exceed by
+/// far less. Bytes say nothing about packets, the paper's decoding takes no bounds, and a table that does not
+/// know the flow changes nothing at all.
+#[test]
+fn certain_counts_of_others_bound_the_answer() {
+    let ask = |config: &Config, epochs: usize, table: Option<Table>| {
+        let crowd: Vec<_> = (1..4000).map(|sport| (sport, if sport == 1 { 5000 } else { 40 })).collect();
+        let records = (1..=3)
+            .map(|number| if number <= epochs as u64 { vec![record("a", number, config, &crowd)] } else { Vec::new() });
+        let history = history(config, records.collect(), 1);
+        let bounds = table.map(|table| {
+            let tables = History::new(Room { epochs: 9, bytes: 1 << 20 });
+            (1..=3).for_each(|number| {
+                tables.push(Entry { switches: vec!["a".into()], ..Entry::new(number, table.clone()) })
+            });
+            LowerBounds::among([&tables as &dyn Queryable].into_iter(), &Query::new(Task::Frequency, Window::All))
+        });
+        let named = NamedFlows { bounds: bounds.unwrap_or_default(), ..NamedFlows::default() };
+        let (pattern, routes) = (flow(1).to_string().parse().unwrap(), Some(ByRoute::new(Arc::new(named))));
+        let query = Query { flow: Some(pattern), routes, ..Query::new(Task::Frequency, Window::All) };
+        (&history as &dyn Queryable).answer::<Frequency>(&query).unwrap()
+    };
+    let packets = |flows: &[(u16, u64)]| Some(Table(Unit::Packets, flows.to_vec()));
+    for sketch in [SketchKind::Count, SketchKind::CountMin] {
+        let config = Config { memory: Memory(400), sketch, ..Config::default() };
+        let (without, with) = (ask(&config, 3, None), ask(&config, 3, packets(&[(1, 5000), (2, 40)])));
+        let error = |found: &Claimed<Frequency>| found.count().estimate.abs_diff(15_000);
+        assert!(error(&with) < error(&without), "{sketch:?} {with:?} {without:?}");
+        assert_eq!((with.count().lower_bound, with.confidence), (15_000, 1.0));
+        assert!(with.count().estimate >= 15_000);
+        for nothing in [packets(&[(2, 40)]), Some(Table(Unit::Bytes, vec![(1, 5000)]))] {
+            assert_eq!(ask(&config, 3, nothing), without);
+        }
+        // No record of the last epoch.
+        let short = ask(&config, 2, packets(&[(1, 5000)]));
+        assert!(short.count().lower_bound == 15_000 && short.claim.incomplete.contains(Reason::NotAnalysed));
+        let median = Config { decode: Decode::Median, ..config };
+        assert_eq!(ask(&median, 3, packets(&[(1, 5000)])), ask(&median, 3, None));
+    }
+}
+
 /// One switch needs no path. Flows are named by others, and a full counter is said.
 #[test]
 fn flows_of_one_switch_need_names_alone() {
@@ -170,7 +263,7 @@ fn named_flows_are_summed_up_and_compared() {
         let epochs = [[(1, 8), (2, 4), (3, 4)], [(1, 8), (2, 0), (3, 24)]];
         let records = (1..).zip(&epochs).map(|(number, flows)| vec![record("a", number, &config, flows)]).collect();
         let history = history(&config, records, 1);
-        let named = NamedFlows { flows: (1..9).map(flow).collect(), routes: None };
+        let named = NamedFlows { flows: (1..9).map(flow).collect(), ..NamedFlows::default() };
         let ask = |task, window, routes| Query { routes, ..Query::new(task, window) };
         let routes = Some(ByRoute::new(Arc::new(named)));
         let history: &dyn Queryable = &history;
@@ -209,7 +302,7 @@ fn flows_have_the_fields_of_the_key() {
     assert_eq!(ask("10.0.0.1 → *"), (7, false));
     assert_eq!(ask("10.0.0.2 → *"), (0, false));
     assert_eq!(ask("10.0.0.1:1 → 10.0.0.2:80 tcp"), (0, true));
-    let routes = Some(ByRoute::new(Arc::new(NamedFlows { flows: vec![flow(1), flow(2)], routes: None })));
+    let routes = Some(ByRoute::new(Arc::new(NamedFlows { flows: vec![flow(1), flow(2)], ..NamedFlows::default() })));
     let heavy: Claimed<HeavyFlows> = history.answer(&Query { routes, ..Query::new(Task::Heavy, Window::All) }).unwrap();
     let counts: Vec<_> = heavy.counts().map(|heavy| (heavy.flow.to_string(), heavy.count)).collect();
     assert_eq!(counts, [("10.0.0.1 → *".to_string(), 7)]);
