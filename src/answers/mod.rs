@@ -128,6 +128,9 @@ pub trait Answers: Kept + Sized {
     /// recomputed.
     const NEEDS_ROUTES: bool = false;
 
+    /// Whether the sizes of flows are told of a window as a whole, and not of its newest epoch alone.
+    const ADDS_SIZES: bool = false;
+
     /// The answer about these epochs; `None` to a task that the program does not answer.
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer>;
 }
@@ -172,7 +175,7 @@ impl<K: Answers> Queryable for History<K> {
             epochs = epochs.as_of(now, seconds);
         }
         let epochs = match (query.task, query.window) {
-            (Task::Flows, Window::Last { .. }) => epochs.newest_alone(),
+            (Task::Flows, Window::Last { .. }) if !K::ADDS_SIZES => epochs.newest_alone(),
             (Task::Changes, _) => epochs.newest_and_before(),
             _ => epochs,
         };
