@@ -8,7 +8,7 @@ use super::{Claimed, Distribution, FoundFlows, HeavyFlow, ProgramAnswer, Query, 
 use crate::history::Reasons;
 use crate::output::{self, Cell, Page, Table, row};
 
-/// `weir show flows`: the flows of the newest epoch, or of a whole run, and their sizes.
+/// `weir show flows`: the flows of the newest epoch, or of a whole run or window, and their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSizes {
     /// Number of flows; null when there are too many to estimate.

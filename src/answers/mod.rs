@@ -130,6 +130,9 @@ pub trait Answers: Kept + Sized {
     /// recomputed.
     const NEEDS_ROUTES: bool = false;
 
+    /// Whether the sizes of flows are told of a window as a whole, and not of its newest epoch alone.
+    const ADDS_SIZES: bool = false;
+
     /// The answer about these epochs; `None` to a task that the program does not answer.
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer>;
 
@@ -182,7 +185,7 @@ impl<K: Answers> Queryable for History<K> {
 
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
         query.check()?;
-        let mut epochs = query.epochs(self);
+        let mut epochs = query.epochs(self, K::ADDS_SIZES);
         if let (Window::Last { seconds }, Some(now)) = (query.window, query.now) {
             epochs = epochs.as_of(now, seconds);
         }
@@ -196,7 +199,7 @@ impl<K: Answers> Queryable for History<K> {
     }
 
     fn certain_counts(&self, query: &Query) -> CertainCounts {
-        let epochs = query.epochs(self);
+        let epochs = query.epochs(self, true);
         let groups = epochs.iter().as_slice().chunk_by(|one, other| one.epoch == other.epoch);
         let spans = |gap: &SwitchGap| matches!(gap.gap, history::Gap::Spans { .. });
         let alone = groups.filter_map(|entries| match entries {
@@ -209,11 +212,11 @@ impl<K: Answers> Queryable for History<K> {
 }
 
 impl Query {
-    /// The epochs of a history that an answer rests on.
-    fn epochs<K: Kept>(&self, history: &History<K>) -> Epochs<K> {
+    /// The epochs of a history that an answer rests on, of a program that adds sizes of flows up or does not.
+    fn epochs<K: Kept>(&self, history: &History<K>, adds_sizes: bool) -> Epochs<K> {
         let epochs = history.select(self.window, self.provisional);
         match (self.task, self.window) {
-            (Task::Flows, Window::Last { .. }) => epochs.newest_alone(),
+            (Task::Flows, Window::Last { .. }) if !adds_sizes => epochs.newest_alone(),
             (Task::Changes, _) => epochs.newest_and_before(),
             _ => epochs,
         }

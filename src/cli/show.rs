@@ -115,7 +115,7 @@ enum What {
         "weir show losses --name net --each --count 10 --json",
     ]))]
     Losses(Epochs),
-    /// The largest flows of the last epoch, and how many flows there are of each size
+    /// The largest flows of the last epoch (of the window, where a program adds them up), and how many there are
     #[command(after_help = help::examples(&[
         "weir show flows --top 5",
         "weir show flows --name net --threshold 1000 --json",

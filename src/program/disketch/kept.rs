@@ -137,6 +137,7 @@ fn unit(epochs: &Epochs<KeptFragments>) -> Unit {
 
 impl Answers for KeptFragments {
     const NEEDS_ROUTES: bool = true;
+    const ADDS_SIZES: bool = true;
 
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
         let kept: Vec<&Self> = epochs.iter().map(|entry| &*entry.showed).collect();

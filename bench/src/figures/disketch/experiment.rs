@@ -1,20 +1,21 @@
 //! One run: a network's packets go through fragments, and flows are asked for.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use std::collections::HashMap;
 use weir::answers::{Certainty, Route};
 use weir::pisa::hash::HashFamily;
 use weir::program::disketch::composite::{self, Sample};
-use weir::program::disketch::hashes::{Hashes, KeyCrcs};
+use weir::program::disketch::hashes::{Hashes, KeyCrcs, Place};
 use weir::program::disketch::levels::{self, Leveled, Summary};
 use weir::program::disketch::path::PathPlace;
 use weir::program::disketch::record::{Part, Shape};
 use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, Rho, SketchKind, equalise};
 use weir::program::{Coverage, SubEpoch};
 
-use super::fabric::Loaded;
-use super::methods::Method;
+use super::fabric::{Flow, Loaded};
+use super::methods::{Filling, Method};
 
 /// Epochs of the window.
 pub const EPOCHS: usize = 32;
@@ -24,6 +25,10 @@ const DELAY: usize = 2;
 const ROWS: u32 = 5;
 /// Flows that are asked for: the heaviest, and of the others about as many as this.
 const HEAVIEST: usize = 1000;
+/// Switches on the longest path.
+const LONGEST: usize = 5;
+/// Most sub-epochs of an epoch, as a power of two.
+const MOST_CUTS: u32 = 6;
 const ASKED: usize = 12_000;
 
 /// How much of a change of paths a query knows.
@@ -54,8 +59,7 @@ pub struct Experiment<'a> {
     widths: &'a [u32],
     sketch: SketchKind,
     family: HashFamily,
-    /// Of each flow.
-    crcs: Vec<KeyCrcs>,
+    flows: Vec<Crossing>,
     /// Flows that are asked for, and whether they stand for all.
     asked: Vec<(u32, bool)>,
     known: Known,
@@ -98,23 +102,64 @@ fn root(errors: impl Iterator<Item = f64>) -> f64 {
     (sum / number.max(1.0)).sqrt()
 }
 
+/// What the rows need of a flow, close together.
+struct Crossing {
+    crcs: KeyCrcs,
+    path: [u16; LONGEST],
+    hops: u8,
+    /// The path stands in the network alone, as it changes.
+    changes: bool,
+}
+
+impl Crossing {
+    fn new(flow: &Flow, crcs: KeyCrcs) -> Self {
+        let mut path = [0; LONGEST];
+        path[..flow.path.len()].copy_from_slice(&flow.path);
+        Self { crcs, path, hops: flow.path.len() as u8, changes: flow.later.is_some() }
+    }
+
+    fn path(&self) -> &[u16] {
+        &self.path[..usize::from(self.hops)]
+    }
+}
+
+/// What a method leaves in the switches.
+pub struct Filled {
+    filling: Filling,
+    /// By epoch, the fragments of each switch.
+    epochs: Vec<(u64, Vec<Vec<Fragment>>)>,
+    mean_sub_epochs: f64,
+}
+
 /// A row, and how it was filled.
 struct Row {
     shape: Arc<Shape>,
+    width: usize,
     cuts: u32,
     fragment: Fragment,
 }
 
 impl Row {
-    fn begin(&mut self, counters: usize, cuts: u32) {
-        self.cuts = cuts;
-        let part = |index| {
-            let mut coverage = Coverage::default();
-            coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
-            Part::new(coverage, false, vec![0; counters].into())
-        };
-        self.fragment = Fragment { shape: self.shape.clone(), parts: (0..1 << cuts).map(part).collect() };
+    fn new(shape: Arc<Shape>) -> Self {
+        let width = shape.config.width().get() as usize;
+        Self { fragment: empty(&shape, 0), width, shape, cuts: 0 }
     }
+
+    /// The counters of the epoch that ends; the next one has 2 to the power of `cuts` sub-epochs.
+    fn end(&mut self, cuts: u32) -> Fragment {
+        self.cuts = cuts;
+        std::mem::replace(&mut self.fragment, empty(&self.shape, cuts))
+    }
+}
+
+/// The record of an epoch without packets.
+fn empty(shape: &Arc<Shape>, cuts: u32) -> Fragment {
+    let part = |index| {
+        let mut coverage = Coverage::default();
+        coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
+        Part::new(coverage, false, vec![0; shape.config.counters()].into())
+    };
+    Fragment { shape: shape.clone(), parts: (0..1 << cuts).map(part).collect() }
 }
 
 impl<'a> Experiment<'a> {
@@ -127,9 +172,9 @@ impl<'a> Experiment<'a> {
             asked.enumerate().filter(|(place, (_, stands))| *stands || *place < HEAVIEST).map(|(_, asked)| asked);
         let family = HashFamily::reproducible(seed);
         let hashes = Hashes::new(&Config::default(), "", &family);
-        let crcs = network.flows.iter().map(|flow| hashes.key_crcs(flow.key)).collect();
+        let flows = network.flows.iter().map(|flow| Crossing::new(flow, hashes.key_crcs(flow.key))).collect();
         let (known, asked) = (Known::Changes, asked.collect());
-        Self { network, widths, sketch, family, crcs, asked, known, at_change: at_change(network) }
+        Self { network, widths, sketch, family, flows, asked, known, at_change: at_change(network) }
     }
 
     /// Queries know this of paths.
@@ -145,108 +190,125 @@ impl<'a> Experiment<'a> {
         Self { asked, ..self }
     }
 
-    /// The flows of a method: all, or those that cross a core switch.
-    fn rows(&self, method: Method, single_hop: bool) -> Vec<Vec<Row>> {
+    /// The rows of all switches.
+    fn rows(&self, filling: Filling) -> Vec<Vec<Row>> {
         let config = |width: u32| Config {
             sketch: self.sketch,
             memory: Memory(u64::from(width) * 4),
-            rho: method.rho().unwrap_or_default(),
-            single_hop,
-            cover: method == Method::Cover,
+            rho: filling.rho.unwrap_or_default(),
+            single_hop: filling.single_hop,
+            cover: filling.cover,
             ..Config::default()
         };
         let row = |switch: usize, row: u32, width: u32| {
             let shape = DiSketch::shape(&config(width), &format!("s{switch}-{row}"), &self.family);
-            let mut row = Row { fragment: Fragment::new(shape.clone()), shape, cuts: 0 };
-            row.begin(row.shape.config.counters(), 0);
-            row
+            Row::new(shape)
         };
-        let of = |(switch, &width): (usize, &u32)| match (method, self.network.first_core) {
-            (Method::Core, Some(first)) if switch < usize::from(first) => Vec::new(),
-            (Method::Core, _) => (0..ROWS).map(|number| row(switch, number, (width / ROWS).max(1))).collect(),
+        let of = |(switch, &width): (usize, &u32)| match (filling.core_alone, self.network.first_core) {
+            (true, Some(first)) if switch < usize::from(first) => Vec::new(),
+            (true, _) => (0..ROWS).map(|number| row(switch, number, (width / ROWS).max(1))).collect(),
             _ => vec![row(switch, 0, width)],
         };
         self.widths.iter().enumerate().map(of).collect()
     }
 
     pub fn run(&self, method: Method, single_hop: bool) -> Outcome {
-        let mut rows = self.rows(method, single_hop);
-        let windows = if method.is_one_window() { 1 } else { EPOCHS };
+        self.ask(&self.fill(method.filling(single_hop)), method.decode())
+    }
+
+    /// Methods that leave the same in the switches share it if they stand beside each other.
+    pub fn run_all(&self, methods: &[Method]) -> Vec<Outcome> {
+        let mut last: Option<Filled> = None;
+        let mut run = |method: &Method| {
+            let filling = method.filling(false);
+            let filled = last.take().filter(|filled| filled.filling == filling);
+            let filled = last.insert(filled.unwrap_or_else(|| self.fill(filling)));
+            self.ask(filled, method.decode())
+        };
+        methods.iter().map(|method| run(method)).collect()
+    }
+
+    /// Sends all packets.
+    fn fill(&self, filling: Filling) -> Filled {
+        let mut rows = self.rows(filling);
+        let windows = if filling.one_window { 1 } else { EPOCHS };
         let packets = self.network.sequence.len();
-        let mut paper = vec![0.0; self.asked.len()];
-        let mut likely = vec![0.0; self.asked.len()];
         let decisions = vec![vec![0u32; rows.len()]; EPOCHS + DELAY];
         let (mut decisions, mut target, mut cut) = (decisions, None, 0.0);
-        let mut kept: Vec<(u64, Vec<Vec<Fragment>>)> = Vec::new();
+        let mut epochs: Vec<(u64, Vec<Vec<Fragment>>)> = Vec::new();
         for epoch in 0..windows {
             let (first, end) = (epoch * packets / windows, (epoch + 1) * packets / windows);
-            self.fill(&mut rows, epoch as u64, first..end, single_hop);
+            self.fill_epoch(&mut rows, epoch as u64, first..end, filling);
             cut += rows.iter().flatten().map(|row| f64::from(1u32 << row.cuts)).sum::<f64>();
-            if let Some(rho) = method.rho() {
+            if let Some(rho) = filling.rho {
                 let errors: Vec<f64> = rows.iter().flatten().map(|row| row.fragment.error()).collect();
                 let target = *target.get_or_insert_with(|| if rho == Rho::Paper { median(&errors) } else { 2.0 });
                 for (switch, row) in rows.iter().enumerate() {
-                    let next = equalise::next_cuts(row[0].cuts, errors[switch], target, 6);
+                    let next = equalise::next_cuts(row[0].cuts, errors[switch], target, MOST_CUTS);
                     decisions[epoch + DELAY][switch] = next;
                 }
             }
-            let fragments = |rows: &mut Vec<Row>| rows.iter_mut().map(|row| row.fragment.clone()).collect();
-            kept.push((epoch as u64, rows.iter_mut().map(fragments).collect()));
-            for (switch, rows) in rows.iter_mut().enumerate() {
-                for row in rows {
-                    let (counters, cuts) = (row.shape.config.counters(), decisions[epoch + 1][switch]);
-                    row.begin(counters, if method.rho().is_some() { cuts } else { 0 });
-                }
-            }
+            let end = |(switch, rows): (usize, &mut Vec<Row>)| {
+                let cuts = if filling.rho.is_some() { decisions[epoch + 1][switch] } else { 0 };
+                rows.iter_mut().map(|row| row.end(cuts)).collect()
+            };
+            epochs.push((epoch as u64, rows.iter_mut().enumerate().map(end).collect()));
         }
-        for (place, (flow, _)) in self.asked.iter().enumerate() {
-            let samples: Vec<Vec<Sample<'_>>> =
-                kept.iter().map(|(epoch, rows)| self.samples(rows, *epoch, *flow)).collect();
-            match method.decode() {
-                Decode::Median => {
-                    paper[place] = samples.iter().filter_map(|samples| composite::epoch(self.sketch, samples)).sum();
-                }
-                Decode::Likelihood => likely[place] = composite::expected(&samples).unwrap_or_default(),
-            }
-        }
-        let estimates = if method.decode() == Decode::Median { paper } else { likely };
-        let rows: usize = rows.iter().map(Vec::len).sum();
-        self.outcome(&estimates, cut / (windows * rows) as f64)
+        let number: usize = rows.iter().map(Vec::len).sum();
+        Filled { filling, epochs, mean_sub_epochs: cut / (windows * number) as f64 }
     }
 
-    fn fill(&self, rows: &mut [Vec<Row>], epoch: u64, packets: std::ops::Range<usize>, single_hop: bool) {
+    fn ask(&self, filled: &Filled, decode: Decode) -> Outcome {
+        let estimate = |(flow, _): &(u32, bool)| {
+            let samples = filled.epochs.iter().map(|(epoch, rows)| self.samples(rows, *epoch, *flow));
+            match decode {
+                Decode::Median => samples.filter_map(|samples| composite::epoch(self.sketch, &samples)).sum(),
+                Decode::Likelihood => composite::expected(&samples.collect::<Vec<_>>()).unwrap_or_default(),
+            }
+        };
+        let estimates: Vec<f64> = self.asked.iter().map(estimate).collect();
+        self.outcome(&estimates, filled.mean_sub_epochs)
+    }
+
+    fn fill_epoch(&self, rows: &mut [Vec<Row>], epoch: u64, packets: Range<usize>, filling: Filling) {
         let number = packets.len().max(1);
         let constants: Vec<Vec<_>> =
             rows.iter().map(|rows| rows.iter().map(|row| row.shape.hashes.constants(epoch)).collect()).collect();
         let first = packets.start;
         for (place, number_of) in self.network.sequence[packets].iter().enumerate() {
-            let path = self.network.flows[*number_of as usize].path_of(first + place);
-            let is_single = single_hop && path.len() == 1;
+            let flow = &self.flows[*number_of as usize];
+            let path = match flow.changes {
+                true => self.network.flows[*number_of as usize].path_of(first + place),
+                false => flow.path(),
+            };
+            let (is_single, crcs) = (filling.single_hop && path.len() == 1, flow.crcs);
+            let level = crcs.level_of(self.sketch);
+            // The finest sub-epoch of this moment; coarser ones are its leading bits.
+            let moment = (place << MOST_CUTS) / number;
             for (switch, hop) in path.iter().zip(1..) {
                 let of_switch = rows[usize::from(*switch)].iter_mut().zip(&constants[usize::from(*switch)]);
                 for (row, constants) in of_switch {
-                    let now = (place << row.cuts) / number;
-                    let (hashes, crcs) = (&row.shape.hashes, self.crcs[*number_of as usize]);
+                    let (now, hashes) = (moment >> (MOST_CUTS - row.cuts), &row.shape.hashes);
                     let at = hashes.join(crcs, *constants);
-                    let at = if row.shape.config.cover { at.moved(hop) } else { at };
-                    let away = at.sub_epoch(row.cuts) ^ now as u32;
+                    let sampled = if filling.cover { at.moved(hop) } else { at };
+                    let away = sampled.sub_epoch(row.cuts) ^ now as u32;
                     if away != 0 && !(is_single && away == 1 << row.cuts >> 1) {
                         continue;
                     }
-                    let width = row.shape.config.width().get() as usize;
-                    for level in 0..=crcs.level_of(self.sketch) {
-                        let at = hashes.place_in(level, crcs, *constants);
+                    let (width, counters) = (row.width, &mut row.fragment.parts[now].counters);
+                    let mut count = |level: usize, at: Place| {
                         let is_negative = at.is_negative && self.sketch.is_signed();
-                        let counters = &mut row.fragment.parts[now].counters;
                         counters[level * width + at.slot as usize] += if is_negative { -1 } else { 1 };
-                    }
+                    };
+                    count(0, at);
+                    (1..=level).for_each(|level| count(level, hashes.place_in(level, crcs, *constants)));
                 }
             }
         }
     }
 
     fn samples<'b>(&self, rows: &'b [Vec<Fragment>], epoch: u64, flow: u32) -> Vec<Sample<'b>> {
-        let crcs = self.crcs[flow as usize];
+        let crcs = self.flows[flow as usize].crcs;
         let mut samples = Vec::new();
         for (switch, place) in self.path(epoch as usize, flow) {
             rows[switch].iter().for_each(|fragment| fragment.samples(crcs, epoch, place, &mut samples));
@@ -286,7 +348,7 @@ impl<'a> Experiment<'a> {
     /// The number of flows and their entropy, from these estimates. Less than half a packet is none.
     fn summary(&self, estimates: &[f64]) -> Summary {
         let leveled = |(estimate, (flow, _)): (&f64, &(u32, bool))| {
-            let depth = self.crcs[*flow as usize].level_of(self.sketch) as u32;
+            let depth = self.flows[*flow as usize].crcs.level_of(self.sketch) as u32;
             (*estimate >= 0.5).then_some(Leveled { depth, size: estimate.round() })
         };
         levels::summary(estimates.iter().zip(&self.asked).filter_map(leveled).collect())

@@ -22,14 +22,28 @@ pub enum Method {
     DiscoLikelihood,
 }
 
+/// How switches count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filling {
+    /// Several rows in each core switch, and none elsewhere.
+    pub core_alone: bool,
+    /// Counters are read out once for the whole window.
+    pub one_window: bool,
+    /// The measure by which epochs are cut; `None` where none is cut.
+    pub rho: Option<Rho>,
+    pub cover: bool,
+    pub single_hop: bool,
+}
+
 impl Method {
+    /// Those that leave the same in the switches beside each other.
     pub const ALL: [Self; 8] = [
         Self::Core,
         Self::Window,
         Self::Disco,
+        Self::DiscoLikelihood,
         Self::Paper,
         Self::Robust,
-        Self::DiscoLikelihood,
         Self::Likelihood,
         Self::Cover,
     ];
@@ -47,18 +61,15 @@ impl Method {
         }
     }
 
-    /// Whether counters are read out once for the whole window.
-    pub fn is_one_window(self) -> bool {
-        matches!(self, Self::Core | Self::Window)
-    }
-
-    /// The measure by which epochs are cut; `None` where none is cut.
-    pub fn rho(self) -> Option<Rho> {
-        match self {
+    /// What the method leaves in the switches.
+    pub fn filling(self, single_hop: bool) -> Filling {
+        let rho = match self {
             Self::Core | Self::Window | Self::Disco | Self::DiscoLikelihood => None,
             Self::Paper => Some(Rho::Paper),
             Self::Robust | Self::Likelihood | Self::Cover => Some(Rho::Robust),
-        }
+        };
+        let (core_alone, one_window) = (self == Self::Core, matches!(self, Self::Core | Self::Window));
+        Filling { core_alone, one_window, rho, cover: self == Self::Cover, single_hop }
     }
 
     pub fn decode(self) -> Decode {

@@ -125,8 +125,7 @@ pub fn frequency(out: &Path, quick: bool, options: &Options) -> Result<()> {
                             let bytes = kb * 1024;
                             let widths = widths_of(fabric.switches(), f64::from(bytes) / 4.0, gini, seed);
                             let experiment = Experiment::new(&network, &widths, name.sketch(), seed);
-                            for method in Method::ALL {
-                                let outcome = experiment.run(method, false);
+                            for (method, outcome) in Method::ALL.into_iter().zip(experiment.run_all(&Method::ALL)) {
                                 let Outcome { rmse, signed_rmse, bias, top, mean_sub_epochs, queried, .. } = outcome;
                                 let (traffic, fabric) = (traffic.name(), fabric.name());
                                 writeln!(
@@ -173,7 +172,7 @@ pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
          flows_true,flows_estimate,rmse,rmse_full_paths,mean_sub_epochs\n",
     );
     let methods =
-        [Method::Window, Method::Disco, Method::Paper, Method::Robust, Method::DiscoLikelihood, Method::Likelihood];
+        [Method::Window, Method::Disco, Method::DiscoLikelihood, Method::Paper, Method::Robust, Method::Likelihood];
     for &traffic in &options.disketch_workload {
         let mut panels = Vec::new();
         for sketch in [SketchName::UnivMon, SketchName::Cs] {
@@ -184,8 +183,7 @@ pub fn entropy(out: &Path, quick: bool, options: &Options) -> Result<()> {
                 for bytes in [128 * 1024u32, 512 * 1024] {
                     let widths = widths_of(Fabric::Fat.switches(), f64::from(bytes) / 4.0, 0.4, seed);
                     let experiment = Experiment::new(&network, &widths, sketch.sketch(), seed).of_all();
-                    for method in methods {
-                        let outcome = experiment.run(method, false);
+                    for (method, outcome) in methods.into_iter().zip(experiment.run_all(&methods)) {
                         let (found, all) = (outcome.summary, outcome.rmse_of_all());
                         let error = (found.entropy_bits - entropy).abs();
                         writeln!(

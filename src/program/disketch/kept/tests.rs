@@ -267,11 +267,13 @@ fn named_flows_are_summed_up_and_compared() {
         let ask = |task, window, routes| Query { routes, ..Query::new(task, window) };
         let routes = Some(ByRoute::new(Arc::new(named)));
         let history: &dyn Queryable = &history;
-        let sizes: Claimed<FlowSizes> = history.answer(&ask(Task::Flows, Window::All, routes.clone())).unwrap();
         // 16, 4 and 28 packets of 48.
         let entropy = [16.0, 4.0, 28.0].map(|size: f64| -size / 48.0 * (size / 48.0).log2()).iter().sum::<f64>();
-        assert_eq!((sizes.flows, sizes.heavy.len()), (Some(3.0), 3), "{sketch:?}");
-        assert!((sizes.entropy_bits.unwrap() - entropy).abs() < 1e-9);
+        for window in [Window::All, Window::Last { seconds: 60.0 }] {
+            let sizes: Claimed<FlowSizes> = history.answer(&ask(Task::Flows, window, routes.clone())).unwrap();
+            assert_eq!((sizes.flows, sizes.heavy.len()), (Some(3.0), 3), "{sketch:?}, {window:?}");
+            assert!((sizes.entropy_bits.unwrap() - entropy).abs() < 1e-9);
+        }
         let numbers: Claimed<Numbers> = history.answer(&ask(Task::Cardinality, Window::All, routes.clone())).unwrap();
         let flows: Vec<_> = numbers.epochs.iter().map(|epoch| epoch.flows.unwrap()).collect();
         assert_eq!((flows, numbers.epochs[0].entropy_bits), (vec![3.0, 2.0], Some(1.5)));
