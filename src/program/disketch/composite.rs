@@ -104,7 +104,7 @@ impl Noise {
 }
 
 /// Share of flows whose packets come at any time of an epoch together, instead of independently.
-const TOGETHER: f64 = 0.2;
+const TOGETHER: f64 = 0.5;
 /// Larger counts are spread by the normal distribution.
 const SMALL: i64 = 24;
 

@@ -172,9 +172,11 @@ impl Config {
 
     /// The target of the first epoch; `None` where the controller is to set it.
     pub fn target(&self) -> Option<f64> {
-        let robust = match self.count {
-            Unit::Packets => 2.0,
-            Unit::Bytes => 1000.0,
+        let robust = match (self.decode, self.count) {
+            (Decode::Median, Unit::Packets) => 2.0,
+            (Decode::Median, Unit::Bytes) => 1000.0,
+            (Decode::Likelihood, Unit::Packets) => 6.0,
+            (Decode::Likelihood, Unit::Bytes) => 3000.0,
         };
         self.rho_target.or((self.rho == Rho::Robust).then_some(robust))
     }
