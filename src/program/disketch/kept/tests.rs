@@ -96,13 +96,16 @@ fn flows_are_counted_on_their_paths() {
 }
 
 /// The switches are told whose records were used, each with the number of epochs: not those off the path,
-/// and none of an epoch whose record is missing. A pattern rests on the records of all its flows.
+/// and none of an epoch whose record is missing or lacks the flow's sub-epoch. A pattern rests on the records of all its flows.
 #[test]
 fn the_records_behind_a_count_are_told() {
     let config = Config { memory: Memory(4000), ..Config::default() };
-    let of =
-        |switches: &[&str], number| switches.iter().map(|name| record(name, number, &config, &[(1, 10)])).collect();
-    let history = history(&config, vec![of(&["a", "b", "c", "d"], 1), of(&["a", "d"], 2), of(&["b", "c"], 3)], 4);
+    let of = |switches: &[&str], number| -> Vec<_> {
+        switches.iter().map(|name| record(name, number, &config, &[(1, 10)])).collect()
+    };
+    let mut second = of(&["a", "b", "d"], 2);
+    second[1].1.parts.clear();
+    let history = history(&config, vec![of(&["a", "b", "c", "d"], 1), second, of(&["b", "c"], 3)], 4);
     let routes = || Some(routes(&[(1, &["a", "b", "d"]), (2, &["a", "c", "d"])]));
     let ask = |flow: &str| {
         let query =
