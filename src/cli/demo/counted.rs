@@ -73,7 +73,7 @@ impl CountedFlows {
         let (network, mut exact) = (simulation.network(), program.exact());
         let truth = network.generation(EPOCHS - 1);
         truth.flows.iter().for_each(|flow| exact.flow(&flow.tuple.flow(), flow.sent.into(), flow.sent_bytes));
-        let answers = answers.with_routes(truth, || network.routes());
+        let answers = answers.with_routes(truth, || network.routes(), &[]);
         let mut sent: Vec<_> = exact.counts().iter().map(|(flow, count)| (*flow, *count)).collect();
         sent.sort_by_key(|(flow, count)| (Reverse(*count), *flow));
 

@@ -19,8 +19,8 @@
 //! *Memory:* `memory`, as counters of 8, 16 or 32 bits.
 //!
 //! *Deviations:*
-//! - By default the error is measured by a quantile of the counters (`rho = "robust"`) and the target is 2
-//!   packets. The paper's root mean square follows the largest flows, which the median removes anyway, and
+//! - By default the error is measured by a quantile of the counters (`rho = "robust"`), and the target is 6
+//!   packets, or 2 with medians. The paper's root mean square follows the largest flows, which the median removes anyway, and
 //!   its target has to be found for each network and traffic. `rho = "paper"` is the paper's.
 //! - By default counts are decoded by likelihood (`decode`), with a smaller error than the paper's median
 //!   and minimum. `decode = "median"` is the paper's.

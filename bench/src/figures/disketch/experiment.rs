@@ -11,11 +11,13 @@ use weir::program::disketch::hashes::{Hashes, KeyCrcs, Place};
 use weir::program::disketch::levels::{self, Leveled, Summary};
 use weir::program::disketch::path::PathPlace;
 use weir::program::disketch::record::{Part, Shape};
-use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, Rho, SketchKind, equalise};
+use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, SketchKind, equalise};
 use weir::program::{Coverage, SubEpoch};
 
-use super::fabric::{Flow, Loaded};
+use super::fabric::{self, Flow, Loaded};
 use super::methods::{Filling, Method};
+use crate::hashpipe::HashPipe;
+use crate::heavy::HeavyHitter;
 
 /// Epochs of the window.
 pub const EPOCHS: usize = 32;
@@ -25,6 +27,9 @@ const DELAY: usize = 2;
 const ROWS: u32 = 5;
 /// Flows that are asked for: the heaviest, and of the others about as many as this.
 const HEAVIEST: usize = 1000;
+/// The HashPipe of an edge switch: 13 KB.
+const TABLE_STAGES: usize = 6;
+const TABLE_SLOTS: usize = 128;
 /// Switches on the longest path.
 const LONGEST: usize = 5;
 /// Most sub-epochs of an epoch, as a power of two.
@@ -213,7 +218,7 @@ impl<'a> Experiment<'a> {
     }
 
     pub fn run(&self, method: Method, single_hop: bool) -> Outcome {
-        self.ask(&self.fill(method.filling(single_hop)), method.decode())
+        self.ask(&self.fill(method.filling(single_hop)), method)
     }
 
     /// Methods that leave the same in the switches share it if they stand beside each other.
@@ -223,7 +228,7 @@ impl<'a> Experiment<'a> {
             let filling = method.filling(false);
             let filled = last.take().filter(|filled| filled.filling == filling);
             let filled = last.insert(filled.unwrap_or_else(|| self.fill(filling)));
-            self.ask(filled, method.decode())
+            self.ask(filled, *method)
         };
         methods.iter().map(|method| run(method)).collect()
     }
@@ -234,15 +239,15 @@ impl<'a> Experiment<'a> {
         let windows = if filling.one_window { 1 } else { EPOCHS };
         let packets = self.network.sequence.len();
         let decisions = vec![vec![0u32; rows.len()]; EPOCHS + DELAY];
-        let (mut decisions, mut target, mut cut) = (decisions, None, 0.0);
+        let (mut decisions, mut target, mut cut) = (decisions, filling.target, 0.0);
         let mut epochs: Vec<(u64, Vec<Vec<Fragment>>)> = Vec::new();
         for epoch in 0..windows {
             let (first, end) = (epoch * packets / windows, (epoch + 1) * packets / windows);
             self.fill_epoch(&mut rows, epoch as u64, first..end, filling);
             cut += rows.iter().flatten().map(|row| f64::from(1u32 << row.cuts)).sum::<f64>();
-            if let Some(rho) = filling.rho {
+            if filling.rho.is_some() {
                 let errors: Vec<f64> = rows.iter().flatten().map(|row| row.fragment.error()).collect();
-                let target = *target.get_or_insert_with(|| if rho == Rho::Paper { median(&errors) } else { 2.0 });
+                let target = *target.get_or_insert_with(|| median(&errors));
                 for (switch, row) in rows.iter().enumerate() {
                     let next = equalise::next_cuts(row[0].cuts, errors[switch], target, MOST_CUTS);
                     decisions[epoch + DELAY][switch] = next;
@@ -258,16 +263,41 @@ impl<'a> Experiment<'a> {
         Filled { filling, epochs, mean_sub_epochs: cut / (windows * number) as f64 }
     }
 
-    fn ask(&self, filled: &Filled, decode: Decode) -> Outcome {
+    fn ask(&self, filled: &Filled, method: Method) -> Outcome {
+        let tables = if method == Method::Table { self.tables() } else { Vec::new() };
         let estimate = |(flow, _): &(u32, bool)| {
             let samples = filled.epochs.iter().map(|(epoch, rows)| self.samples(rows, *epoch, *flow));
-            match decode {
+            match method.decode() {
                 Decode::Median => samples.filter_map(|samples| composite::epoch(self.sketch, &samples)).sum(),
-                Decode::Likelihood => composite::expected(&samples.collect::<Vec<_>>()).unwrap_or_default(),
+                Decode::Likelihood => {
+                    let least: Vec<i64> =
+                        tables.iter().map(|table| table.get(flow).copied().unwrap_or_default()).collect();
+                    composite::expected_above(&samples.collect::<Vec<_>>(), &least).unwrap_or_default()
+                }
             }
         };
         let estimates: Vec<f64> = self.asked.iter().map(estimate).collect();
         self.outcome(&estimates, filled.mean_sub_epochs)
+    }
+
+    /// By epoch, what a HashPipe in the first switch of each flow knows of it.
+    fn tables(&self) -> Vec<HashMap<u32, i64>> {
+        let packets = self.network.sequence.len();
+        let of = |epoch: usize| {
+            let mut pipes: HashMap<u16, HashPipe> = HashMap::new();
+            for at in epoch * packets / EPOCHS..(epoch + 1) * packets / EPOCHS {
+                let flow = &self.network.flows[self.network.sequence[at] as usize];
+                let Some(first) = flow.path_of(at).first() else { continue };
+                let pipe = || HashPipe::with(TABLE_STAGES * TABLE_SLOTS, TABLE_STAGES, &self.family);
+                pipes.entry(*first).or_insert_with(pipe).packet(flow.key);
+            }
+            let mut counts = HashMap::new();
+            for (key, count) in pipes.into_values().flat_map(HeavyHitter::read_out) {
+                *counts.entry(fabric::number_of(key)).or_default() += count as i64;
+            }
+            counts
+        };
+        (0..EPOCHS).map(of).collect()
     }
 
     fn fill_epoch(&self, rows: &mut [Vec<Row>], epoch: u64, packets: Range<usize>, filling: Filling) {

@@ -139,6 +139,12 @@ fn key(src: u32, dst: u32, number: u32) -> Tuple4 {
     Tuple4(src << 72 | dst << 40 | u128::from(sport) << 24 | u128::from(dport) << 8 | 6)
 }
 
+/// The number of the flow with this five-tuple.
+pub fn number_of(Tuple4(bits): Tuple4) -> u32 {
+    let [sport, dport] = [24, 8].map(|from| (bits >> from) as u32 & 0xffff);
+    sport << 4 | (dport - 80)
+}
+
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub key: Tuple4,
@@ -288,6 +294,7 @@ mod tests {
         assert_eq!(Fabric::Leaf.path(0, 7, 3), [0, 11, 7]);
         let network = Fabric::Fat.loaded(Traffic::Isp, 5000, 500, 1);
         let most = network.flows.iter().flat_map(|flow| &flow.path).max();
+        assert!((0u32..).zip(&network.flows).all(|(number, flow)| number_of(flow.key) == number));
         assert!(network.longest == 5 && most.is_some_and(|most| *most < 20) && network.packets() == 5000);
     }
 }

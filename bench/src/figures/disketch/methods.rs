@@ -1,6 +1,6 @@
 //! The methods that are compared.
 
-use weir::program::disketch::{Decode, Rho};
+use weir::program::disketch::{Config, Decode, Rho};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
@@ -16,14 +16,16 @@ pub enum Method {
     Robust,
     /// weir's default: the robust measure, and counts by likelihood.
     Likelihood,
-    /// The same with sub-epochs that are spread over each path.
+    /// The same, with the counts of a HashPipe in each edge switch as lower bounds.
+    Table,
+    /// weir's default with sub-epochs that are spread over each path.
     Cover,
     /// DISCO's rows, and counts by likelihood.
     DiscoLikelihood,
 }
 
 /// How switches count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filling {
     /// Several rows in each core switch, and none elsewhere.
     pub core_alone: bool,
@@ -31,13 +33,15 @@ pub struct Filling {
     pub one_window: bool,
     /// The measure by which epochs are cut; `None` where none is cut.
     pub rho: Option<Rho>,
+    /// The error that switches aim at; without it, the median of the first epoch.
+    pub target: Option<f64>,
     pub cover: bool,
     pub single_hop: bool,
 }
 
 impl Method {
     /// Those that leave the same in the switches beside each other.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Core,
         Self::Window,
         Self::Disco,
@@ -45,6 +49,7 @@ impl Method {
         Self::Paper,
         Self::Robust,
         Self::Likelihood,
+        Self::Table,
         Self::Cover,
     ];
 
@@ -56,6 +61,7 @@ impl Method {
             Self::Paper => "di-paper",
             Self::Robust => "di-robust",
             Self::Likelihood => "di-likelihood",
+            Self::Table => "di-table",
             Self::Cover => "di-cover",
             Self::DiscoLikelihood => "disco-likelihood",
         }
@@ -66,15 +72,17 @@ impl Method {
         let rho = match self {
             Self::Core | Self::Window | Self::Disco | Self::DiscoLikelihood => None,
             Self::Paper => Some(Rho::Paper),
-            Self::Robust | Self::Likelihood | Self::Cover => Some(Rho::Robust),
+            Self::Robust | Self::Likelihood | Self::Table | Self::Cover => Some(Rho::Robust),
         };
         let (core_alone, one_window) = (self == Self::Core, matches!(self, Self::Core | Self::Window));
-        Filling { core_alone, one_window, rho, cover: self == Self::Cover, single_hop }
+        let config = rho.map(|rho| Config { rho, decode: self.decode(), ..Config::default() });
+        let target = config.as_ref().and_then(Config::target);
+        Filling { core_alone, one_window, rho, target, cover: self == Self::Cover, single_hop }
     }
 
     pub fn decode(self) -> Decode {
         match self {
-            Self::Likelihood | Self::Cover | Self::DiscoLikelihood => Decode::Likelihood,
+            Self::Likelihood | Self::Table | Self::Cover | Self::DiscoLikelihood => Decode::Likelihood,
             _ => Decode::Median,
         }
     }

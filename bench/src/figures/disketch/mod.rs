@@ -26,6 +26,7 @@ use self::methods::Method;
 use super::plot::{Axis, Curve, Figure, Panel, Point, Source};
 
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "disketch")]
 pub struct Options {
     /// Workloads of DiSketch's figures
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', default_values = ["isp", "burst", "zipf1"])]

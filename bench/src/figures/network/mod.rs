@@ -24,6 +24,7 @@ const QUICK_SCALE: u32 = 200;
 
 /// What is to be drawn.
 #[derive(clap::Args)]
+#[group(id = "network")]
 pub struct Options {
     /// Figures of chamelemon-network
     #[arg(long = "network-figure", value_enum, value_name = "N", value_delimiter = ',')]
