@@ -224,13 +224,13 @@ impl<'a> Experiment<'a> {
     /// Methods that leave the same in the switches share it if they stand beside each other.
     pub fn run_all(&self, methods: &[Method]) -> Vec<Outcome> {
         let mut last: Option<Filled> = None;
-        let mut run = |method: &Method| {
+        let run = |method: &Method| {
             let filling = method.filling(false);
             let filled = last.take().filter(|filled| filled.filling == filling);
             let filled = last.insert(filled.unwrap_or_else(|| self.fill(filling)));
             self.ask(filled, *method)
         };
-        methods.iter().map(|method| run(method)).collect()
+        methods.iter().map(run).collect()
     }
 
     /// Sends all packets.
