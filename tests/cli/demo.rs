@@ -122,7 +122,7 @@ fn demo_as_a_person_reads_it() {
         "link s0 → s1",
         "= delivered",
         "s2 stood still for 50.0 ms",
-        "disketch, 4 KB",
+        "disketch, 7 KB",
         "What next:",
     ] {
         assert!(ended.stdout.contains(part), "{part} is not in\n{}", ended.stdout);

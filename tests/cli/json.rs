@@ -18,8 +18,9 @@ fn collect(value: &Value, found: &mut Vec<String>) {
                 if !key.starts_with("hashpipe") {
                     found.push(key.clone());
                 }
-                // A flow has the keys of its definition, and a configuration those of its programs.
-                if !["flow", "configuration"].contains(&key.as_str()) {
+                // A flow has the keys of its definition, a configuration those of its programs, and names of
+                // switches are keys too.
+                if !["flow", "configuration", "rests_on"].contains(&key.as_str()) {
                     collect(below, found);
                 }
             }
