@@ -254,6 +254,7 @@ const SMALL: &[&str] = &[
     "p99_low_ns",
     "p99_ns",
     "register_bytes",
+    "rests_on",
     "rotate_bytes",
     "rtt_ns",
     "sent_bytes",
