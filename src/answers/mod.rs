@@ -166,6 +166,9 @@ pub trait Queryable: AnyHistory {
     /// [`Answers::NEEDS_ROUTES`].
     fn needs_routes(&self) -> bool;
 
+    /// [`Answers::ADDS_SIZES`].
+    fn adds_sizes(&self) -> bool;
+
     /// The answer with its claim.
     ///
     /// # Errors
@@ -181,6 +184,10 @@ pub trait Queryable: AnyHistory {
 impl<K: Answers> Queryable for History<K> {
     fn needs_routes(&self) -> bool {
         K::NEEDS_ROUTES
+    }
+
+    fn adds_sizes(&self) -> bool {
+        K::ADDS_SIZES
     }
 
     fn ask(&self, query: &Query) -> Result<Claimed<Answer>, NoAnswer> {
