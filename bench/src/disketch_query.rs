@@ -10,9 +10,8 @@ use clap::Args;
 use weir::answers::{ByRoute, Certainty, Frequency, HeavyFlows, Query, Queryable, Route, Routes, Task};
 use weir::history::{Entry, History, Kept, Room, Window};
 use weir::pisa::hash::HashFamily;
-use weir::program::disketch::record::Part;
 use weir::program::disketch::{Config, Decode, DiSketch, DiSketchAnalysis, Fragment, KeptFragments, Memory, Target};
-use weir::program::{Analysis, Before, Coverage, Reported, SubEpoch};
+use weir::program::{Analysis, Before, Reported};
 use weir::trace::{SizeLaw, SplitMix64, Workload};
 use weir::wire::Flow;
 
@@ -128,13 +127,7 @@ impl QueryCost {
         let mut analysis = DiSketchAnalysis::new(&config);
         let of = |epoch: u64| {
             let constants: Vec<_> = shapes.iter().map(|shape| shape.hashes.constants(epoch)).collect();
-            let part = |index| {
-                let mut coverage = Coverage::default();
-                coverage.enter(SubEpoch { index, of: 1 << self.cuts }, true);
-                Part::new(coverage, false, vec![0; config.counters()].into())
-            };
-            let mut records: Vec<Fragment> = shapes.iter().map(|shape| Fragment::new(shape.clone())).collect();
-            records.iter_mut().for_each(|record| record.parts = (0..1 << self.cuts).map(part).collect());
+            let mut records: Vec<_> = shapes.iter().map(|shape| Fragment::zeroed(shape, self.cuts)).collect();
             let packets = network.sequence.len();
             let [first, end] = [epoch, epoch + 1].map(|epoch| packets * epoch as usize / FILLED as usize);
             for (place, number) in network.sequence[first..end].iter().enumerate() {

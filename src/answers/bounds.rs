@@ -95,8 +95,7 @@ mod tests {
     }
 
     fn flow(sport: u16) -> Flow {
-        let ip = |last: u8| Some([10, 0, 0, last].into());
-        Flow { src: ip(1), dst: ip(2), sport: Some(sport), dport: Some(80), proto: Some(6) }
+        Flow::from_port(sport)
     }
 
     fn history(epochs: Vec<Entry<Table>>) -> Arc<dyn Queryable> {

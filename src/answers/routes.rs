@@ -233,8 +233,8 @@ pub struct NamedFlows {
 
 impl NamedFlows {
     /// The flows and paths that these histories answer in the window of `query`: flows of the first that
-    /// answers heavy flows, paths of the first that answers paths, bounds of all. A query about one whole flow needs no
-    /// other flows. Numbers of publications are those of one history, so for a question about what was
+    /// answers heavy flows, paths of the first that answers paths, bounds of all. A query about one whole flow
+    /// needs no other flows. Numbers of publications are those of one history, so for a question about what was
     /// published since one all epochs are taken.
     pub fn among(histories: &[Arc<dyn Queryable>], query: &Query) -> Self {
         let Query { window, provisional, now, .. } = *query;

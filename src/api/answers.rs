@@ -109,7 +109,8 @@ fn question<A: Answering>(
     let history = service.history(task, query)?;
     let mut query = query.query(task)?;
     query.now = query.now.filter(|_| A::IS_LIVE);
-    if history.needs_routes() {
+    // What epochs were measured with is the same whatever others answer.
+    if history.needs_routes() && task != Task::Attention {
         let of = |task| service.history(task, &HeavyQuery::default()).ok();
         let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
         query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));

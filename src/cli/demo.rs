@@ -319,6 +319,24 @@ fn links(simulation: &Simulation) -> Vec<Link> {
     network.crossed().filter_map(link).collect()
 }
 
+/// Switches in a row that lose no packets, with one program, and else like `first`.
+fn in_a_row(
+    switches: u32,
+    program: &ProgramConfig,
+    (flows, packets): (u32, u64),
+    first: &Setup,
+) -> Result<Setup, Failure> {
+    let workload = "isp/uniform".parse::<Workload>().map_err(Failure::failed)?;
+    Ok(Setup {
+        topology: Shape::Line { switches }.build().map_err(Failure::failed)?,
+        programs: vec![program.clone()],
+        workload: Workload { flows, packets, seed: first.workload.seed, ..workload },
+        losses: Vec::new(),
+        transport: None,
+        ..first.clone()
+    })
+}
+
 fn page(document: &Document) -> Page {
     let losses = match &document.losses {
         Some(losses) => losses_page(losses),

@@ -226,7 +226,7 @@ impl Simulation {
         let (first, now) = (self.first, self.network.right_time());
         let mut updates = Vec::new();
         let mut programs: Vec<_> = self.programs.iter_mut().zip(records).enumerate().collect();
-        // Those that others are asked for come behind the others.
+        // Programs that are answered from what others say come behind these.
         programs.sort_by_key(|(_, (measuring, _))| measuring.controller.history().needs_routes());
         for (program, (measuring, records)) in programs {
             let Measuring { controller, told, .. } = measuring;

@@ -27,6 +27,15 @@ pub struct Flow {
     pub proto: Option<u8>,
 }
 
+#[cfg(test)]
+impl Flow {
+    /// A flow of TCP for tests, which differ in their source port.
+    pub fn from_port(sport: u16) -> Self {
+        let ip = |last: u8| Some([10, 0, 0, last].into());
+        Self { src: ip(1), dst: ip(2), sport: Some(sport), dport: Some(80), proto: Some(6) }
+    }
+}
+
 impl Flow {
     /// Which fields it has, in their order.
     pub fn fields(&self) -> [bool; 5] {

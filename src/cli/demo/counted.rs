@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Failure, memory};
+use super::{Failure, in_a_row, memory};
 use crate::answers::{Claimed, Frequency, Heavy, HeavyFlows, Query, Task, Unit};
 use crate::cli::output::{Page, grouped};
 use crate::history::Window;
 use crate::program::ProgramConfig;
-use crate::sim::{Setup, Shape, Simulation};
-use crate::trace::Workload;
+use crate::sim::{Setup, Simulation};
 use crate::wire::FlowKey;
 
 const SWITCHES: u32 = 5;
@@ -57,15 +56,7 @@ impl CountedFlows {
     /// What this program says in a network that is like `first` otherwise; `None` when it counts no single
     /// flows.
     pub fn of(program: ProgramConfig, first: &Setup) -> Result<Option<Self>, Failure> {
-        let workload = "isp/uniform".parse::<Workload>().map_err(Failure::failed)?;
-        let setup = Setup {
-            topology: Shape::Line { switches: SWITCHES }.build().map_err(Failure::failed)?,
-            programs: vec![program.clone()],
-            workload: Workload { flows: FLOWS, packets: PACKETS, seed: first.workload.seed, ..workload },
-            losses: Vec::new(),
-            transport: None,
-            ..first.clone()
-        };
+        let setup = in_a_row(SWITCHES, &program, (FLOWS, PACKETS), first)?;
         let mut simulation = Simulation::new(&setup).map_err(Failure::failed)?;
         (0..EPOCHS).for_each(|_| drop(simulation.epoch(&setup.workload, None)));
         simulation.finish();

@@ -3,14 +3,13 @@
 
 use serde::Serialize;
 
-use super::{Failure, MILLISECOND};
+use super::{Failure, MILLISECOND, in_a_row};
 use crate::answers::{Certainty, FlowLatency, FlowPath, Latency, Paths, Task, latency_table};
 use crate::cli::output::Page;
 use crate::cli::output::time;
 use crate::program::ProgramConfig;
 use crate::sim::fault::SwitchName;
-use crate::sim::{Fault, Setup, Shape, Simulation};
-use crate::trace::Workload;
+use crate::sim::{Fault, Setup, Simulation};
 
 const SWITCHES: u32 = 5;
 /// The switch that stands still, when, and for how long, in nanoseconds.
@@ -43,16 +42,8 @@ impl Hops {
         let answers =
             |program: &ProgramConfig| [Task::Paths, Task::Latency].iter().all(|task| program.rank(*task).is_some());
         let Some(program) = programs.into_iter().find(answers) else { return Ok(None) };
-        let workload = "isp/uniform".parse::<Workload>().map_err(Failure::failed)?;
-        let setup = Setup {
-            topology: Shape::Line { switches: SWITCHES }.build().map_err(Failure::failed)?,
-            programs: vec![program.clone()],
-            workload: Workload { flows: FLOWS, packets: PACKETS, seed: first.workload.seed, ..workload },
-            losses: Vec::new(),
-            transport: None,
-            faults: vec![Fault::Pause { switch: SwitchName::One(SLOW.into()), at: AT, length: STANDS }],
-            ..first.clone()
-        };
+        let faults = vec![Fault::Pause { switch: SwitchName::One(SLOW.into()), at: AT, length: STANDS }];
+        let setup = Setup { faults, ..in_a_row(SWITCHES, &program, (FLOWS, PACKETS), first)? };
         let mut simulation = Simulation::new(&setup).map_err(Failure::failed)?;
         simulation.epoch(&setup.workload, None);
         let reports = simulation.finish();

@@ -103,7 +103,8 @@ impl Noise {
     }
 }
 
-/// Share of flows whose packets come at any time of an epoch together, instead of independently.
+/// Share of flows whose packets come at any time of an epoch together, instead of independently. With a half,
+/// bursts are counted nearly as well as with all, and even traffic nearly as well as with none.
 const TOGETHER: f64 = 0.5;
 /// Larger counts are spread by the normal distribution.
 const SMALL: i64 = 24;

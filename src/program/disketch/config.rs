@@ -115,8 +115,8 @@ pub struct Config {
     /// The measure of the error by which a switch cuts its epochs.
     pub rho: Rho,
     /// The error that switches aim at, in packets or bytes. Without it: 6 packets or 3 000 bytes with
-    /// `rho = "robust"`, with `decode = "median"` 2 packets or 1 000 bytes; with `rho = "paper"` the median error of all switches in the first epoch with
-    /// traffic.
+    /// `rho = "robust"`, with `decode = "median"` 2 packets or 1 000 bytes; with `rho = "paper"` the median
+    /// error of all switches in the first epoch with traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rho_target: Option<f64>,
     /// Count flows that cross this switch alone in two sub-epochs (§4.4). Packets are counted as they

@@ -162,9 +162,7 @@ mod tests {
                 let (bytes, marks) = fragment.marked();
                 let (lookup, noises) = (Lookup::new(&fragment, marks), Noises::default());
                 for sport in 0..200 {
-                    let ip = |last: u8| Some([10, 0, 0, last].into());
-                    let flow = Flow { src: ip(1), dst: ip(2), sport: Some(sport), dport: Some(80), proto: Some(6) };
-                    let key = fragment.shape.hashes.of_flow(&flow).unwrap();
+                    let key = fragment.shape.hashes.of_flow(&Flow::from_port(sport)).unwrap();
                     let (mut read, mut right) = (Vec::new(), Vec::new());
                     let wanted = (key, u64::from(sport), PathPlace::ALONE);
                     lookup.samples((&fragment.shape, &bytes), &noises, wanted, &mut read);

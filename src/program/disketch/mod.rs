@@ -20,8 +20,8 @@
 //!
 //! *Deviations:*
 //! - By default the error is measured by a quantile of the counters (`rho = "robust"`), and the target is 6
-//!   packets, or 2 with medians. The paper's root mean square follows the largest flows, which the median removes anyway, and
-//!   its target has to be found for each network and traffic. `rho = "paper"` is the paper's.
+//!   packets, or 2 with medians. The paper's root mean square follows the largest flows, which the median
+//!   removes anyway, and its target has to be found for each network and traffic. `rho = "paper"` is the paper's.
 //! - By default counts are decoded by likelihood (`decode`), with a smaller error than the paper's median
 //!   and minimum. `decode = "median"` is the paper's.
 //! - Where another program of the switch or network is certain of a lower bound of a flow's count in an epoch,

@@ -17,7 +17,7 @@ use super::path::PathPlace;
 use super::{Config, DiSketch, equalise};
 use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
-use crate::program::{Coverage, MergeError, Program, Record};
+use crate::program::{Coverage, MergeError, Program, Record, SubEpoch};
 
 const VERSION: u8 = 1;
 
@@ -154,6 +154,16 @@ pub struct Fragment {
 impl Fragment {
     pub fn new(shape: Arc<Shape>) -> Self {
         Self { shape, parts: Vec::new() }
+    }
+
+    /// The record of an epoch without packets, in 2 to the power of `cuts` sub-epochs.
+    pub fn zeroed(shape: &Arc<Shape>, cuts: u32) -> Self {
+        let part = |index| {
+            let mut coverage = Coverage::default();
+            coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
+            Part::new(coverage, false, vec![0; shape.config.counters()].into())
+        };
+        Self { shape: shape.clone(), parts: (0..1 << cuts).map(part).collect() }
     }
 
     /// The binary logarithm of the number of sub-epochs; `None` of a record that is not of one epoch

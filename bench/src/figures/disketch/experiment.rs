@@ -10,9 +10,8 @@ use weir::program::disketch::composite::{self, Sample};
 use weir::program::disketch::hashes::{Hashes, KeyCrcs, Place};
 use weir::program::disketch::levels::{self, Leveled, Summary};
 use weir::program::disketch::path::PathPlace;
-use weir::program::disketch::record::{Part, Shape};
+use weir::program::disketch::record::Shape;
 use weir::program::disketch::{Config, Decode, DiSketch, Fragment, Memory, SketchKind, equalise};
-use weir::program::{Coverage, SubEpoch};
 
 use super::fabric::{self, Flow, Loaded};
 use super::methods::{Filling, Method};
@@ -27,6 +26,7 @@ const DELAY: usize = 2;
 const ROWS: u32 = 5;
 /// Flows that are asked for: the heaviest, and of the others about as many as this.
 const HEAVIEST: usize = 1000;
+const ASKED: usize = 12_000;
 /// The HashPipe of an edge switch: 13 KB.
 const TABLE_STAGES: usize = 6;
 const TABLE_SLOTS: usize = 128;
@@ -34,7 +34,6 @@ const TABLE_SLOTS: usize = 128;
 const LONGEST: usize = 5;
 /// Most sub-epochs of an epoch, as a power of two.
 const MOST_CUTS: u32 = 6;
-const ASKED: usize = 12_000;
 
 /// How much of a change of paths a query knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,24 +146,14 @@ struct Row {
 impl Row {
     fn new(shape: Arc<Shape>) -> Self {
         let width = shape.config.width().get() as usize;
-        Self { fragment: empty(&shape, 0), width, shape, cuts: 0 }
+        Self { fragment: Fragment::zeroed(&shape, 0), width, shape, cuts: 0 }
     }
 
     /// The counters of the epoch that ends; the next one has 2 to the power of `cuts` sub-epochs.
     fn end(&mut self, cuts: u32) -> Fragment {
         self.cuts = cuts;
-        std::mem::replace(&mut self.fragment, empty(&self.shape, cuts))
+        std::mem::replace(&mut self.fragment, Fragment::zeroed(&self.shape, cuts))
     }
-}
-
-/// The record of an epoch without packets.
-fn empty(shape: &Arc<Shape>, cuts: u32) -> Fragment {
-    let part = |index| {
-        let mut coverage = Coverage::default();
-        coverage.enter(SubEpoch { index, of: 1 << cuts }, true);
-        Part::new(coverage, false, vec![0; shape.config.counters()].into())
-    };
-    Fragment { shape: shape.clone(), parts: (0..1 << cuts).map(part).collect() }
 }
 
 impl<'a> Experiment<'a> {

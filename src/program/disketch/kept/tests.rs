@@ -13,8 +13,7 @@ use crate::program::{Coverage, Key, SubEpoch};
 use crate::wire::Headers;
 
 fn flow(sport: u16) -> Flow {
-    let ip = |last: u8| Some([10, 0, 0, last].into());
-    Flow { src: ip(1), dst: ip(2), sport: Some(sport), dport: Some(80), proto: Some(6) }
+    Flow::from_port(sport)
 }
 
 /// The record of a switch that saw these flows, each with a number of packets.
@@ -96,7 +95,8 @@ fn flows_are_counted_on_their_paths() {
 }
 
 /// The switches are told whose records were used, each with the number of epochs: not those off the path,
-/// and none of an epoch whose record is missing or lacks the flow's sub-epoch. A pattern rests on the records of all its flows.
+/// and none of an epoch whose record is missing or lacks the flow's sub-epoch. A pattern rests on the records of
+/// all its flows.
 #[test]
 fn the_records_behind_a_count_are_told() {
     let config = Config { memory: Memory(4000), ..Config::default() };
