@@ -26,6 +26,7 @@ mod epochs;
 #[cfg(feature = "control")]
 mod notify;
 pub mod output;
+mod p4;
 #[cfg(feature = "control")]
 mod parameters;
 #[cfg(feature = "control")]
@@ -117,6 +118,7 @@ enum Command {
     /// What it takes is one set of registers. In this software each core has several, its banks:
     /// the last line says how much memory that is
     Budget(budget::Budget),
+    P4(p4::P4),
     /// Check a configuration file, or print its JSON Schema
     Config(config::ConfigCommand),
     /// Say what is missing on this machine, each with the command that mends it
@@ -324,6 +326,7 @@ fn main(cli: Cli) -> ExitCode {
         Command::Sim(command) => command.run(json),
         Command::Trace(command) => command.run(json),
         Command::Budget(command) => command.run(json),
+        Command::P4(command) => command.run(),
         Command::Config(command) => command.run(json),
         Command::Doctor(command) => match command.run(json) {
             Ok(code) => return code,

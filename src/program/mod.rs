@@ -16,6 +16,7 @@ pub mod hashpipe;
 mod heavy;
 mod key;
 mod needs;
+mod p4;
 mod parameters;
 pub mod pint;
 mod record;
@@ -43,6 +44,7 @@ pub use bytes::DecodeError;
 pub use heavy::{HeavyAnalysis, KeptFlows};
 pub use key::{Key, Naming};
 pub use needs::Needs;
+pub use p4::{P4Constant, P4Crc, P4Entry, P4Form, P4Register, P4Request, P4Target};
 pub use parameters::Parameters;
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
@@ -170,6 +172,14 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// write it with the parameters of the first epoch; `None` if it holds none.
     fn congestion_feedback(_config: &Self::Config, _hashes: &HashFamily) -> Option<CongestionFeedback> {
         None
+    }
+
+    /// What the sources in `p4/` take from a configuration; `None` of a program that has none there.
+    ///
+    /// # Errors
+    /// If the sources have no form of this configuration.
+    fn p4(_request: &P4Request<'_, Self::Config>) -> Result<Option<P4Form>, ProgramError> {
+        Ok(None)
     }
 
     /// Exact counts of what the program measures, by default the packets of five-tuples.

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::{Arc, OnceLock};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::analyser::{Analyser, AnyAnalyser, AnyRestorer, Restorer};
 use super::{
-    Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, Parameters,
-    Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
+    Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, P4Form,
+    P4Request, P4Target, Parameters, Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
 };
 use crate::answers::{Answers, Task};
 use crate::history::Room;
@@ -135,6 +135,14 @@ pub trait Configured: Any + Send + Sync {
     fn clash(&self, names: &[&str]) -> Option<Clash>;
     /// [`Program::analysis`], with an empty history that has this room.
     fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser>;
+    /// [`Program::p4`], for these epochs of the switch of this name.
+    fn p4(
+        &self,
+        switch: &str,
+        hashes: &HashFamily,
+        target: P4Target,
+        epochs: RangeInclusive<u64>,
+    ) -> Result<Option<P4Form>, ProgramError>;
     /// What makes a history that has this room of an archive's epochs.
     fn restorer(&self, room: Room) -> Box<dyn AnyRestorer>;
 }
@@ -246,6 +254,17 @@ impl<P: Program> Configured for Of<P> {
 
     fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser> {
         Box::new(Analyser::<P>::new(&self.0, salt, room))
+    }
+
+    fn p4(
+        &self,
+        switch: &str,
+        hashes: &HashFamily,
+        target: P4Target,
+        epochs: RangeInclusive<u64>,
+    ) -> Result<Option<P4Form>, ProgramError> {
+        let layout = self.schedule().dataplane(switch, hashes)?.layout();
+        P::p4(&P4Request { config: &self.0, switch, hashes, layout: &layout, target, epochs })
     }
 
     fn restorer(&self, room: Room) -> Box<dyn AnyRestorer> {

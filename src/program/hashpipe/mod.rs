@@ -36,6 +36,7 @@
 
 pub mod decoder;
 pub mod dataplane;
+mod p4;
 pub mod record;
 mod replica;
 
@@ -45,7 +46,8 @@ pub use decoder::Counts;
 pub use replica::{HashPipeBank, HashPipeDataplane, Tables, label};
 
 use super::{
-    Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Naming, Program, ProgramError, ReadRecord, Schedule, word,
+    Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Naming, P4Form, P4Request, Program, ProgramError,
+    ReadRecord, Schedule, word,
 };
 pub use super::{Heavy, Key, Unit};
 use crate::pisa::hash::HashFamily;
@@ -234,6 +236,10 @@ impl Program for HashPipe {
             Scope::Switch => HeavyAnalysis::new(found),
             Scope::Network => HeavyAnalysis::adding(found),
         }
+    }
+
+    fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
+        p4::form(request).map(Some)
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

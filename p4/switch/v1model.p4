@@ -1,0 +1,102 @@
+/* A switch for BMv2's simple_switch. constants.p4, which `weir p4` writes, says which programs it runs. */
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "constants.p4"
+#include "common/headers.p4"
+#ifdef HASHPIPE
+#include "hashpipe/v1model_metadata.p4"
+#endif
+#ifdef CHAMELEMON
+#include "chamelemon/v1model_metadata.p4"
+#endif
+#ifdef PINT
+#include "pint/v1model_metadata.p4"
+#endif
+#ifdef DISKETCH
+#include "disketch/v1model_metadata.p4"
+#endif
+#include "common/v1model/metadata.p4"
+#include "common/v1model/parser.p4"
+#include "common/v1model/crc.p4"
+#include "common/v1model/network.p4"
+#include "common/v1model/forward.p4"
+#ifdef HASHPIPE
+#include "hashpipe/v1model.p4"
+#endif
+#ifdef CHAMELEMON
+#include "chamelemon/v1model.p4"
+#endif
+#ifdef PINT
+#include "pint/v1model.p4"
+#endif
+#ifdef DISKETCH
+#include "disketch/v1model.p4"
+#endif
+
+control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Arrival() arrival;
+    Epoch() epoch;
+    Forward() forward;
+#ifdef CHAMELEMON
+    ChameleMonIngress() chamelemon;
+#endif
+#ifdef HASHPIPE
+    HashPipe() hashpipe;
+#endif
+#ifdef DISKETCH
+    DiSketch() disketch;
+#endif
+
+    apply {
+        arrival.apply(hdr, meta);
+        if (meta.port.is_rejected == 1) {
+            mark_to_drop(standard);
+        } else {
+            epoch.apply(hdr, meta);
+            if (meta.epoch.measured == 1) {
+#ifdef CHAMELEMON
+                chamelemon.apply(hdr, meta);
+#endif
+#ifdef HASHPIPE
+                hashpipe.apply(hdr, meta);
+#endif
+#ifdef DISKETCH
+                disketch.apply(hdr, meta);
+#endif
+            }
+            forward.apply(hdr, meta, standard);
+        }
+    }
+}
+
+control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    Departure() departure;
+    Shim() shim;
+#ifdef CHAMELEMON
+    ChameleMonEgress() chamelemon;
+#endif
+#ifdef PINT
+    Pint() pint;
+#endif
+
+    apply {
+        departure.apply(hdr, meta, standard.egress_port);
+#ifndef TEST_CLOCK
+        meta.clock.held_ns = (bit<32>) (standard.egress_global_timestamp - standard.ingress_global_timestamp) * 1000;
+#endif
+#ifdef CHAMELEMON
+        chamelemon.apply(hdr, meta);
+#endif
+#ifdef PINT
+        pint.apply(hdr, meta, standard);
+#endif
+        shim.apply(hdr, meta);
+#ifdef TEST_CLOCK
+        hdr.clock.setInvalid();
+#endif
+    }
+}
+
+V1Switch(SwitchParser(), VerifyNothing(), Ingress(), Egress(), UpdateNothing(), SwitchDeparser()) main;

@@ -1,0 +1,199 @@
+//! `weir p4`: what the P4 sources take from a switch's configuration.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Failure, Programs, help, in_memory};
+use crate::api::view::ProgramLayout;
+use crate::config::Config;
+use crate::pisa::hash::HashFamily;
+use crate::program::{P4Constant, P4Entry, P4Form, P4Register, P4Target, ProgramConfig};
+
+/// Most epochs that one file has table entries for.
+const MAX_EPOCHS: u64 = 1024;
+
+/// Write what the P4 sources in `p4/` need of a configuration: constants.p4, which they include, and
+/// control.json, which the control scripts read
+#[derive(Debug, Args)]
+#[command(after_help = help::examples(&[
+    "weir p4 --program {program} --target v1model --reproducible 7 --out DIR",
+    "weir p4 -c weir.toml --target t2na --reproducible 7 --out DIR",
+]))]
+pub struct P4 {
+    #[command(flatten)]
+    programs: Programs,
+    /// The architecture of the P4 switch
+    #[arg(long, value_enum)]
+    target: P4Target,
+    /// Directory for constants.p4 and control.json; files of these names are replaced
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Take programs, epoch and name of the switch from a configuration file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "programs", help_heading = help::MEASUREMENT)]
+    config: Option<PathBuf>,
+    /// Hash polynomials from this seed, as the switches of the network have it
+    #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
+    reproducible: Option<u64>,
+    /// Epochs that get table entries, of programs whose parameters change from epoch to epoch
+    #[arg(long, value_name = "FIRST..LAST", default_value = "0..1", value_parser = epochs, help_heading = help::MEASUREMENT)]
+    epochs: RangeInclusive<u64>,
+}
+
+/// Reads a range of epochs, both ends included.
+fn epochs(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let range = text.split_once("..").and_then(|(first, last)| Some(first.parse().ok()?..=last.parse().ok()?));
+    match range {
+        Some(range) if !range.is_empty() && range.end() - range.start() < MAX_EPOCHS => Ok(range),
+        _ => Err(format!("not FIRST..LAST with at most {MAX_EPOCHS} epochs")),
+    }
+}
+
+/// `control.json`.
+#[derive(Serialize)]
+struct Control<'a> {
+    version: &'static str,
+    target: P4Target,
+    switch: &'a str,
+    epoch_shift: u32,
+    programs: BTreeMap<String, ProgramControl<'a>>,
+    /// Of all programs.
+    entries: Vec<&'a P4Entry>,
+}
+
+#[derive(Serialize)]
+struct ProgramControl<'a> {
+    layout: ProgramLayout,
+    crcs: Vec<Crc<'a>>,
+    registers: &'a [P4Register],
+}
+
+/// The parameters of a CRC: zlib's, but for the polynomial.
+#[derive(Serialize)]
+struct Crc<'a> {
+    action: &'a str,
+    /// In hexadecimal, as all three numbers.
+    polynomial: String,
+    init: &'static str,
+    xorout: &'static str,
+    reflect_in: bool,
+    reflect_out: bool,
+}
+
+impl P4 {
+    pub fn run(&self) -> Result<(), Failure> {
+        let config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => in_memory(self.programs.or_default()?),
+        };
+        let Some(seed) = self.reproducible.or(config.switch.reproducible) else {
+            let why =
+                "--reproducible SEED: a P4 switch hashes as the other switches of its network do, by the same seed";
+            return Err(Failure::Usage(why.into()));
+        };
+        let epoch = config.switch.epoch.nanos();
+        if !epoch.is_power_of_two() {
+            let why = "a P4 switch reads the epoch from the bits of its clock; use a power of two, as 67108864ns";
+            return Err(Failure::Usage(format!("epoch = \"{}\": {why}", config.switch.epoch)));
+        }
+        let (switch, hashes) = (&*config.switch.name, HashFamily::reproducible(seed));
+        let forms: Vec<_> = ProgramConfig::named(&config.programs)
+            .map(|(name, program)| {
+                let form = program.p4(switch, &hashes, self.target, self.epochs.clone())?;
+                let form = form.ok_or_else(|| Failure::Usage(format!("{name} has no P4 sources")))?;
+                Ok((name, ProgramLayout::new(&program.layout(switch)?), form))
+            })
+            .collect::<Result<_, Failure>>()?;
+        let constants = self.constants(epoch.ilog2(), seed, &forms);
+        let control = self.control(switch, epoch.ilog2(), &forms);
+        let control = serde_json::to_vec_pretty(&control).map_err(Failure::failed)?;
+        std::fs::create_dir_all(&self.out).map_err(|error| failed(&self.out, &error))?;
+        self.write("constants.p4", constants.as_bytes())?;
+        self.write("control.json", &[&control[..], b"\n"].concat())
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let path = self.out.join(file);
+        std::fs::write(&path, bytes).map_err(|error| failed(&path, &error))
+    }
+
+    /// `constants.p4`.
+    fn constants(&self, epoch_shift: u32, seed: u64, forms: &[(String, ProgramLayout, P4Form)]) -> String {
+        let target = self.target.name();
+        let mut text = format!(
+            "/* Written by `weir p4 --target {target} --reproducible {seed}`, for p4/switch/{target}.p4. Do not edit. */\n\n"
+        );
+        define(&mut text, "EPOCH_SHIFT", &P4Constant { name: String::new(), value: epoch_shift.into(), bits: 0 });
+        text.push_str("/* Copies of each register array, by the lowest bits of an epoch's number. */\n");
+        text.push_str("#ifndef EPOCH_COPY_BITS\n#define EPOCH_COPY_BITS 1\n#endif\n");
+        for (name, layout, form) in forms {
+            let program = symbol(name);
+            let _ = write!(text, "\n#define {program}\n");
+            for array in &layout.arrays {
+                let of = format!("{program}_{}_{}", symbol(&array.name), array.index);
+                let number = |value| P4Constant { name: String::new(), value, bits: 0 };
+                define(&mut text, &format!("{of}_CELLS"), &number(array.cells));
+                define(&mut text, &format!("{of}_BITS"), &number(array.cell_bits.into()));
+            }
+            for constant in &form.constants {
+                define(&mut text, &format!("{program}_{}", constant.name), constant);
+            }
+            if self.target == P4Target::T2na {
+                for crc in &form.crcs {
+                    let constant =
+                        P4Constant { name: String::new(), value: crc.polynomial.reveal().into(), bits: u32::BITS };
+                    define(&mut text, &format!("CRC_{}", symbol(&crc.action)), &constant);
+                }
+            }
+        }
+        text
+    }
+
+    fn control<'a>(
+        &self,
+        switch: &'a str,
+        epoch_shift: u32,
+        forms: &'a [(String, ProgramLayout, P4Form)],
+    ) -> Control<'a> {
+        let crc = |crc: &'a crate::program::P4Crc| Crc {
+            action: &crc.action,
+            polynomial: format!("{:#010x}", crc.polynomial.reveal()),
+            init: "0xffffffff",
+            xorout: "0xffffffff",
+            reflect_in: true,
+            reflect_out: true,
+        };
+        let program = |(name, layout, form): &'a (String, ProgramLayout, P4Form)| {
+            let crcs = form.crcs.iter().map(crc).collect();
+            (name.clone(), ProgramControl { layout: layout.clone(), crcs, registers: &form.registers })
+        };
+        Control {
+            version: env!("CARGO_PKG_VERSION"),
+            target: self.target,
+            switch,
+            epoch_shift,
+            programs: forms.iter().map(program).collect(),
+            entries: forms.iter().flat_map(|(.., form)| &form.entries).collect(),
+        }
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("{}: {error}", path.display()))
+}
+
+/// A name as the preprocessor takes it.
+fn symbol(name: &str) -> String {
+    name.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+fn define(text: &mut String, name: &str, constant: &P4Constant) {
+    let _ = match constant.bits {
+        0 => writeln!(text, "#define {name} {}", constant.value),
+        bits => writeln!(text, "#define {name} {bits}w{:#x}", constant.value),
+    };
+}

@@ -1,0 +1,79 @@
+//! HashPipe's P4 form (`p4/hashpipe`).
+
+use super::{Config, HashPipe, Key, Scope, Unit, label};
+use crate::pisa::hash::HashLayout;
+use crate::program::{P4Crc, P4Form, P4Register, P4Request, P4Target, Program, ProgramError};
+use crate::wire::Net;
+
+/// Stages that the sources have.
+const MAX_STAGES: u32 = 6;
+
+/// Registers of the v1model form that hold a key, first bits first, with their bits.
+const KEY4: &[(&str, u32)] = &[("src", 32), ("dst", 32), ("ports", 32), ("proto", 8)];
+const KEY6: &[(&str, u32)] = &[
+    ("src0", 32),
+    ("src1", 32),
+    ("src2", 32),
+    ("src3", 32),
+    ("dst0", 32),
+    ("dst1", 32),
+    ("dst2", 32),
+    ("dst3", 32),
+    ("ports", 32),
+    ("proto", 8),
+];
+
+/// The P4 form of a configuration.
+///
+/// # Errors
+/// If the sources have none.
+pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
+    let Config { stages, key, count, scope, .. } = of.config;
+    let wrong = |key: &'static str, value: String, right: &str| {
+        Err(ProgramError::Value { program: HashPipe::NAME, key, value, right: right.into() })
+    };
+    if *stages > MAX_STAGES {
+        return wrong("stages", stages.to_string(), "the P4 sources have at most 6");
+    }
+    match of.target {
+        P4Target::V1model if *key != Key::Tuple => {
+            wrong("key", crate::program::word(key), "the v1model sources have key = \"5tuple\"")
+        }
+        _ => {
+            let mut form = P4Form::default();
+            form.constant("STAGES", *stages);
+            form.constant("IPV6", of.config.slots6() > 0);
+            form.constant("COUNT_BYTES", *count == Unit::Bytes);
+            form.constant("SCOPE_NETWORK", *scope == Scope::Network);
+            for (net, name, parts) in [(Net::Ipv4, "ipv4", KEY4), (Net::Ipv6, "ipv6", KEY6)] {
+                let cells = if net == Net::Ipv4 { of.config.slots } else { of.config.slots6() };
+                (0..*stages).filter(|_| cells > 0).for_each(|stage| {
+                    let polynomial = HashLayout::crc(label(net), stage).polynomial(of.hashes);
+                    form.crcs.push(P4Crc { action: format!("hashpipe.{name}_{stage}.crc"), polynomial });
+                    form.registers.extend(registers(name, stage, cells, parts));
+                });
+            }
+            Ok(form)
+        }
+    }
+}
+
+/// The registers of one stage.
+fn registers(name: &str, stage: u32, cells: u32, parts: &[(&str, u32)]) -> Vec<P4Register> {
+    let mut shift = parts.iter().map(|(_, bits)| bits).sum::<u32>();
+    let register = |part: &str, field: usize, shift: u32, bits: u32| P4Register {
+        register: format!("hashpipe.{name}_{stage}.{part}"),
+        array: name.into(),
+        index: stage,
+        field,
+        shift,
+        bits,
+        cells: cells.into(),
+    };
+    let key = parts.iter().map(|(part, bits)| {
+        shift -= bits;
+        register(part, 0, shift, *bits)
+    });
+    let key = key.collect::<Vec<_>>();
+    key.into_iter().chain([register("count", 1, 0, u32::BITS)]).collect()
+}

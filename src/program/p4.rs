@@ -1,0 +1,114 @@
+//! The P4 form of a program: what the sources in `p4/` take from its configuration beside what follows
+//! from its layout, and what a control program sets and reads (docs/p4.md).
+
+use std::ops::RangeInclusive;
+
+use serde::Serialize;
+
+use crate::pisa::Layout;
+use crate::pisa::hash::{HashFamily, Polynomial};
+
+/// The architectures that there are P4 sources for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum P4Target {
+    /// BMv2's simple_switch.
+    V1model,
+    /// Tofino 2.
+    T2na,
+}
+
+impl P4Target {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1model => "v1model",
+            Self::T2na => "t2na",
+        }
+    }
+}
+
+/// What a P4 form is of.
+pub struct P4Request<'a, C> {
+    pub config: &'a C,
+    /// The name of the switch.
+    pub switch: &'a str,
+    pub hashes: &'a HashFamily,
+    pub layout: &'a Layout,
+    pub target: P4Target,
+    /// The epochs whose table entries are asked for.
+    pub epochs: RangeInclusive<u64>,
+}
+
+/// A number for the preprocessor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct P4Constant {
+    /// Its name behind that of the program, in capitals.
+    pub name: String,
+    pub value: u64,
+    /// Bits of a P4 number (`32w0x1234`); 0 for a plain number, which `#if` can compare.
+    pub bits: u32,
+}
+
+/// A CRC of the P4 sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct P4Crc {
+    /// The action that computes it, by its full name without the control at the top.
+    pub action: String,
+    pub polynomial: Polynomial,
+}
+
+/// A register of the P4 sources that holds an array, or some bits of each cell of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct P4Register {
+    /// Its full name without the control at the top.
+    pub register: String,
+    /// The array of the layout, and its number among those of the name.
+    pub array: String,
+    pub index: u32,
+    /// The field of a cell, and the lowest of its bits that this register holds.
+    pub field: usize,
+    pub shift: u32,
+    pub bits: u32,
+    /// Cells of one copy.
+    pub cells: u64,
+}
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct P4Entry {
+    /// The table by its full name without the control at the top.
+    pub table: String,
+    /// The epoch that the entry is for; none for one that stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// What is matched, a field after the other, as the target's command line has it: a number, `value&&&mask`
+    /// or `low->high`.
+    #[serde(rename = "match")]
+    pub matches: Vec<String>,
+    pub action: String,
+    pub data: Vec<u64>,
+    /// Of ternary and range tables: the least one wins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+}
+
+/// The P4 form of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct P4Form {
+    pub constants: Vec<P4Constant>,
+    pub crcs: Vec<P4Crc>,
+    pub registers: Vec<P4Register>,
+    pub entries: Vec<P4Entry>,
+}
+
+impl P4Form {
+    /// Adds a number that the preprocessor can compare.
+    pub fn constant(&mut self, name: impl Into<String>, value: impl Into<u64>) {
+        self.constants.push(P4Constant { name: name.into(), value: value.into(), bits: 0 });
+    }
+
+    /// Adds a P4 number of this many bits.
+    pub fn number(&mut self, name: impl Into<String>, bits: u32, value: impl Into<u64>) {
+        self.constants.push(P4Constant { name: name.into(), value: value.into(), bits });
+    }
+}
