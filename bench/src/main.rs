@@ -17,6 +17,7 @@ mod keys;
 #[path = "../../tests/program/hashpipe/naive.rs"]
 mod naive;
 mod mutants;
+mod packets;
 mod pint;
 #[cfg(feature = "dpdk")]
 mod hosts;
@@ -66,6 +67,7 @@ enum Command {
     /// PINT: decode time against the number of switches on a path, and reports a second that one
     /// core of a recorder takes
     PintInference(pint::Inference),
+    P4Packets(packets::Packets),
     /// weir beside its peers: sizes, flows, ports, cores, huge pages, latency under load, memory and
     /// start-up; a dated record with tables and pictures
     #[cfg(feature = "dpdk")]
@@ -111,6 +113,7 @@ fn main() -> Result<()> {
         Command::DisketchQuery(query) => query.run(),
         Command::Attention(attention) => attention.run(),
         Command::PintInference(inference) => inference.run(),
+        Command::P4Packets(packets) => packets.run(),
         #[cfg(feature = "dpdk")]
         Command::Suite(suite) => suite.run(),
         #[cfg(feature = "dpdk")]

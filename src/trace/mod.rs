@@ -19,6 +19,7 @@ mod keys;
 mod lengths;
 mod math;
 mod order;
+mod passage;
 mod pcap;
 mod rng;
 mod sizes;
@@ -35,6 +36,7 @@ pub use keys::Keys;
 pub(crate) use keys::{EPHEMERAL, EPHEMERAL_BITS, ephemeral};
 pub use lengths::Lengths;
 pub use order::Order;
+pub use passage::{Arriving, Passage};
 pub use pcap::{
     CaptureError, CaptureReader, CaptureWriter, Captured, CompressionError, INBOUND, LinkType, Metadata, OUTBOUND,
     PcapNgStream,

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Runs the same packets through weir and through the P4 switch in BMv2, and compares registers and frames byte for byte.
+
+    p4/check.py hashpipe chamelemon --packets 200000
+    p4/check.py --case hashpipe:slots=64 --keep out/p4
+
+Needs p4c-bm2-ss, simple_switch and simple_switch_CLI on the PATH, and weir and bench (`make p4` builds them).
+"""
+
+import argparse
+import collections
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "control"))
+import bmv2  # noqa: E402
+
+# The ports of switch.toml.
+PORTS = {
+    "0": {"role": "host", "to": 1},
+    "1": {"role": "fabric", "to": 0},
+    "2": {"role": "fabric", "to": 3},
+    "3": {"role": "fabric", "to": 2},
+    "4": {"role": "host", "to": 5},
+    "5": {"role": "host", "to": 4},
+}
+EPOCH_SHIFT = 26
+FIRST_EPOCH = 26_000_000_000
+COPY_BITS = 3
+CLOCK = struct.Struct(">HHQI")
+# Seconds that BMv2 waits before it reads packets, in which tables are filled.
+WAIT = 8
+
+# Programs as they are compared: with parameters that stay.
+CASES = {
+    "hashpipe": ["hashpipe"],
+    "chamelemon": ["chamelemon"],
+    "pint": ["pint"],
+    "disketch": ["disketch"],
+}
+WORKLOADS = {
+    "isp": "isp/burst,flows=20000,packets={packets},ipv6=0.25,len=imix,seed={seed}",
+    "zipf": "zipf1/uniform,flows=20000,packets={packets},ipv6=0.25,len=imix,seed={seed}",
+    "websearch": "websearch/burst,flows=0,packets={packets},ipv6=0.25,len=imix,seed={seed}",
+}
+
+
+def run(*command, **options):
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if ran.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{ran.stdout[-2000:]}{ran.stderr[-4000:]}")
+    return ran.stdout
+
+
+def pcap_packets(path):
+    """Yields time in nanoseconds and bytes of each packet of a pcap file."""
+    data = pathlib.Path(path).read_bytes()
+    if not data:
+        return
+    magic = data[:4]
+    order = "<" if magic in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    scale = 1 if magic in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
+    record = struct.Struct(order + "IIII")
+    at = 24
+    while at + 16 <= len(data):
+        seconds, part, kept, _ = record.unpack_from(data, at)
+        yield seconds * 1_000_000_000 + part * scale, data[at + 16 : at + 16 + kept]
+        at += 16 + kept
+
+
+def write_pcap(path, packets):
+    with open(path, "wb") as to:
+        to.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
+        for number, packet in enumerate(packets):
+            to.write(struct.pack("<IIII", number // 1000000, number % 1000000, len(packet), len(packet)) + packet)
+
+
+def block(kind, body):
+    body += b"\0" * (-len(body) % 4)
+    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+def option(code, value):
+    return struct.pack("<HH", code, len(value)) + value + b"\0" * (-len(value) % 4)
+
+
+def write_pcapng(path, clocked):
+    """The same packets for weir: an interface for each port, times of their own, and how long each is held as a comment."""
+    with open(path, "wb") as to:
+        to.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+        for _ in PORTS:
+            to.write(block(1, struct.pack("<HHI", 1, 0, 262144) + option(9, b"\x09") + option(0, b"")))
+        for packet in clocked:
+            port, _, now, held = CLOCK.unpack_from(packet)
+            frame = packet[CLOCK.size :]
+            head = struct.pack("<IIIII", port, now >> 32, now & 0xFFFFFFFF, len(frame), len(frame))
+            frame += b"\0" * (-len(frame) % 4)
+            to.write(block(6, head + frame + option(1, f"held_ns={held}".encode()) + option(0, b"")))
+
+
+def toml_of(program):
+    """A program of the command line as a table of the configuration."""
+    name, _, rest = program.partition(":")
+    lines = ["", "[[program]]", f'name = "{name}"']
+    for pair in filter(None, rest.split(",")):
+        key, value = pair.split("=")
+        is_number = value.replace(".", "", 1).isdigit() or value in ("true", "false")
+        lines.append(f"{key} = {value}" if is_number else f'{key} = "{value}"')
+    return "\n".join(lines) + "\n"
+
+
+class Bmv2:
+    """simple_switch in file mode, from its start to its last packet."""
+
+    def __init__(self, directory, compiled, control, epochs):
+        self.directory, self.port = directory, 9190
+        interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
+        command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port), *interfaces, "switch.json"]
+        self.process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.switch = bmv2.Switch(compiled, self.port)
+        began = time.monotonic()
+        while True:
+            try:
+                self.switch.commands(["set_queue_depth 100000000"])
+                break
+            except bmv2.Failed:
+                if time.monotonic() - began > WAIT:
+                    raise
+                time.sleep(0.2)
+        self.switch.set_crcs(control)
+        self.switch.add_entries(bmv2.common_entries(PORTS, epochs, 1 << COPY_BITS))
+        self.switch.add_entries(control["entries"])
+        if time.monotonic() - began > WAIT - 1:
+            sys.exit("filling the tables took too long; raise WAIT")
+
+    def cpu(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def wait(self):
+        """Until it has nothing to do any more."""
+        time.sleep(WAIT)
+        last, still = -1, 0
+        while still < 3:
+            time.sleep(0.5)
+            now = self.cpu()
+            still = still + 1 if now - last <= 2 else 0
+            last = now
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def differing_frames(weir, p4):
+    """Numbers of the frames that differ, of one port."""
+    ours = [frame for _, frame in pcap_packets(weir)] if weir.exists() else []
+    theirs = [frame for _, frame in pcap_packets(p4)] if p4.exists() else []
+    pairs = [number for number, (a, b) in enumerate(zip(ours, theirs)) if a != b]
+    return ours, theirs, pairs
+
+
+def parts(directory, array):
+    """The parts of an epoch that an array's registers were read of: their numbers and files."""
+    whole = directory / array["file"]
+    if whole.exists():
+        yield 0, whole
+    for path in sorted(directory.glob(f"part-*/{array['file']}")):
+        yield int(path.parent.name.split("-")[1]), path
+
+
+def compare(directory, control, epochs, cells):
+    """Prints what differs, and returns how many arrays and frames are equal, and whether all are."""
+    equal, wrong = collections.Counter(), 0
+    for epoch in epochs:
+        bmv2.write_arrays(control, cells, epoch % (1 << COPY_BITS), directory / f"p4/epoch-{epoch}")
+        for program, of in control["programs"].items():
+            for array in of["layout"]["arrays"]:
+                size = sum((bits + 7) // 8 for bits in array["field_bits"])
+                for part, theirs in parts(directory / f"p4/epoch-{epoch}" / program, array):
+                    bank = "core-0" if part == 0 else f"core-0-part-{part}"
+                    ours = directory / "registers" / program / f"epoch-{epoch}" / bank / array["file"]
+                    one, other = ours.read_bytes() if ours.exists() else b"", theirs.read_bytes()
+                    cells = range(0, max(len(one), len(other)), size)
+                    slots = [i // size for i in cells if one[i : i + size] != other[i : i + size]]
+                    if not slots:
+                        equal["arrays"] += 1
+                        equal["cells in use"] += sum(any(one[i : i + size]) for i in cells)
+                        continue
+                    wrong += 1
+                    print(f"  {program} epoch {epoch} part {part} {array['file']}: {len(slots)} of {array['cells']} cells differ, first {slots[:3]}")
+                    for slot in slots[:3]:
+                        print(f"    weir {one[slot * size : (slot + 1) * size].hex()} p4 {other[slot * size : (slot + 1) * size].hex()}")
+    for number in PORTS:
+        ours, theirs, pairs = differing_frames(directory / f"frames/p{number}.pcap", directory / f"p{number}_out.pcap")
+        if pairs or len(ours) != len(theirs):
+            wrong += 1
+            print(f"  port {number}: {len(ours)} frames from weir, {len(theirs)} from P4; differ: {len(pairs)}, first {pairs[:3]}")
+            for pair in pairs[:3]:
+                print(f"    weir {ours[pair][:90].hex()}\n    p4   {theirs[pair][:90].hex()}")
+        equal["frames"] += len(ours) - len(pairs)
+    return equal, wrong
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_golden(path, directory, control, programs, workload, arguments, epochs, whole):
+    """Writes what BMv2 gave, for tests/p4.rs."""
+    lines = [f"# What BMv2 gave of p4/switch/v1model.p4; p4/check.py wrote this file (see README.md)."]
+    lines += [f"program {program}" for program in programs] + [f"workload {workload}"]
+    lines += [f"epochs {epochs[0]} {len(epochs)}", f"odd {arguments.odd}"]
+    for epoch in epochs:
+        for program, of in control["programs"].items():
+            for array in of["layout"]["arrays"]:
+                for part, file in parts(directory / f"p4/epoch-{epoch}" / program, array):
+                    name = f"{array['name']}-{array['index']}"
+                    lines.append(f"registers {program} {epoch} {part} {name} {sha256(file.read_bytes())}")
+    kept = b""
+    for number in PORTS:
+        frames = [frame for _, frame in pcap_packets(directory / f"p{number}_out.pcap")]
+        framed = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+        lines.append(f"frames {number} {len(frames)} {sha256(framed)}")
+        kept += b"".join(struct.pack(">HI", int(number), len(frame)) + frame for frame in frames)
+    path.write_text("\n".join(lines) + "\n")
+    if whole:
+        path.with_suffix(".frames.gz").write_bytes(gzip.compress(kept, mtime=0))
+
+
+def check(case, programs, workload, arguments, directory):
+    weir, bench = arguments.bin / "weir", arguments.bin / "bench"
+    (directory / "weir.toml").write_text((HERE / "switch.toml").read_text() + "".join(map(toml_of, programs)))
+    epochs = range(FIRST_EPOCH, FIRST_EPOCH + arguments.epochs)
+    span = f"{epochs[0]}..{epochs[-1]}"
+    config = directory / "weir.toml"
+    run(weir, "p4", "-c", config, "--target", "v1model", "--epochs", span, "--out", directory)
+    sources = ["-I", directory, "-I", HERE, "-DTEST_CLOCK", f"-DEPOCH_COPY_BITS={COPY_BITS}"]
+    run("p4c-bm2-ss", *sources, "-o", directory / "switch.json", HERE / "switch/v1model.p4")
+    compiled = json.loads((directory / "switch.json").read_text())
+    control = json.loads((directory / "control.json").read_text())
+    packets = ["p4-packets", "--workload", workload, "--epochs", arguments.epochs, "--first-epoch", FIRST_EPOCH]
+    run(bench, *packets, "--odd", arguments.odd, "--out", directory / "clocked.pcap")
+    clocked = [packet for _, packet in pcap_packets(directory / "clocked.pcap")]
+    write_pcap(directory / "p0_in.pcap", clocked)
+    for number in list(PORTS)[1:]:
+        write_pcap(directory / f"p{number}_in.pcap", [])
+    write_pcapng(directory / "packets.pcapng", clocked)
+    switch = Bmv2(directory, compiled, control, epochs)
+    replay = ["replay", "-c", config, directory / "packets.pcapng"]
+    run(weir, *replay, "--registers", directory / "registers", "--frames", directory / "frames")
+    try:
+        switch.wait()
+        cells = switch.switch.read_registers(bmv2.register_names(control))
+    finally:
+        switch.end()
+    equal, wrong = compare(directory, control, epochs, cells)
+    if arguments.golden and not wrong:
+        path = arguments.golden / f"{case}-{workload.split('/')[0]}-{len(clocked)}.txt"
+        write_golden(path, directory, control, programs, workload, arguments, epochs, len(clocked) <= 2000)
+    outcome = "equal" if not wrong else "DIFFERENT"
+    print(f"{case:12} {workload.split(',')[0]:14} {len(clocked):7} packets  {outcome}: " + ", ".join(f"{n} {what}" for what, n in equal.items()))
+    return wrong == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=list(CASES), help=f"of {', '.join(CASES)}")
+    parser.add_argument("--case", action="append", default=[], metavar="P[:KEY=VALUE,…]", help="further programs, together in one switch")
+    parser.add_argument("--workload", action="append", default=[], choices=list(WORKLOADS))
+    parser.add_argument("--packets", type=int, default=200_000)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--odd", type=int, default=16, help="one of this many packets is malformed or unusual")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parent / "target/release", help="directory of weir and bench")
+    parser.add_argument("--keep", type=pathlib.Path, help="keep the files here")
+    parser.add_argument("--golden", type=pathlib.Path, help="write what BMv2 gave here, where it is equal")
+    arguments = parser.parse_args()
+    arguments.bin = arguments.bin.resolve()
+    if missing := [tool for tool in ("p4c-bm2-ss", "simple_switch", "simple_switch_CLI") if not shutil.which(tool)]:
+        sys.exit(f"not on the PATH: {', '.join(missing)}")
+    cases = {case: CASES[case] for case in arguments.cases} if not arguments.case else {"given": arguments.case}
+    good = True
+    for case, programs in cases.items():
+        for name in arguments.workload or WORKLOADS:
+            workload = WORKLOADS[name].format(packets=arguments.packets, seed=arguments.seed)
+            with tempfile.TemporaryDirectory() as temporary:
+                directory = pathlib.Path(temporary)
+                if arguments.keep:
+                    directory = (arguments.keep / f"{case}-{name}").resolve()
+                    shutil.rmtree(directory, ignore_errors=True)
+                    directory.mkdir(parents=True)
+                good &= check(case, programs, workload, arguments, directory)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

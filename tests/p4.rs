@@ -1,0 +1,166 @@
+//! The dataplane against what the P4 sources gave in BMv2: registers of each array and epoch, and the
+//! packets that leave. `p4/check.py --golden` wrote the vectors; nothing of P4 is needed here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use flate2::read::GzDecoder;
+use ring::digest::{SHA256, digest};
+use weir::config::Config;
+use weir::pisa::ArrayCells;
+use weir::program::ProgramConfig;
+use weir::replay::{Arrival, Replayer};
+use weir::telemetry::{BankOrigin, RegisterSink};
+use weir::trace::{Passage, Workload};
+
+/// What one run left.
+#[derive(Debug, Default, PartialEq)]
+struct Left {
+    /// By program, epoch, part of the epoch and array: the hash of its cells.
+    registers: BTreeMap<(String, u64, u32, String), String>,
+    /// By port: the packets that left.
+    frames: BTreeMap<u16, Vec<Vec<u8>>>,
+}
+
+/// A file of vectors.
+struct Golden {
+    path: PathBuf,
+    programs: Vec<ProgramConfig>,
+    passage: Passage,
+    left: Left,
+    /// By port: how many packets left, and their hash.
+    frames: BTreeMap<u16, (usize, String)>,
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/p4")
+}
+
+fn hash(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of packets: of the length of each in four bytes, and its bytes.
+fn hash_of(frames: &[Vec<u8>]) -> String {
+    let framed = frames.iter().flat_map(|frame| [&(frame.len() as u32).to_be_bytes()[..], frame].concat());
+    hash(&framed.collect::<Vec<_>>())
+}
+
+impl Golden {
+    fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let (mut programs, mut workload) = (Vec::new(), Workload::default());
+        let (mut first_epoch, mut epochs, mut odd) = (0, 0, 0);
+        let (mut left, mut frames) = (Left::default(), BTreeMap::new());
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<_> = line.split(' ').collect();
+            match words[..] {
+                ["program", program] => programs.push(program.parse().unwrap()),
+                ["workload", text] => workload = text.parse().unwrap(),
+                ["epochs", first, number] => (first_epoch, epochs) = (first.parse().unwrap(), number.parse().unwrap()),
+                ["odd", number] => odd = number.parse().unwrap(),
+                ["registers", program, epoch, part, array, hash] => {
+                    let key = (program.into(), epoch.parse().unwrap(), part.parse().unwrap(), array.into());
+                    left.registers.insert(key, hash.into());
+                }
+                ["frames", port, number, hash] => {
+                    frames.insert(port.parse().unwrap(), (number.parse().unwrap(), hash.into()));
+                }
+                _ => panic!("{}: {line}", path.display()),
+            }
+        }
+        let passage = Passage { workload, epoch_shift: 26, first_epoch, epochs, odd };
+        Self { path: path.into(), programs, passage, left, frames }
+    }
+
+    /// The packets that left, where they are kept whole: beside the file as .frames.gz, each behind its port
+    /// and its length, two bytes and four.
+    fn whole(&self) -> Option<BTreeMap<u16, Vec<Vec<u8>>>> {
+        let file = fs::File::open(self.path.with_extension("frames.gz")).ok()?;
+        let (mut bytes, mut frames) = (Vec::new(), BTreeMap::<u16, Vec<Vec<u8>>>::new());
+        GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+        let mut rest = &bytes[..];
+        while let Some((head, behind)) = rest.split_first_chunk::<6>() {
+            let [a, b, length @ ..] = *head;
+            let (frame, behind) = behind.split_at(u32::from_be_bytes(length) as usize);
+            frames.entry(u16::from_be_bytes([a, b])).or_default().push(frame.into());
+            rest = behind;
+        }
+        Some(frames)
+    }
+
+    /// What weir leaves of the same packets.
+    fn replayed(&self) -> Left {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut config = Config::load(&root.join("p4/switch.toml")).unwrap();
+        config.programs.clone_from(&self.programs);
+        let mut replayer = Replayer::new(config).unwrap();
+        let left = Arc::new(Mutex::new(Left::default()));
+        let names = ProgramConfig::named(&self.programs).map(|(name, program)| {
+            let layout = program.layout("weir").unwrap();
+            let files = layout.arrays().iter().map(|array| format!("{}-{}", array.usage.name, array.index)).collect();
+            (name, files)
+        });
+        replayer.collector().watch_registers(Box::new(Registers { names: names.collect(), left: left.clone() }));
+        let departed = left.clone();
+        replayer.watch_departures(Box::new(move |departure| {
+            departed.lock().unwrap().frames.entry(departure.egress).or_default().push(departure.bytes.into());
+        }));
+        let taken: Result<(), std::convert::Infallible> = self.passage.for_each(|packet| {
+            let arrival = Arrival::new(packet.port, packet.at_ns, &packet.frame);
+            replayer.arrive(Arrival { held_ns: packet.held_ns, ..arrival });
+            Ok(())
+        });
+        taken.unwrap();
+        replayer.finish();
+        std::mem::take(&mut *left.lock().unwrap())
+    }
+}
+
+struct Registers {
+    /// By program: its name, and the names of its arrays.
+    names: Vec<(String, Vec<String>)>,
+    left: Arc<Mutex<Left>>,
+}
+
+impl RegisterSink for Registers {
+    fn bank(&mut self, of: BankOrigin, arrays: &dyn Fn() -> Vec<ArrayCells>) {
+        let (program, names) = &self.names[of.program];
+        for (name, cells) in names.iter().zip(arrays()) {
+            let key = (program.clone(), of.last, of.part, name.clone());
+            self.left.lock().unwrap().registers.insert(key, hash(&cells.bytes));
+        }
+    }
+}
+
+fn vectors() -> Vec<Golden> {
+    let files = fs::read_dir(directory()).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|text| text == "txt")).collect();
+    files.sort();
+    files.iter().map(|path| Golden::read(path)).collect()
+}
+
+#[test]
+fn registers_and_packets_are_those_of_bmv2() {
+    let vectors = vectors();
+    assert!(!vectors.is_empty());
+    for golden in &vectors {
+        let (at, left) = (golden.path.display(), golden.replayed());
+        assert!(!golden.left.registers.is_empty() || golden.whole().is_some(), "{at}: nothing is compared");
+        for (key, expected) in &golden.left.registers {
+            assert_eq!(left.registers.get(key), Some(expected), "{at}: registers {key:?}");
+        }
+        for (port, expected) in golden.whole().unwrap_or_default() {
+            let frames = left.frames.get(&port).map_or(&[][..], Vec::as_slice);
+            let differing = expected.iter().zip(frames).position(|(expected, frame)| expected != frame);
+            assert_eq!(differing, None, "{at}: a packet that leaves by port {port}");
+        }
+        for (port, (number, expected)) in &golden.frames {
+            let frames = left.frames.get(port).map_or(&[][..], Vec::as_slice);
+            assert_eq!((frames.len(), &hash_of(frames)), (*number, expected), "{at}: packets that leave by port {port}");
+        }
+    }
+}
