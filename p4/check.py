@@ -191,11 +191,11 @@ def compare(directory, control, epochs, cells):
                     bank = "core-0" if part == 0 else f"core-0-part-{part}"
                     ours = directory / "registers" / program / f"epoch-{epoch}" / bank / array["file"]
                     one, other = ours.read_bytes() if ours.exists() else b"", theirs.read_bytes()
-                    cells = range(0, max(len(one), len(other)), size)
-                    slots = [i // size for i in cells if one[i : i + size] != other[i : i + size]]
+                    starts = range(0, max(len(one), len(other)), size)
+                    slots = [i // size for i in starts if one[i : i + size] != other[i : i + size]]
                     if not slots:
                         equal["arrays"] += 1
-                        equal["cells in use"] += sum(any(one[i : i + size]) for i in cells)
+                        equal["cells in use"] += sum(any(one[i : i + size]) for i in starts)
                         continue
                     wrong += 1
                     print(f"  {program} epoch {epoch} part {part} {array['file']}: {len(slots)} of {array['cells']} cells differ, first {slots[:3]}")
