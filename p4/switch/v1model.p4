@@ -45,7 +45,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 #ifdef HASHPIPE
     HashPipe() hashpipe;
 #endif
-#ifdef DISKETCH
+#if defined(DISKETCH) && !DISKETCH_SINGLE_HOP
     DiSketch() disketch;
 #endif
 
@@ -62,7 +62,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 #ifdef HASHPIPE
                 hashpipe.apply(hdr, meta);
 #endif
-#ifdef DISKETCH
+#if defined(DISKETCH) && !DISKETCH_SINGLE_HOP
                 disketch.apply(hdr, meta);
 #endif
             }
@@ -80,6 +80,9 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #ifdef PINT
     Pint() pint;
 #endif
+#if defined(DISKETCH) && DISKETCH_SINGLE_HOP
+    DiSketch() disketch;
+#endif
 
     apply {
         departure.apply(hdr, meta, standard.egress_port);
@@ -91,6 +94,11 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #endif
 #ifdef PINT
         pint.apply(hdr, meta, standard);
+#endif
+#if defined(DISKETCH) && DISKETCH_SINGLE_HOP
+        if (meta.epoch.measured == 1) {
+            disketch.apply(hdr, meta);
+        }
 #endif
         shim.apply(hdr, meta);
 #ifdef TEST_CLOCK
