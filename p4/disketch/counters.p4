@@ -34,8 +34,8 @@ control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells,
     action less(bit<32> multiple) {
         slot = slot - multiple;
     }
-    table counter {
-        key = { slot : range @name("index"); }
+    table remainder {
+        key = { slot : range @name("value"); }
         actions = { less; NoAction; }
         default_action = NoAction();
         size = 32;
@@ -45,7 +45,7 @@ control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells,
     apply {
         index();
 #if DISKETCH_INDEX_SPARE
-        counter.apply();
+        remainder.apply();
 #endif
         slot = slot + meta.disketch.copy * cells;
         add();
@@ -55,14 +55,14 @@ control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells,
 #if DISKETCH_LEVELS > 1
 /* UnivMon: a flow of depth d is counted in the levels 0 to d. Each level has half of the flows of the one before. */
 control DiSketchDepth(inout metadata_t meta) {
-    bit<32> hash = 0;
+    bit<32> ones = 0;
 
     action deepest(bit<4> level) {
         meta.disketch.depth = level;
     }
     /* The leading ones of the hash. */
     table levels {
-        key = { hash[31:17] : ternary @name("depth"); }
+        key = { ones[31:17] : ternary @name("depth"); }
         actions = { deepest; }
         const entries = {
             0x0000 &&& 0x4000: deepest(0);
@@ -82,12 +82,11 @@ control DiSketchDepth(inout metadata_t meta) {
             0x7ffe &&& 0x7fff: deepest(14);
             0x7fff &&& 0x7fff: deepest(15);
         }
-        size = 16;
     }
 
     apply {
-        hash = meta.disketch.crc0 + meta.disketch.crc2;
-        hash = JOIN(hash);
+        ones = meta.disketch.crc0 + meta.disketch.crc2;
+        ones = JOIN(ones);
         levels.apply();
     }
 }

@@ -39,7 +39,6 @@ control DiSketchSubEpoch(inout headers_t hdr, inout metadata_t meta) {
             7: later(5);
             0: later(7);
         }
-        size = 8;
     }
 #endif
 

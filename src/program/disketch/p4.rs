@@ -75,7 +75,7 @@ fn remainders(level: u32, range: HighRange) -> impl Iterator<Item = P4Entry> {
     let slots = u64::from(range.slots());
     let values = if slots.is_power_of_two() { 0 } else { 1u64 << range.bits() };
     (slots..values).step_by(slots as usize).map(move |multiple| P4Entry {
-        table: format!("disketch.level_{level}.counter"),
+        table: format!("disketch.level_{level}.remainder"),
         epoch: None,
         matches: vec![format!("{multiple}->{}", (multiple + slots).min(values) - 1)],
         action: "less".into(),
