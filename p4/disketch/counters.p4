@@ -1,12 +1,14 @@
-/* The fragment's counters: one row of a Count Sketch or Count-Min Sketch, or of UnivMon a row for each level. */
+/* The fragment's counters: one row of a Count Sketch or Count-Min Sketch, or one for each level of
+ * UnivMon. */
 
 typedef bit<DISKETCH_COUNTERS_0_BITS> disketch_counter_t;
 #if DISKETCH_SIGNED
 typedef int<DISKETCH_COUNTERS_0_BITS> disketch_signed_t;
 #endif
 
-/* A row: the flow's counter is added to, or subtracted from where the flow's sign is negative, and stays at its largest and smallest number.
- * `word` makes the index of each level another one. */
+/* A row. The packet is added to the flow's counter, or subtracted where the flow's sign is negative.
+ * A counter stays at its largest and smallest number. `word` makes the index another one in each
+ * level. */
 control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells, bit<32> word) {
     register<disketch_counter_t>(WITH_COPIES(cells << SUB_EPOCH_COPY_BITS)) counters;
     disketch_counter_t count;
@@ -30,7 +32,8 @@ control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells,
     }
 
 #if DISKETCH_INDEX_SPARE
-    /* Of a length that is no power of two: the remainder, by the multiple of the length that is not above the value. */
+    /* For a length that is no power of two: the value's remainder, by a range for each multiple of
+     * the length. Values below the length match none. */
     action less(bit<32> multiple) {
         slot = slot - multiple;
     }
@@ -53,7 +56,8 @@ control DiSketchRow(inout metadata_t meta, in bit<1> is_negative)(bit<32> cells,
 }
 
 #if DISKETCH_LEVELS > 1
-/* UnivMon: a flow of depth d is counted in the levels 0 to d. Each level has half of the flows of the one before. */
+/* UnivMon: a flow of depth d is counted in the levels 0 to d, so that each level has half of the
+ * flows of the one before. */
 control DiSketchDepth(inout metadata_t meta) {
     bit<32> ones = 0;
 

@@ -1,10 +1,12 @@
-/* The hashes of a flow. With the CRCs of its key and the constants a, b and c of the switch in an epoch:
+/* The hashes of a flow, of its key's CRCs and the constants a, b and c of the switch and epoch:
  *
  *   index  = join((crc0 ^ a) + crc1)     counter = its highest bits
- *   sample = join((crc2 ^ b) + crc1)     sub-epoch = its highest bits, or those of the same with c and a place on the path; sign = bit 25
+ *   sample = join((crc2 ^ b) + crc1)     sub-epoch = its highest bits; sign = bit 25
+ *   cover  = join((crc2 ^ c) + crc1)     with cover: sub-epoch = the highest bits of its sum with
+ *                                        the place on the path
  *   depth  = join(crc0 + crc2)           its leading ones, at most 15 */
 
-/* The low half of a sum is added to its high half, since the lowest bits of a sum have no carry in. */
+/* Adds the low half of a sum to its high half, by exclusive or. */
 #define JOIN(SUM) ((SUM) ^ ((SUM) << 16))
 
 /* The key of a flow and its three CRCs. */

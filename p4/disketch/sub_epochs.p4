@@ -1,11 +1,13 @@
-/* Sub-epochs (section 4.1): the packets of a flow are counted in one of the n sub-epochs of an epoch. */
+/* Subepoching (section 4.1): each flow is counted in one of the n sub-epochs of an epoch. */
 
-/* Copies of the counters by sub-epoch, by default one for each. With fewer, sub-epochs in a row share a copy. */
+/* Copies of the counters by sub-epoch, as a number of bits. By default each sub-epoch has one. With
+ * fewer, neighbouring sub-epochs share a copy, and are told apart by reading it between them. */
 #ifndef SUB_EPOCH_COPY_BITS
 #define SUB_EPOCH_COPY_BITS DISKETCH_MAX_CUTS
 #endif
 
-/* The running sub-epoch, and whether it is the flow's. Numbers of sub-epochs have six bits; of these a mask keeps the highest log2 n. */
+/* The running sub-epoch, from the time (section 5, method 2), and whether it is the flow's. Numbers
+ * of sub-epochs are the highest log2 n of six bits. */
 control DiSketchSubEpoch(inout headers_t hdr, inout metadata_t meta) {
     bit<6> kept = 0;
     bit<32> place = 0;
@@ -13,7 +15,8 @@ control DiSketchSubEpoch(inout headers_t hdr, inout metadata_t meta) {
     action cut(bit<6> mask) {
         kept = mask;
     }
-    /* The number of sub-epochs, which the switch decides by its error (section 4.2): the controller adds an entry before the epoch begins. */
+    /* The mask of log2 n bits. The controller computes n from the error of an earlier epoch (section
+     * 4.2) and adds the entry before this one begins. Without an entry the epoch is not cut. */
     table cuts {
         key = { meta.epoch.number[15:0] : exact @name("epoch"); }
         actions = { cut; }
@@ -22,7 +25,7 @@ control DiSketchSubEpoch(inout headers_t hdr, inout metadata_t meta) {
     }
 
 #if DISKETCH_COVER
-    /* Eighths of an epoch by which a switch counts later than the first one of the path, by its place on it. */
+    /* By how many eighths of an epoch a flow is counted later than in the first switch of its path. */
     action later(bit<3> eighths) {
         place = place + (eighths ++ 29w0);
     }
@@ -56,13 +59,14 @@ control DiSketchSubEpoch(inout headers_t hdr, inout metadata_t meta) {
         place = meta.disketch.sample;
 #endif
         meta.disketch.sub_epoch = meta.clock.received_ns[EPOCH_SHIFT - 1:EPOCH_SHIFT - 6] & kept;
-        meta.disketch.copy = (meta.epoch.copy << SUB_EPOCH_COPY_BITS) + ((bit<32>) meta.disketch.sub_epoch >> (6 - SUB_EPOCH_COPY_BITS));
+        meta.disketch.copy = (bit<32>) meta.disketch.sub_epoch >> (6 - SUB_EPOCH_COPY_BITS);
+        meta.disketch.copy = meta.disketch.copy + (meta.epoch.copy << SUB_EPOCH_COPY_BITS);
         bit<6> away = (place[31:26] & kept) ^ meta.disketch.sub_epoch;
         if (away == 0) {
             meta.disketch.is_sampled = 1;
         }
 #if DISKETCH_SINGLE_HOP
-        /* A flow that this switch alone sees is counted half an epoch later as well (section 4.4). */
+        /* Single-hop flows are counted half an epoch later as well (section 4.4). */
         if (away == (0x20 & kept) && meta.port.enters == 1 && meta.port.disposition == TO_HOST) {
             meta.disketch.is_sampled = 1;
         }

@@ -1,6 +1,6 @@
-/* DiSketch (Langlet et al., "Sketch Disaggregation Across Time and Space", 2025): the fragment of a sketch that this switch holds.
- * The arrays are those of src/program/disketch. With single hops it stands in the egress, where it is known whether a packet leaves
- * the network. */
+/* DiSketch (Langlet et al., "Sketch Disaggregation Across Time and Space", 2025): the fragment of a
+ * sketch that this switch holds. The arrays are those of src/program/disketch. With single_hop it is
+ * in the egress pipeline, where the output port's role is known. */
 
 #include "disketch/hashes.p4"
 #include "disketch/sub_epochs.p4"
@@ -34,7 +34,8 @@ control DiSketch(inout headers_t hdr, inout metadata_t meta) {
         meta.disketch.b = b;
         meta.disketch.c = c;
     }
-    /* The constants of the epoch, by which flows that share a counter now seldom share one in another epoch or switch. */
+    /* The constants of this switch and epoch. They replace the hash functions of each epoch and
+     * fragment (section 4.1): flows that collide here and now seldom do elsewhere or later. */
     table epochs {
         key = { meta.epoch.number[15:0] : exact @name("epoch"); }
         actions = { constants; NoAction; }

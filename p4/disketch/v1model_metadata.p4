@@ -16,7 +16,7 @@ struct disketch_t {
     bit<32> a;
     bit<32> b;
     bit<32> c;
-    /* The sample hash. Its highest bits are the flow's sub-epoch, bit 25 - l is its sign in level l. */
+    /* The sample hash: the flow's sub-epoch in the highest bits, its sign in level l in bit 25 - l. */
     bit<32> sample;
     /* The running sub-epoch, in the highest bits. */
     bit<6> sub_epoch;

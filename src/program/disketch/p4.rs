@@ -9,7 +9,7 @@ use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request};
 /// Epochs are matched by these bits of their numbers.
 const EPOCH_MASK: u64 = 0xffff;
 
-/// The P4 form of a configuration. The number of sub-epochs is the switch's own decision, and no part of it.
+/// The P4 form of a configuration. It has no number of sub-epochs: a switch decides that at run time.
 pub fn form(of: &P4Request<'_, Config>) -> P4Form {
     let Config { sketch, counter_bits, count, .. } = of.config;
     let hashes = &DiSketch::shape(of.config, of.switch, of.hashes).hashes;
@@ -70,7 +70,7 @@ fn masks(config: &Config, form: &mut P4Form) {
     form.number("PROTO_MASK", u8::BITS, ipv4.proto);
 }
 
-/// The range match of a level's row whose length is no power of two. Values below the length match no entry.
+/// The range match of a level whose length is no power of two. Values below the length match no entry.
 fn remainders(level: u32, range: HighRange) -> impl Iterator<Item = P4Entry> {
     let slots = u64::from(range.slots());
     let values = if slots.is_power_of_two() { 0 } else { 1u64 << range.bits() };
