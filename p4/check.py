@@ -46,7 +46,8 @@ CASES = {
     "hashpipe": ["hashpipe"],
     "chamelemon": ["chamelemon"],
     "pint": ["pint"],
-    "disketch": ["disketch"],
+    # Traffic of any size has a larger error, so epochs are cut into 1, 1, 2, 2, 4, 4, … sub-epochs.
+    "disketch": ["disketch:rho=paper,rho_target=0.001,max_sub_epochs=8"],
 }
 WORKLOADS = {
     "isp": "isp/burst,flows=20000,packets={packets},ipv6=0.25,len=imix,seed={seed}",
@@ -119,10 +120,38 @@ def toml_of(program):
     return "\n".join(lines) + "\n"
 
 
+def number(data, at):
+    """A number of a record (docs/record-format.md), and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def cuts_of(directory, epochs):
+    """log2 of the number of sub-epochs into which weir cut each epoch, from DiSketch's records."""
+    cuts = {}
+    for epoch in epochs:
+        record = directory / f"records/disketch/epoch-{epoch}.record"
+        if record.exists():
+            data = record.read_bytes()
+            _, at = number(data, 1)
+            cuts[epoch] = number(data, at)[0].bit_length() - 1
+    return cuts
+
+
+def sub_epochs_of(epoch, cuts, clocked):
+    """The sub-epochs that saw a packet: weir has a part for each."""
+    times = (CLOCK.unpack_from(packet)[2] for packet in clocked)
+    return sorted({time % (1 << EPOCH_SHIFT) >> EPOCH_SHIFT - cuts for time in times if time >> EPOCH_SHIFT == epoch})
+
+
 class Bmv2:
     """simple_switch in file mode, from its start to its last packet."""
 
-    def __init__(self, directory, compiled, control, epochs):
+    def __init__(self, directory, compiled, control, epochs, cuts):
         self.directory, self.port = directory, 9190
         interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
         command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port), *interfaces, "switch.json"]
@@ -140,6 +169,7 @@ class Bmv2:
         self.switch.set_crcs(control)
         self.switch.add_entries(bmv2.common_entries(PORTS, epochs, 1 << COPY_BITS))
         self.switch.add_entries(control["entries"])
+        self.switch.add_entries(bmv2.cut_entries(cuts))
         if time.monotonic() - began > WAIT - 1:
             sys.exit("filling the tables took too long; raise WAIT")
 
@@ -179,11 +209,12 @@ def parts(directory, array):
         yield int(path.parent.name.split("-")[1]), path
 
 
-def compare(directory, control, epochs, cells):
+def compare(directory, control, epochs, cells, sub_epochs):
     """Prints what differs, and returns how many arrays and frames are equal, and whether all are."""
     equal, wrong = collections.Counter(), 0
     for epoch in epochs:
-        bmv2.write_arrays(control, cells, epoch % (1 << COPY_BITS), directory / f"p4/epoch-{epoch}")
+        copies = bmv2.copies_of(control, cells, epoch % (1 << COPY_BITS), 1 << COPY_BITS, sub_epochs.get(epoch))
+        bmv2.write_arrays(control, cells, copies, directory / f"p4/epoch-{epoch}")
         for program, of in control["programs"].items():
             for array in of["layout"]["arrays"]:
                 size = sum((bits + 7) // 8 for bits in array["field_bits"])
@@ -256,15 +287,17 @@ def check(case, programs, workload, arguments, directory):
     for number in list(PORTS)[1:]:
         write_pcap(directory / f"p{number}_in.pcap", [])
     write_pcapng(directory / "packets.pcapng", clocked)
-    switch = Bmv2(directory, compiled, control, epochs)
-    replay = ["replay", "-c", config, directory / "packets.pcapng"]
+    replay = ["replay", "-c", config, directory / "packets.pcapng", "--records", directory / "records"]
     run(weir, *replay, "--registers", directory / "registers", "--frames", directory / "frames")
+    cuts = cuts_of(directory, epochs)
+    sub_epochs = {epoch: (cuts[epoch], sub_epochs_of(epoch, cuts[epoch], clocked)) for epoch in cuts}
+    switch = Bmv2(directory, compiled, control, epochs, cuts)
     try:
         switch.wait()
         cells = switch.switch.read_registers(bmv2.register_names(control))
     finally:
         switch.end()
-    equal, wrong = compare(directory, control, epochs, cells)
+    equal, wrong = compare(directory, control, epochs, cells, sub_epochs)
     if arguments.golden and not wrong:
         path = arguments.golden / f"{case}-{workload.split('/')[0]}-{len(clocked)}.txt"
         write_golden(path, directory, control, programs, workload, arguments, epochs, len(clocked) <= 2000)
