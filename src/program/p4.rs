@@ -69,7 +69,8 @@ pub struct P4Register {
     pub field: usize,
     pub shift: u32,
     pub bits: u32,
-    /// Cells of one copy.
+    /// Cells of one copy. Where they are half of the array's, the copies are those of the epochs in
+    /// which packets entered the network, and go into the half by the epoch's lowest bit.
     pub cells: u64,
 }
 
