@@ -10,10 +10,10 @@ const bit<2> CLASS_HL = 2;
 const bit<2> CLASS_HH = 3;
 
 control ClassTable(inout metadata_t meta) {
-    bit<32> hh_threshold;
-    bit<32> hl_threshold;
-    bit<32> sample;
-    bit<16> sample_seed;
+    bit<32> hh_threshold = 0;
+    bit<32> hl_threshold = 0;
+    bit<32> sample = 0;
+    bit<16> sample_seed = 0;
 
     /* T_h; T_l; light-loss candidates that are sampled, of 65536; and what is xored to the sampling
      * hash, so that epochs sample different flows. */

@@ -46,7 +46,7 @@ control FermatRow(in fragments_t fragments, in bit<32> index_hash, in place_t pl
 }
 
 /* An encoder, of which a part takes the packet. */
-control FermatSketch(in chamelemon_t packet, in part_t part, in bit<32> copy)(bit<32> cells, bit<32> small_cells) {
+control FermatSketch(in chamelemon_t packet, in bit<32> copy)(bit<32> cells, bit<32> small_cells) {
     FermatRow(cells) row_0;
     FermatRow(cells) row_1;
 #if CHAMELEMON_ARRAYS > 2
@@ -60,16 +60,16 @@ control FermatSketch(in chamelemon_t packet, in part_t part, in bit<32> copy)(bi
 #endif
 
     apply {
-        row_0.apply(packet.fragments, packet.hashes.row_0, part.full, copy);
-        row_1.apply(packet.fragments, packet.hashes.row_1, part.full, copy);
+        row_0.apply(packet.fragments, packet.hashes.row_0, packet.part.full, copy);
+        row_1.apply(packet.fragments, packet.hashes.row_1, packet.part.full, copy);
 #if CHAMELEMON_ARRAYS > 2
-        row_2.apply(packet.fragments, packet.hashes.row_2, part.full, copy);
+        row_2.apply(packet.fragments, packet.hashes.row_2, packet.part.full, copy);
 #endif
 #if CHAMELEMON_ARRAYS > 3
-        row_3.apply(packet.fragments, packet.hashes.row_3, part.full, copy);
+        row_3.apply(packet.fragments, packet.hashes.row_3, packet.part.full, copy);
 #endif
 #if CHAMELEMON_SMALL
-        small_row.apply(packet.fragments, packet.hashes.small_row, part.small, copy);
+        small_row.apply(packet.fragments, packet.hashes.small_row, packet.part.small, copy);
 #endif
     }
 }

@@ -43,7 +43,7 @@ control FlowDigest(inout metadata_t meta) {
 }
 
 control FlowHashes(inout metadata_t meta) {
-    FlowDigest() digest;
+    FlowDigest() ipv6_id;
     IndexHash() fingerprint;
     IndexHash() sample;
     IndexHash() row_0;
@@ -92,7 +92,7 @@ control FlowHashes(inout metadata_t meta) {
         if (meta.net == NET_IPV4) {
             ipv4_id();
         } else {
-            digest.apply(meta);
+            ipv6_id.apply(meta);
         }
         shared_crc();
         fingerprint.apply(meta.chamelemon.id, shared, meta.chamelemon.hashes.fingerprint);

@@ -3,60 +3,12 @@
 
 const bit<32> INFINITE = 0xffffffff;
 
-control TowerArray8(in bit<32> index_hash, in bit<32> copy, inout bit<32> estimate)(bit<32> cells, bit<8> shift) {
-    register<bit<8>>(WITH_COPIES(cells)) counters;
-    bit<8> counter;
-    bit<32> slot;
-
-    action locate() {
-        slot = index_hash >> shift;
-        MODULO(slot, slot, cells);
-        slot = slot + copy * cells;
-    }
-    action increment() {
-        counters.read(counter, slot);
-        counter = counter |+| 1;
-        counters.write(slot, counter);
-    }
-
-    apply {
-        locate();
-        increment();
-        if (counter != 0xff && (bit<32>) counter < estimate) {
-            estimate = (bit<32>) counter;
-        }
-    }
-}
-
-control TowerArray16(in bit<32> index_hash, in bit<32> copy, inout bit<32> estimate)(bit<32> cells, bit<8> shift) {
-    register<bit<16>>(WITH_COPIES(cells)) counters;
-    bit<16> counter;
-    bit<32> slot;
-
-    action locate() {
-        slot = index_hash >> shift;
-        MODULO(slot, slot, cells);
-        slot = slot + copy * cells;
-    }
-    action increment() {
-        counters.read(counter, slot);
-        counter = counter |+| 1;
-        counters.write(slot, counter);
-    }
-
-    apply {
-        locate();
-        increment();
-        if (counter != 0xffff && (bit<32>) counter < estimate) {
-            estimate = (bit<32>) counter;
-        }
-    }
-}
-
-control TowerArray32(in bit<32> index_hash, in bit<32> copy, inout bit<32> estimate)(bit<32> cells, bit<8> shift) {
+/* Counters of one width, which `infinity` says. */
+control TowerArray(in bit<32> index_hash, in bit<32> copy, inout bit<32> estimate)
+                  (bit<32> cells, bit<8> shift, bit<32> infinity) {
     register<bit<32>>(WITH_COPIES(cells)) counters;
-    bit<32> counter;
     bit<32> slot;
+    bit<32> size;
 
     action locate() {
         slot = index_hash >> shift;
@@ -64,33 +16,30 @@ control TowerArray32(in bit<32> index_hash, in bit<32> copy, inout bit<32> estim
         slot = slot + copy * cells;
     }
     action increment() {
-        counters.read(counter, slot);
-        counter = counter |+| 1;
-        counters.write(slot, counter);
+        counters.read(size, slot);
+        size = size == infinity ? infinity : size + 1;
+        counters.write(slot, size);
     }
 
     apply {
         locate();
         increment();
-        if (counter < estimate) {
-            estimate = counter;
+        if (size != infinity && size < estimate) {
+            estimate = size;
         }
     }
 }
-
-#define TOWER_ARRAY_OF(BITS) TowerArray ## BITS
-#define TOWER_ARRAY(BITS) TOWER_ARRAY_OF(BITS)
 
 control TowerSketch(inout metadata_t meta) {
-    TOWER_ARRAY(CHAMELEMON_TOWER_0_BITS)(CHAMELEMON_TOWER_0_CELLS, CHAMELEMON_TOWER_0_SHIFT) level_0;
+    TowerArray(CHAMELEMON_TOWER_0_CELLS, CHAMELEMON_TOWER_0_SHIFT, CHAMELEMON_TOWER_0_INFINITY) level_0;
 #if CHAMELEMON_LEVELS > 1
-    TOWER_ARRAY(CHAMELEMON_TOWER_1_BITS)(CHAMELEMON_TOWER_1_CELLS, CHAMELEMON_TOWER_1_SHIFT) level_1;
+    TowerArray(CHAMELEMON_TOWER_1_CELLS, CHAMELEMON_TOWER_1_SHIFT, CHAMELEMON_TOWER_1_INFINITY) level_1;
 #endif
 #if CHAMELEMON_LEVELS > 2
-    TOWER_ARRAY(CHAMELEMON_TOWER_2_BITS)(CHAMELEMON_TOWER_2_CELLS, CHAMELEMON_TOWER_2_SHIFT) level_2;
+    TowerArray(CHAMELEMON_TOWER_2_CELLS, CHAMELEMON_TOWER_2_SHIFT, CHAMELEMON_TOWER_2_INFINITY) level_2;
 #endif
 #if CHAMELEMON_LEVELS > 3
-    TOWER_ARRAY(CHAMELEMON_TOWER_3_BITS)(CHAMELEMON_TOWER_3_CELLS, CHAMELEMON_TOWER_3_SHIFT) level_3;
+    TowerArray(CHAMELEMON_TOWER_3_CELLS, CHAMELEMON_TOWER_3_SHIFT, CHAMELEMON_TOWER_3_INFINITY) level_3;
 #endif
 
     apply {

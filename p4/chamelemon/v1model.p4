@@ -13,15 +13,14 @@ control ChameleMonIngress(inout headers_t hdr, inout metadata_t meta) {
     TowerSketch() tower;
     ClassTable() classes;
     FermatSketch(CHAMELEMON_UPSTREAM_CELLS, CHAMELEMON_UPSTREAM_SMALL_CELLS) upstream;
-    part_t part;
 
     /* The part of a class, and the class that its packets carry on: none where no part of the
      * downstream encoder takes them. */
     action encode(bit<2> carried, bit<32> offset, bit<8> shift, bit<32> slots,
                   bit<32> small_offset, bit<8> small_shift, bit<32> small_slots) {
         meta.class = carried;
-        part.full = { offset, shift, slots };
-        part.small = { small_offset, small_shift, small_slots };
+        meta.chamelemon.part.full = { offset, shift, slots };
+        meta.chamelemon.part.small = { small_offset, small_shift, small_slots };
     }
     table upstream_parts {
         key = {
@@ -42,7 +41,7 @@ control ChameleMonIngress(inout headers_t hdr, inout metadata_t meta) {
                 tower.apply(meta);
                 classes.apply(meta);
                 if (upstream_parts.apply().hit) {
-                    upstream.apply(meta.chamelemon, part, meta.epoch.copy);
+                    upstream.apply(meta.chamelemon, meta.epoch.copy);
                 }
             }
         }
@@ -58,14 +57,13 @@ control ChameleMonEgress(inout headers_t hdr, inout metadata_t meta) {
      * the epoch in which they entered. */
     register<bit<32>>(WITH_COPIES(1)) strays;
     register<bit<32>>(WITH_COPIES(1)) unfollowed;
-    part_t part;
     bit<32> copy;
     bit<32> packets;
 
     action encode(bit<32> offset, bit<8> shift, bit<32> slots,
                   bit<32> small_offset, bit<8> small_shift, bit<32> small_slots) {
-        part.full = { offset, shift, slots };
-        part.small = { small_offset, small_shift, small_slots };
+        meta.chamelemon.part.full = { offset, shift, slots };
+        meta.chamelemon.part.small = { small_offset, small_shift, small_slots };
     }
     action count_unfollowed() {
         unfollowed.read(packets, copy);
@@ -90,7 +88,7 @@ control ChameleMonEgress(inout headers_t hdr, inout metadata_t meta) {
             copy = (bit<32>) meta.epoch.entered[EPOCH_COPY_BITS - 1:0];
             switch (downstream_parts.apply().action_run) {
                 encode: {
-                    downstream.apply(meta.chamelemon, part, copy);
+                    downstream.apply(meta.chamelemon, copy);
                 }
                 default: { }
             }

@@ -25,9 +25,10 @@ struct place_t {
     bit<32> slots;
 }
 
-/* The part of an encoder that takes a packet. */
+/* A part of an encoder. */
 struct part_t {
     place_t full;
+    /* In the small row. */
     place_t small;
 }
 
@@ -53,4 +54,6 @@ struct chamelemon_t {
     /* The flow's size by the classifier. */
     bit<32> estimate;
     bit<2> class;
+    /* The part of the encoder that takes the packet. */
+    part_t part;
 }

@@ -36,6 +36,7 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> 
     form.constant("LEVELS", levels.len() as u64);
     for (i, level) in levels.iter().enumerate() {
         form.constant(format!("TOWER_{i}_SHIFT"), u32::BITS - counter_slots(level.counters).range().bits());
+        form.number(format!("TOWER_{i}_INFINITY"), u32::BITS, level.width.max());
     }
     form.constant("ARRAYS", shape.arrays);
     form.constant("SMALL", shape.small > 0);
@@ -64,7 +65,7 @@ fn crcs(of: &P4Request<'_, Config>) -> Vec<P4Crc> {
     let rows = (0..shape.rows()).map(|row| index(&row_name(&shape, row), hashes::row(row)));
     let levels = (0..of.config.tower.0.len() as u32).map(|i| index(&format!("level_{i}"), hashes::tower(i)));
     digests
-        .map(|(i, hash): (u32, _)| crc(&format!("digest.crc_{i}"), hash.polynomial(of.hashes)))
+        .map(|(i, hash): (u32, _)| crc(&format!("ipv6_id.crc_{i}"), hash.polynomial(of.hashes)))
         .chain([crc("shared_crc", hashes::fingerprint().shared_polynomial(of.hashes))])
         .chain([index("fingerprint", hashes::fingerprint()), index("sample", hashes::sample())])
         .chain(rows)
