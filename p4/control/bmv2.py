@@ -119,11 +119,13 @@ def common_entries(ports, epochs, copies):
 
 
 def write_arrays(control, cells, copy, directory):
-    """Writes the arrays of one copy, in the form of `weir replay --registers` (docs/registers.md).
+    """Writes the arrays of one copy, in the form of `weir replay --registers` (docs/registers.md). Of an array with
+    halves, a copy is one of them; the other one stays 0.
 
     `cells`: those of each register with all copies.
     """
     for program, of in control["programs"].items():
+        halves = {(half["array"], half["index"]) for half in of.get("halves", [])}
         for array in of["layout"]["arrays"]:
             parts = [r for r in of["registers"] if (r["array"], r["index"]) == (array["name"], array["index"])]
             if not parts:
@@ -132,7 +134,8 @@ def write_arrays(control, cells, copy, directory):
             for part in parts:
                 mask = (1 << part["bits"]) - 1
                 first = copy * part["cells"]
-                for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]]):
+                begin = copy % 2 * part["cells"] if (array["name"], array["index"]) in halves else 0
+                for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]], begin):
                     values[slot][part["field"]] |= (cell & mask) << part["shift"]
             path = pathlib.Path(directory) / program / array["file"]
             path.parent.mkdir(parents=True, exist_ok=True)

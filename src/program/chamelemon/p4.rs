@@ -1,10 +1,12 @@
 //! ChameleMon's P4 form (`p4/chamelemon`).
 
 use super::dataplane::{COUNTERS, ClassTable, Part, Place, class};
+use super::field::P;
+use super::id::FRAGMENTS;
 use super::parameters::{Shape, counter_slots};
 use super::{ChameleMon, Config, EncoderParameters, hashes, id};
 use crate::pisa::hash::HashLayout;
-use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request, P4Target, Program, ProgramError};
+use crate::program::{P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, P4Target, Program, ProgramError};
 use crate::wire::shim;
 
 /// Counter arrays that the sources have.
@@ -47,6 +49,12 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> 
     }
     form.crcs = crcs(of);
     form.registers = registers(of.config);
+    let arrays = (0..shape.rows() as usize * COUNTERS).map(|array| P4Halves {
+        array: "downstream".into(),
+        index: array as u32,
+        modulus: if array % COUNTERS < FRAGMENTS { P.into() } else { 1 << u32::BITS },
+    });
+    form.halves = arrays.collect();
     let parameters = ChameleMon::start(of.config);
     form.entries = of.epochs.clone().flat_map(|epoch| entries(&parameters, &shape, epoch)).collect();
     Ok(Some(form))
