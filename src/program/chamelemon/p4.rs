@@ -152,3 +152,57 @@ fn places(part: &Part, shape: &Shape) -> Option<Vec<u64>> {
     let small = part.get(shape.arrays as usize).map_or([0, 0, 1], place);
     Some([full, small].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pisa::Layout;
+    use crate::pisa::hash::HashFamily;
+    use crate::program::Dataplane;
+    use crate::program::chamelemon::ChameleMonDataplane;
+
+    fn form_of(config: &Config) -> (Layout, Result<Option<P4Form>, ProgramError>) {
+        let hashes = HashFamily::reproducible(7);
+        let layout = ChameleMonDataplane::new(config, &hashes).unwrap().layout();
+        let target = P4Target::V1model;
+        let form = form(&P4Request { config, switch: "s", hashes: &hashes, layout: &layout, target, epochs: 5..=6 });
+        (layout, form)
+    }
+
+    /// Each array has one register of its bits, and of its cells or, with halves, of half of them.
+    #[test]
+    fn registers_are_the_arrays() {
+        let tower = "8x1000+16x70+32x3".parse().unwrap();
+        for config in [Config::default(), Config { tower, arrays: 4, small: 2, ..Config::default() }] {
+            let (layout, form) = form_of(&config);
+            let form = form.unwrap().unwrap();
+            let halves = |name, index| form.halves.iter().any(|half| half.array == name && half.index == index);
+            let arrays = layout.arrays().into_iter().map(|of| {
+                let cells = of.usage.cells / if halves(of.usage.name, of.index) { 2 } else { 1 };
+                (of.usage.name.to_owned(), of.index, of.usage.cell_bits, cells)
+            });
+            let registers = form.registers.iter().map(|of| (of.array.clone(), of.index, of.bits, of.cells));
+            assert_eq!(registers.collect::<Vec<_>>(), arrays.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn further_counter_arrays_have_no_form() {
+        let tower = "8x8+8x8+8x8+8x8+8x8".parse().unwrap();
+        let (_, form) = form_of(&Config { tower, hh_threshold: 9, ..Config::default() });
+        assert!(form.is_err());
+    }
+
+    proptest! {
+        /// What the sources make of an entry is the bucket of the match-action table.
+        #[test]
+        fn places_name_buckets(offset in 0..9u32, width in 1..5000u32, index_hash: u32) {
+            let place = Place::new(offset, width).unwrap();
+            let part: Part = std::iter::once(place).collect();
+            let entry = places(&part, &Config::default().shape()).unwrap();
+            prop_assert_eq!(u64::from(place.bucket(index_hash)), entry[0] + (u64::from(index_hash) >> entry[1]) % entry[2]);
+        }
+    }
+}
