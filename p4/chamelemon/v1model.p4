@@ -1,5 +1,5 @@
-/* ChameleMon (Yang et al., SIGCOMM 2023): which flows lost how many packets. The arrays are those of
- * src/program/chamelemon. */
+/* ChameleMon (Yang et al., SIGCOMM 2023): which flows lost how many packets. The arrays are those
+ * of src/program/chamelemon. */
 
 #include "chamelemon/flow_hashes.p4"
 #include "chamelemon/tower_sketch.p4"
@@ -48,13 +48,13 @@ control ChameleMonIngress(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-/* Where a packet leaves the network: the downstream encoder takes it by the class and the epoch that
- * it carries. The copies of the arrays are those of the epoch in which it entered, so that the
+/* Where a packet leaves the network: the downstream encoder takes it by the class and the epoch
+ * that it carries. The copies of the arrays are those of the epoch in which it entered, so that the
  * encoders of both switches hold the same packets. */
 control ChameleMonEgress(inout headers_t hdr, inout metadata_t meta) {
     FermatSketch(CHAMELEMON_DOWNSTREAM_CELLS, CHAMELEMON_DOWNSTREAM_SMALL_CELLS) downstream;
-    /* Packets that left in an epoch that is not open, and those that are one of several (class 3), by
-     * the epoch in which they entered. */
+    /* Packets that left in an epoch that is not open, and those that are one of several (class 3),
+     * by the epoch in which they entered. */
     register<bit<32>>(WITH_COPIES(1)) strays;
     register<bit<32>>(WITH_COPIES(1)) unfollowed;
     bit<32> copy;

@@ -74,9 +74,9 @@ pub struct P4Register {
 }
 
 /// An array with a half for each value of the lowest bit of the epoch in which packets entered the
-/// network. A copy of its registers is the half of one epoch, with all of its packets. A switch that
-/// exchanges banks has them in the record of that epoch and, as far as they left soon after the
-/// epoch's begin, in the record before.
+/// network. A copy of its registers is the half of one epoch, with all of its packets. A switch
+/// that exchanges banks has them in the record of that epoch and, as far as they left soon after
+/// the epoch's begin, in the record before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct P4Halves {
     pub array: String,

@@ -15,8 +15,8 @@ const MAX_LEVELS: usize = 4;
 /// The registers of a row, in the order of its arrays.
 const ARRAYS: [&str; COUNTERS] = ["source", "destination", "ports", "rest", "count"];
 
-/// The P4 form of a configuration; none for a target without sources. The table entries are those of
-/// the parameters with which a switch starts.
+/// The P4 form of a configuration; none for a target without sources. The table entries are those
+/// of the parameters with which a switch starts.
 ///
 /// # Errors
 /// If the sources have none.
@@ -202,7 +202,8 @@ mod tests {
             let place = Place::new(offset, width).unwrap();
             let part: Part = std::iter::once(place).collect();
             let entry = places(&part, &Config::default().shape()).unwrap();
-            prop_assert_eq!(u64::from(place.bucket(index_hash)), entry[0] + (u64::from(index_hash) >> entry[1]) % entry[2]);
+            let bucket = entry[0] + (u64::from(index_hash) >> entry[1]) % entry[2];
+            prop_assert_eq!(u64::from(place.bucket(index_hash)), bucket);
         }
     }
 }
