@@ -45,6 +45,11 @@ WAIT = 8
 CASES = {
     "hashpipe": ["hashpipe"],
     "chamelemon": ["chamelemon:attention=fixed"],
+    # All classes, parts of lengths that are no power of two, and a small row.
+    "chamelemon-classes": [
+        "chamelemon:attention=fixed,tower=8x5000+16x1000,arrays=4,small=2,upstream=3000,downstream=2000,"
+        "hh=1100,hl=1000,ll=900,hh_threshold=60,hl_threshold=8,sample=30000"
+    ],
     "pint": ["pint"],
     "disketch": ["disketch"],
 }
@@ -125,7 +130,9 @@ class Bmv2:
     def __init__(self, directory, compiled, control, epochs):
         self.directory, self.port = directory, 9190
         interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
-        command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port), *interfaces, "switch.json"]
+        command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port)]
+        # Several may run at a time.
+        command += ["--notifications-addr", f"ipc://{directory}/notifications.ipc", *interfaces, "switch.json"]
         self.process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.switch = bmv2.Switch(compiled, self.port)
         began = time.monotonic()
