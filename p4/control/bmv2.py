@@ -140,7 +140,8 @@ def copies_of(control, cells, copy, epoch_copies, cut=None):
 
 
 def write_arrays(control, cells, copies, directory):
-    """Writes arrays in the form of `weir replay --registers` (docs/registers.md).
+    """Writes arrays in the form of `weir replay --registers` (docs/registers.md). Of an array with halves, a copy is one
+    of them; the other one stays 0.
 
     `cells`: those of each register with all copies. `copies`: by program, those that become the parts of an epoch.
     """
@@ -158,11 +159,13 @@ def array_of(program, array, cells, copy):
     parts = [r for r in program["registers"] if (r["array"], r["index"]) == (array["name"], array["index"])]
     if not parts:
         return None
+    has_halves = any((half["array"], half["index"]) == (array["name"], array["index"]) for half in program.get("halves", []))
     values = [[0] * len(array["field_bits"]) for _ in range(array["cells"])]
     for part in parts:
         mask = (1 << part["bits"]) - 1
         first = copy * part["cells"]
-        for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]]):
+        begin = copy % 2 * part["cells"] if has_halves else 0
+        for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]], begin):
             values[slot][part["field"]] |= (cell & mask) << part["shift"]
     sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
     return b"".join(v.to_bytes(n, "little") for cell in values for v, n in zip(cell, sizes))

@@ -55,10 +55,11 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             mark_to_drop(standard);
         } else {
             epoch.apply(hdr, meta);
-            if (meta.epoch.measured == 1) {
 #ifdef CHAMELEMON
-                chamelemon.apply(hdr, meta);
+            /* Packets that leave count in the epoch in which they entered, even if nobody prepared this one. */
+            chamelemon.apply(hdr, meta);
 #endif
+            if (meta.epoch.measured == 1) {
 #ifdef HASHPIPE
                 hashpipe.apply(hdr, meta);
 #endif
