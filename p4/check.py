@@ -55,8 +55,8 @@ CASES = {
     "disketch": ["disketch:rho=paper,rho_target=0.001,max_sub_epochs=8"],
 }
 WORKLOADS = {
-    "isp": "isp/burst,flows=20000,packets={packets},ipv6=0.25,len=imix,seed={seed}",
-    "zipf": "zipf1/uniform,flows=20000,packets={packets},ipv6=0.25,len=imix,seed={seed}",
+    "isp": "isp/burst,flows={flows},packets={packets},ipv6=0.25,len=imix,seed={seed}",
+    "zipf": "zipf1/uniform,flows={flows},packets={packets},ipv6=0.25,len=imix,seed={seed}",
     "websearch": "websearch/burst,flows=0,packets={packets},ipv6=0.25,len=imix,seed={seed}",
 }
 
@@ -346,7 +346,7 @@ def main():
     good = True
     for case, programs in cases.items():
         for name in arguments.workload or WORKLOADS:
-            workload = WORKLOADS[name].format(packets=arguments.packets, seed=arguments.seed)
+            workload = WORKLOADS[name].format(packets=arguments.packets, flows=arguments.packets // 10, seed=arguments.seed)
             with tempfile.TemporaryDirectory() as temporary:
                 directory = pathlib.Path(temporary)
                 if arguments.keep:
