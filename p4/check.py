@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -124,11 +125,17 @@ def toml_of(program):
     return "\n".join(lines) + "\n"
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return listener.getsockname()[1]
+
+
 class Bmv2:
     """simple_switch in file mode, from its start to its last packet."""
 
     def __init__(self, directory, compiled, control, epochs):
-        self.directory, self.port = directory, 9190
+        self.directory, self.port = directory, free_port()
         interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
         command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port)]
         # Several may run at a time.
