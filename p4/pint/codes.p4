@@ -4,7 +4,7 @@
 /* Times as logarithms: the number of a time's highest bit and the seven bits behind it find its
  * logarithm in sixteenths of a code's step. A switch has no logarithm, and a match on all times would
  * take a TCAM's entries by ten thousands. */
-control LatencyCode(in bit<32> time_ns, in bit<32> random, out bit<16> code) {
+control LatencyCode(in bit<32> time_ns, in bit<32> random_bits, out bit<16> code) {
     bit<16> part = 0;
     bit<5> exponent = 0;
     bit<7> mantissa = 0;
@@ -34,7 +34,7 @@ control LatencyCode(in bit<32> time_ns, in bit<32> random, out bit<16> code) {
         switch (exponents.apply().action_run) {
             cut: { logarithms.apply(); }
         }
-        code = part + (bit<16>) random[3:0] >> 4;
+        code = part + (bit<16>) random_bits[3:0] >> 4;
     }
 }
 
@@ -46,9 +46,9 @@ control PortCode(in bit<16> port, out bit<16> code)(bit<16> last) {
 }
 
 /* Times of day in steps of a power of two, of which a code has the lowest bits. */
-control ClockCode(in bit<64> time_ns, in bit<32> random, out bit<16> code)(bit<8> step) {
+control ClockCode(in bit<64> time_ns, in bit<32> random_bits, out bit<16> code)(bit<8> step) {
     apply {
         bit<64> below = (64w1 << step) - 1;
-        code = (bit<16>) (time_ns + ((bit<64>) random & below) >> step);
+        code = (bit<16>) (time_ns + ((bit<64>) random_bits & below) >> step);
     }
 }

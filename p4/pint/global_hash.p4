@@ -11,19 +11,6 @@ struct addends_t {
     bit<32> outer;
 }
 
-/* CRC1. Alone it is the hash of values' rounding. */
-control InnerHash(in bit<32> packet, in bit<32> addend, out bit<32> value) {
-    bit<32> sum = packet + addend;
-
-    action inner() {
-        CRC(value, { sum });
-    }
-
-    apply {
-        inner();
-    }
-}
-
 control GlobalHash(in bit<32> packet, in addends_t argument, out bit<32> value) {
     bit<32> sum = packet + argument.inner;
     bit<32> middle = 0;

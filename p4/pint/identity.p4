@@ -24,9 +24,10 @@ control Identity(inout headers_t hdr, inout metadata_t meta) {
         length = hdr.ipv6.payload_length ++ 16w0;
     }
     action tcp() {
-        bit<9> header_bits = L4_SLICE(12, 12)[7:4] ++ 5w0;
+        /* A shift is by 255 bits at most. */
+        bit<8> half_header = L4_SLICE(12, 12)[7:4] ++ 4w0;
         numbers = L4_SLICE(4, 11);
-        payload = (meta.l4_bytes << header_bits)[L4_BITS - 1:L4_BITS - 56];
+        payload = (meta.l4_bytes << half_header << half_header)[L4_BITS - 1:L4_BITS - 56];
     }
     action other_transport() {
         payload = L4_SLICE(8, 14);

@@ -8,7 +8,7 @@
  */
 
 /* One of the hashes that stand side by side in the digest. */
-control PathInstance(inout metadata_t meta, inout bit<16> digest)(bit<4> shift) {
+control PathInstance(inout metadata_t meta, inout bit<16> part)(bit<4> shift) {
     GlobalHash() layer;
     GlobalHash() acts;
     GlobalHash() values;
@@ -50,11 +50,11 @@ control PathInstance(inout metadata_t meta, inout bit<16> digest)(bit<4> shift) 
 #endif
 
     action write() {
-        digest = digest & ~((bit<16>) PINT_PATH_MASK << shift)
+        part = part & ~((bit<16>) PINT_PATH_MASK << shift)
             | ((bit<16>) value & PINT_PATH_MASK) << shift;
     }
     action xor() {
-        digest = digest ^ ((bit<16>) value & PINT_PATH_MASK) << shift;
+        part = part ^ ((bit<16>) value & PINT_PATH_MASK) << shift;
     }
     table limits {
         key = {
@@ -82,12 +82,12 @@ control PathInstance(inout metadata_t meta, inout bit<16> digest)(bit<4> shift) 
 
 #if PINT_PATH_CHECKSUM_BITS > 0
 /* A checksum of the path above its hashes: each switch adds a hash of its identifier and hop (§7). */
-control PathChecksum(inout metadata_t meta, inout bit<16> digest) {
+control PathChecksum(inout metadata_t meta, inout bit<16> part) {
     const bit<16> mask = (1 << PINT_PATH_CHECKSUM_BITS) - 1;
 
     action add(bit<16> term) {
-        bit<16> sum = (digest >> PINT_PATH_CHECKSUM_SHIFT) + term & mask;
-        digest = digest & ~(mask << PINT_PATH_CHECKSUM_SHIFT) | sum << PINT_PATH_CHECKSUM_SHIFT;
+        bit<16> sum = (part >> PINT_PATH_CHECKSUM_SHIFT) + term & mask;
+        part = part & ~(mask << PINT_PATH_CHECKSUM_SHIFT) | sum << PINT_PATH_CHECKSUM_SHIFT;
     }
     table terms {
         key = { meta.hop : exact @name("hop"); }
@@ -116,25 +116,25 @@ control PathEncoding(inout metadata_t meta) {
 #if PINT_PATH_CHECKSUM_BITS > 0
     PathChecksum() checksum;
 #endif
-    bit<16> digest = 0;
+    bit<16> part = 0;
 
     apply {
         if (meta.pint.path.mask != 0) {
-            digest = meta.digest >> meta.pint.path.shift & meta.pint.path.mask;
-            instance_0.apply(meta, digest);
+            part = meta.digest >> meta.pint.path.shift & meta.pint.path.mask;
+            instance_0.apply(meta, part);
 #if PINT_PATH_INSTANCES > 1
-            instance_1.apply(meta, digest);
+            instance_1.apply(meta, part);
 #endif
 #if PINT_PATH_INSTANCES > 2
-            instance_2.apply(meta, digest);
+            instance_2.apply(meta, part);
 #endif
 #if PINT_PATH_INSTANCES > 3
-            instance_3.apply(meta, digest);
+            instance_3.apply(meta, part);
 #endif
 #if PINT_PATH_CHECKSUM_BITS > 0
-            checksum.apply(meta, digest);
+            checksum.apply(meta, part);
 #endif
-            PUT_PART(meta.digest, meta.pint.path, digest);
+            PUT_PART(meta.digest, meta.pint.path, part);
         }
     }
 }

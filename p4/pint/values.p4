@@ -11,6 +11,19 @@
 #define PINT_MAX 2
 #define PINT_MIN 3
 
+/* The random bits that round a code: the inner CRC of a global hash. */
+control Rounding(in bit<32> packet, in bit<32> addend, out bit<32> random_bits) {
+    bit<32> sum = packet + addend;
+
+    action inner() {
+        CRC(random_bits, { sum });
+    }
+
+    apply {
+        inner();
+    }
+}
+
 /* Whether this hop writes its own value: of the last one that does so the value stays. */
 control Reservoir(inout metadata_t meta, out bit<1> writes) {
     GlobalHash() acts;
@@ -50,16 +63,16 @@ control Reservoir(inout metadata_t meta, out bit<1> writes) {
     }
 }
 
-/* A value's part of the digest. `bits` and `step` are of its code. */
-control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16> digest)
+/* A value's part of the digest. `last` and `step` are of its code. */
+control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16> part)
         (bit<8> value, bit<8> aggregation, bit<16> last, bit<8> step) {
     Reservoir() reservoir;
-    InnerHash() rounding;
+    Rounding() rounding;
     LatencyCode() latency;
     PortCode(last) port;
     ClockCode(step) clock;
     bit<32> addend = 0;
-    bit<32> random = 0;
+    bit<32> random_bits = 0;
     bit<16> own = 0;
     bit<64> came_ns = 0;
     bit<1> writes = 1;
@@ -79,10 +92,10 @@ control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16
     apply {
         if (value == PINT_LATENCY || value == PINT_INGRESS_TIME) {
             roundings.apply();
-            rounding.apply(meta.pint.identity, addend, random);
+            rounding.apply(meta.pint.identity, addend, random_bits);
         }
         if (value == PINT_LATENCY) {
-            latency.apply(meta.clock.held_ns, random, own);
+            latency.apply(meta.clock.held_ns, random_bits, own);
         } else if (value == PINT_INGRESS_PORT) {
             port.apply((bit<16>) meta.port.ingress, own);
         } else if (value == PINT_EGRESS_PORT) {
@@ -94,19 +107,19 @@ control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16
 #else
             came_ns = meta.clock.received_ns;
 #endif
-            clock.apply(came_ns, random, own);
+            clock.apply(came_ns, random_bits, own);
         }
         if (aggregation == PINT_OF_ONE_HOP) {
             reservoir.apply(meta, writes);
         } else if (meta.hop == MAX_HOP) {
             writes = 0;
         } else if (aggregation == PINT_MAX) {
-            own = own > digest ? own : digest;
+            own = own > part ? own : part;
         } else if (meta.hop != 1) {
-            own = own < digest ? own : digest;
+            own = own < part ? own : part;
         }
         if (writes == 1) {
-            digest = own;
+            part = own;
         }
     }
 }

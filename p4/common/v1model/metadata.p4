@@ -129,7 +129,7 @@ struct parser_meta_t {
     bit<32> length;
     bit<1> is_known;
 #ifdef L4_BYTES
-    /* Bytes of the frame that are in l4_bytes. */
+    /* Bytes that are in l4_bytes. */
     bit<8> l4_length;
 #endif
 }

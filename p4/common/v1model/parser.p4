@@ -433,9 +433,10 @@ parser SwitchParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
         transition l4_in_place;
     }
 
-    /* The first byte stands highest. */
+    /* The first byte stands highest. At most 63 are missing; a shift is by 255 bits at most. */
     state l4_in_place {
-        meta.l4_bytes = meta.l4_bytes << ((bit<16>) (L4_BYTES - meta.parse.l4_length) << 3);
+        meta.parse.l4_length = L4_BYTES - meta.parse.l4_length << 2;
+        meta.l4_bytes = meta.l4_bytes << meta.parse.l4_length << meta.parse.l4_length;
         transition accept;
     }
 #endif
