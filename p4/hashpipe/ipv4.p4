@@ -13,7 +13,7 @@ control HashPipeInsert4(inout metadata_t meta)(bit<32> cells) {
     bit<32> slot;
 
     action crc() {
-        CRC_MODULO(slot, { meta.hashpipe.key4.src, meta.hashpipe.key4.dst, meta.hashpipe.key4.ports, meta.hashpipe.key4.proto }, cells);
+        CRC_MODULO(slot, cells, { meta.hashpipe.key4.src, meta.hashpipe.key4.dst, meta.hashpipe.key4.ports, meta.hashpipe.key4.proto });
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {
@@ -58,7 +58,7 @@ control HashPipeMerge4(inout metadata_t meta)(bit<32> cells) {
     bit<32> slot;
 
     action crc() {
-        CRC_MODULO(slot, { meta.hashpipe.key4.src, meta.hashpipe.key4.dst, meta.hashpipe.key4.ports, meta.hashpipe.key4.proto }, cells);
+        CRC_MODULO(slot, cells, { meta.hashpipe.key4.src, meta.hashpipe.key4.dst, meta.hashpipe.key4.ports, meta.hashpipe.key4.proto });
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {

@@ -20,7 +20,7 @@ control HashPipeInsert6(inout metadata_t meta)(bit<32> cells) {
     bit<32> word;
 
     action crc() {
-        CRC_MODULO(slot, { meta.hashpipe.key6.src, meta.hashpipe.key6.dst, meta.hashpipe.key6.ports, meta.hashpipe.key6.proto }, cells);
+        CRC_MODULO(slot, cells, { meta.hashpipe.key6.src, meta.hashpipe.key6.dst, meta.hashpipe.key6.ports, meta.hashpipe.key6.proto });
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {
@@ -92,7 +92,7 @@ control HashPipeMerge6(inout metadata_t meta)(bit<32> cells) {
     bit<32> word;
 
     action crc() {
-        CRC_MODULO(slot, { meta.hashpipe.key6.src, meta.hashpipe.key6.dst, meta.hashpipe.key6.ports, meta.hashpipe.key6.proto }, cells);
+        CRC_MODULO(slot, cells, { meta.hashpipe.key6.src, meta.hashpipe.key6.dst, meta.hashpipe.key6.ports, meta.hashpipe.key6.proto });
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {

@@ -35,7 +35,7 @@
 #include "disketch/v1model.p4"
 #endif
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Arrival() arrival;
     Epoch() epoch;
     Forward() forward;
@@ -71,7 +71,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Departure() departure;
     Shim() shim;
 #ifdef CHAMELEMON
@@ -99,4 +99,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-V1Switch(SwitchParser(), VerifyNothing(), Ingress(), Egress(), UpdateNothing(), SwitchDeparser()) main;
+V1Switch(SwitchParser(), VerifyNothing(), SwitchIngress(), SwitchEgress(), UpdateNothing(), SwitchDeparser()) main;

@@ -4,10 +4,10 @@
 #ifndef CRC_P4
 #define CRC_P4
 
-/* All 32 bits. */
-#define CRC(FIELD, KEY) hash(FIELD, HashAlgorithm.crc32_custom, 32w0, KEY, 64w0x100000000)
-/* Modulo a number of slots. */
-#define CRC_MODULO(FIELD, KEY, SLOTS) hash(FIELD, HashAlgorithm.crc32_custom, 32w0, KEY, (bit<64>) (SLOTS))
+/* All 32 bits of the CRC of a list of fields. */
+#define CRC(FIELD, ...) hash(FIELD, HashAlgorithm.crc32_custom, 32w0, __VA_ARGS__, 64w0x100000000)
+/* The same modulo a number of slots. */
+#define CRC_MODULO(FIELD, SLOTS, ...) hash(FIELD, HashAlgorithm.crc32_custom, 32w0, __VA_ARGS__, (bit<64>) (SLOTS))
 
 /* Cells of a register array with all of its copies. */
 #define WITH_COPIES(CELLS) ((CELLS) << EPOCH_COPY_BITS)
