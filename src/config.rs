@@ -9,6 +9,7 @@ use crate::forward::acl::RuleConfig;
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::text::PortNames;
 use crate::pisa::PortId;
+use crate::port::Dev;
 use crate::program::ProgramConfig;
 use crate::switch::Role;
 
@@ -113,6 +114,21 @@ impl Config {
     /// The name by which answers know the switch: the controller's, where it has one.
     pub fn known_as(&self) -> &str {
         self.controller.name.as_ref().unwrap_or(&self.switch.name)
+    }
+
+    /// The same switch alone and in memory: ports without devices and their faults, and no
+    /// controller, archive or API. It has the name by which answers know it.
+    #[must_use]
+    pub fn into_memory(mut self) -> Self {
+        self.ports.iter_mut().for_each(|port| (port.dev, port.fault) = (Dev::Memory, None));
+        self.switch.name = self.known_as().to_owned();
+        self.switch.metrics = None;
+        Self {
+            controller: ControllerConfig::default(),
+            archive: ArchiveConfig::default(),
+            api: ApiConfig::default(),
+            ..self
+        }
     }
 
     /// The JSON Schema of the file.

@@ -245,6 +245,7 @@ mod tests {
             link: LinkType::Ethernet,
             wire_len: 60,
             bytes: &[],
+            interface_id: 0,
             interface: None,
             flags: OUTBOUND,
             comment: None,

@@ -1,6 +1,8 @@
 //! Registers and records as files (docs/registers.md).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -16,7 +18,7 @@ use crate::program::{AnySchedule, ProgramConfig};
 use crate::telemetry::{BankOrigin, Closed, Collector, RegisterSink, Sink};
 
 /// A group of options.
-const FILES: &str = "Files";
+pub const FILES: &str = "Files";
 
 /// A directory that programs have directories in.
 #[derive(Clone, Debug)]
@@ -43,6 +45,11 @@ impl Directory {
             return Err(Failure::Usage(format!("{}: the directory is not empty", path.display())));
         }
         Ok(Self(path.into()))
+    }
+
+    /// Creates a file in it.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        File::create(self.0.join(name))
     }
 
     pub fn layouts(&self, programs: &BTreeMap<String, ProgramLayout>) -> io::Result<()> {
@@ -127,7 +134,7 @@ impl ExportOptions {
 }
 
 impl Exports {
-    fn tried(&self, path: &Path, result: io::Result<()>) {
+    pub fn tried(&self, path: &Path, result: Result<(), impl Display>) {
         if let Err(error) = result {
             self.0.hold().get_or_insert_with(|| format!("{}: {error}", path.display()));
         }

@@ -11,18 +11,22 @@ use serde::Serialize;
 use super::budget::Memory;
 use super::measured::{Measured, answer_frequencies};
 use super::output::{self, Csv, Format, Page};
-use super::register_files::ExportOptions;
+use super::register_files::{ExportOptions, FILES};
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
 use crate::answers::{ByRoute, Claim, Exact, NamedFlows, Query, Task};
-use crate::api::view::{Lacking, Packets};
-use crate::config::{BatchOrderConfig, ForwardMode, Length};
+use crate::api::view::{Lacking, Packets, Port};
+use crate::config::{BatchOrderConfig, Config, ForwardMode, Length};
 use crate::history::{Gap, Window};
 use crate::json::{Time, digits};
 use crate::program::ProgramConfig;
 use crate::replay::Replayer;
 use crate::wire::Pattern;
+use frames::FrameFiles;
+use ingress::Ingress;
 use reading::{Reading, Said, Totals};
 
+mod frames;
+mod ingress;
 mod reading;
 
 /// A group of options.
@@ -35,6 +39,7 @@ const ANSWERS: &str = "Answers";
     "weir replay FILE.pcap.gz --epoch 100ms --top 20 --json",
     "weir replay FILE.pcap --frequency '10.0.0.0/24 → *:443 tcp' --score",
     "weir replay FILE.pcap --epoch 1s --registers DIR --records DIR",
+    "weir replay FILE.pcapng -c weir.toml --registers DIR --frames DIR",
     "tcpdump -w - -c 1000 | weir replay -",
 ]))]
 pub struct Replay {
@@ -42,6 +47,20 @@ pub struct Replay {
     /// zstd are recognised. Packets without an Ethernet header are given one
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// Replay through the switch of a configuration file: its ports, in memory and not on their
+    /// devices, its forwarding, tables, epochs and programs. A packet comes in by the port that has the
+    /// name or the number of its interface
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["programs", "epoch", "order", "reproducible"],
+        help_heading = help::MEASUREMENT
+    )]
+    config: Option<PathBuf>,
+    /// With --config: all packets come in by this port
+    #[arg(long = "in", value_name = "PORT", requires = "config", help_heading = help::MEASUREMENT)]
+    ingress: Option<String>,
     #[command(flatten)]
     programs: Programs,
     /// Report this many of the heaviest flows
@@ -69,6 +88,9 @@ pub struct Replay {
     reproducible: Option<u64>,
     #[command(flatten)]
     exports: ExportOptions,
+    /// Write the packets that leave into this new directory, as a capture of each port
+    #[arg(long, value_name = "DIR", help_heading = FILES)]
+    frames: Option<PathBuf>,
     #[cfg(feature = "control")]
     #[command(flatten)]
     archive: super::archive::RunArchive,
@@ -110,6 +132,12 @@ struct Document {
     /// Packets that were captured with another link type than Ethernet, and count with an Ethernet
     /// header in place of their own.
     reframed_packets: u64,
+    /// With --config: packets that went out by their interface, and are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outbound_packets: Option<u64>,
+    /// With --config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ports: Option<Vec<Port>>,
     /// Packets whose flow lacks something.
     lacking: Lacking,
     captures: Said,
@@ -127,32 +155,28 @@ impl Replay {
         if self.files.iter().filter(|file| captures::is_stdin(file)).count() > 1 {
             return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
         }
-        let programs = self.programs.or_default()?;
+        let config = self.config()?;
+        let programs = config.programs.clone();
         if self.min_recall.is_some() && programs.iter().all(|program| program.rank(Task::Heavy).is_none()) {
             return Err(Failure::Usage("--min-recall: no program names heavy flows".into()));
         }
         answer_frequencies(&self.frequency, &programs)?;
-        let mut config = in_memory(programs.clone());
-        config.switch.forward = ForwardMode::Xconnect;
-        config.switch.order = self.order;
-        config.switch.reproducible = self.reproducible;
-        let single_epoch = self.epoch.is_none();
-        if let Some(epoch) = self.epoch {
-            config.switch.epoch = epoch;
-        }
-        config.validate()?;
-        let switch = config.known_as().to_owned();
-        let memory = Memory::of(&placed(&config, None)?);
-        let mut replayer =
-            if single_epoch { Replayer::single_epoch(config) } else { Replayer::new(config) }?.without_mtu();
-        let exports = self.exports.start(&switch, &programs, replayer.collector())?;
+        let ingress = match self.config {
+            Some(_) => Ingress::new(&config, self.ingress.as_deref())?,
+            None => Ingress::fixed(0),
+        };
+        let memory = Memory::of(&placed(&config, self.config.as_deref())?);
+        let mut replayer = self.replayer(&config)?;
+        let exports = self.exports.start(config.known_as(), &programs, replayer.collector())?;
+        let frames = |path: &PathBuf| FrameFiles::start(path, &config.ports, &mut replayer);
+        let frames = self.frames.as_ref().map(frames).transpose()?;
         #[cfg(feature = "control")]
         let mut archives = self.archive.begin(&programs)?;
         let mut exact: Vec<_> = programs.iter().filter(|_| self.score).map(|program| program.exact()).collect();
 
         let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
         let started = Instant::now();
-        let mut reading = Reading::new(&mut replayer, &mut exact);
+        let mut reading = Reading::new(&mut replayer, ingress, &mut exact);
         let read = self.files.iter().try_for_each(|file| {
             let read = reading.file(file, &stop);
             match (stop.load(Relaxed), captures::is_stdin(file)) {
@@ -170,6 +194,7 @@ impl Replay {
         };
         replayer.finish();
         exports.check()?;
+        frames.map_or(Ok(()), FrameFiles::finish)?;
         if let Some(packets @ 1..) = totals.captures.metadata.missed_packets {
             replayer.lacks(Gap::NotCaptured { packets });
         }
@@ -183,18 +208,51 @@ impl Replay {
             archives.take(&replayer.histories())?;
             archives.close()?;
         }
-        self.report(&format, &programs, &replayer, exact, totals, (seconds, memory))
+        self.report(&format, &config, &replayer, exact, totals, (seconds, memory))
+    }
+
+    /// The configuration of the switch, which is in memory.
+    fn config(&self) -> Result<Config, Failure> {
+        let Some(path) = &self.config else {
+            let mut config = in_memory(self.programs.or_default()?);
+            config.switch.forward = ForwardMode::Xconnect;
+            config.switch.order = self.order;
+            config.switch.reproducible = self.reproducible;
+            config.switch.epoch = self.epoch.unwrap_or(config.switch.epoch);
+            config.validate()?;
+            return Ok(config);
+        };
+        let config = Config::load(path)?.into_memory();
+        if config.ports.is_empty() {
+            return Err(Failure::Usage(format!("{}: no port: packets come in by a [[port]]", path.display())));
+        }
+        Ok(config)
+    }
+
+    /// Length of an epoch; `None` where all of the capture is one.
+    fn epoch(&self, config: &Config) -> Option<Length> {
+        if self.config.is_some() { Some(config.switch.epoch) } else { self.epoch }
+    }
+
+    fn replayer(&self, config: &Config) -> Result<Replayer, Failure> {
+        let made = match self.epoch(config) {
+            Some(_) => Replayer::new(config.clone()),
+            None => Replayer::single_epoch(config.clone()),
+        };
+        // Without a configuration there is no MTU to hold a packet to.
+        Ok(if self.config.is_some() { made? } else { made?.without_mtu() })
     }
 
     fn report(
         &self,
         format: &Format,
-        programs: &[ProgramConfig],
+        config: &Config,
         replayer: &Replayer,
         exact: Vec<Box<dyn Exact>>,
         totals: Totals,
         (seconds, memory): (f64, Memory),
     ) -> Result<(), Failure> {
+        let programs = &config.programs;
         let mut documents = std::collections::BTreeMap::new();
         let mut missed = None;
         let captured = totals.span_ns().map(|(first, last)| (Time(first), Time(last)));
@@ -217,11 +275,13 @@ impl Replay {
             }
             documents.insert(name, measured);
         }
-        let epoch_ns = self.epoch.map(Length::nanos);
+        let epoch_ns = self.epoch(config).map(Length::nanos);
+        let is_configured = self.config.is_some();
+        let ports = replayer.ports();
         let document = Document {
             version: env!("CARGO_PKG_VERSION"),
-            seed: self.reproducible,
-            configuration: Configuration { epoch_ns, order: self.order, programs: programs.to_vec() },
+            seed: config.switch.reproducible,
+            configuration: Configuration { epoch_ns, order: config.switch.order, programs: programs.clone() },
             memory,
             packets: totals.packets,
             bytes: totals.bytes,
@@ -229,10 +289,12 @@ impl Replay {
             captured_seconds: captured.map_or(0.0, |(Time(first), Time(last))| (last - first) as f64 / 1e9),
             start: captured.map(|(first, _)| first),
             end: captured.map(|(_, last)| last),
-            drops: replayer.ports().packets,
+            drops: ports.packets,
             unmeasured_packets: replayer.unmeasured_packets(),
             cut_packets: totals.cut,
             reframed_packets: totals.reframed,
+            outbound_packets: is_configured.then_some(totals.outbound),
+            ports: is_configured.then_some(ports.ports),
             lacking: replayer.lacking(),
             captures: totals.captures,
             interrupted: totals.interrupted,
@@ -277,6 +339,10 @@ fn head(document: &Document) -> String {
         text += &format!("{} packets were cut short by the capture\n", output::grouped(document.cut_packets));
     }
     document.captures.text().iter().for_each(|line| text += &format!("{line}\n"));
+    if let Some(packets @ 1..) = document.outbound_packets {
+        let packets = output::grouped(packets);
+        text += &format!("packets that went out by their interface, which are left out: {packets}\n");
+    }
     if document.unmeasured_packets > 0 {
         text += &format!(
             "{} without IP, which no program measures\n",

@@ -129,7 +129,7 @@ impl Trace {
 
     fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
-            Some(path) => Config::load(path)?,
+            Some(path) => Config::load(path)?.into_memory(),
             None => Config::default(),
         };
         let programs = self.programs.parse()?;

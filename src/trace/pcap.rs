@@ -74,6 +74,8 @@ pub struct Captured<'a> {
     /// The Ethernet frame. Where it was captured with another link type, an Ethernet header stands
     /// in place of its own, and `wire_len` is that of the frame.
     pub bytes: &'a [u8],
+    /// The interface's number in its section of a pcapng, from 0; 0 in a pcap.
+    pub interface_id: u32,
     /// The interface's name in pcapng.
     pub interface: Option<&'a str>,
     /// pcapng's `epb_flags`: whether it came in or went out. 0 when not said.
@@ -87,7 +89,21 @@ impl Captured<'_> {
     pub fn is_outbound(&self) -> bool {
         self.flags & 3 == OUTBOUND
     }
+
+    /// Nanoseconds for which a switch had held the packet by its time: the word `held_ns=N` of its
+    /// comment, else 0.
+    ///
+    /// # Errors
+    /// The word, when N is not a number of 32 bits.
+    pub fn held_ns(&self) -> Result<u32, &str> {
+        let mut words = self.comment.unwrap_or_default().split_ascii_whitespace();
+        let Some((word, held)) = words.find_map(|word| Some((word, word.strip_prefix(HELD)?))) else { return Ok(0) };
+        held.parse().map_err(|_| word)
+    }
 }
+
+/// Begins the word of a packet's comment that says how long a switch had held it.
+const HELD: &str = "held_ns=";
 
 /// The direction in `epb_flags`.
 pub const INBOUND: u32 = 1;
@@ -128,11 +144,17 @@ impl<W: Write> CaptureWriter<W> {
     }
 
     pub fn write(&mut self, at_ns: u64, frame: &[u8]) -> Result<(), CaptureError> {
+        self.write_cut(at_ns, frame, frame.len())
+    }
+
+    /// Writes the first bytes of a frame that was `wire_len` bytes long on the wire.
+    pub fn write_cut(&mut self, at_ns: u64, frame: &[u8], wire_len: usize) -> Result<(), CaptureError> {
         let len = u32::try_from(frame.len()).ok().filter(|&n| n as usize <= MAX_RECORD);
-        let len = len.ok_or(CaptureError::TooLong(frame.len()))?;
+        let incl_len = len.ok_or(CaptureError::TooLong(frame.len()))?;
+        let orig_len = u32::try_from(wire_len).map_err(|_| CaptureError::TooLong(wire_len))?;
         let ts_sec = u32::try_from(at_ns / NANOS).map_err(|_| CaptureError::TooLate(at_ns))?;
         let ts_frac = (at_ns % NANOS) as u32;
-        let record = RawPcapPacket { ts_sec, ts_frac, incl_len: len, orig_len: len, data: Cow::Borrowed(frame) };
+        let record = RawPcapPacket { ts_sec, ts_frac, incl_len, orig_len, data: Cow::Borrowed(frame) };
         self.inner.write_raw_packet(&record).map_err(|e| broken(e, 0))?;
         Ok(())
     }
@@ -292,7 +314,7 @@ fn next_pcap<R: Read>(
         return malformed(format!("a length of {wire_len} bytes, more than any frame"));
     }
     let at_ns = u64::from(raw.ts_sec) * NANOS + fraction;
-    let captured = Captured { at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None };
+    let captured = Captured { at_ns, link, wire_len, bytes, interface_id: 0, interface: None, flags: 0, comment: None };
     Some(Ok(Stored { captured, has_time: true, fcs_len, is_damaged: false }))
 }
 

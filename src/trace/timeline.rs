@@ -175,7 +175,16 @@ mod tests {
                 let bytes = &number.to_be_bytes()[..];
                 number += 1;
                 let (link, wire_len, at_ns) = (LinkType::Ethernet, 60, second * SECOND);
-                let captured = Captured { at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None };
+                let captured = Captured {
+                    at_ns,
+                    link,
+                    wire_len,
+                    bytes,
+                    interface_id: 0,
+                    interface: None,
+                    flags: 0,
+                    comment: None,
+                };
                 timeline.take(captured, &mut on);
             }
             timeline.end(&mut on);
@@ -244,7 +253,7 @@ mod tests {
             for at_ns in &times {
                 let bytes = &[7u8; 60][..];
                 let (link, wire_len) = (LinkType::Ethernet, 60);
-                let captured = Captured { at_ns: *at_ns, link, wire_len, bytes, interface: None, flags: 0, comment: None };
+                let captured = Captured { at_ns: *at_ns, link, wire_len, bytes, interface_id: 0, interface: None, flags: 0, comment: None };
                 timeline.take(captured, |_| taken += 1);
                 prop_assert!(timeline.held.len() < HELD);
             }

@@ -55,12 +55,13 @@ pub struct HeapFrame {
     /// Bytes at the end of the packet that a capture left out.
     missing: usize,
     at_ns: Option<u64>,
+    held_ns: u32,
 }
 
 impl HeapFrame {
     pub fn new(bytes: &[u8]) -> Self {
-        let mut frame =
-            Self { buffer: Vec::with_capacity(HEADROOM + bytes.len()), start: HEADROOM, missing: 0, at_ns: None };
+        let buffer = Vec::with_capacity(HEADROOM + bytes.len());
+        let mut frame = Self { buffer, start: HEADROOM, missing: 0, at_ns: None, held_ns: 0 };
         frame.refill(bytes);
         frame
     }
@@ -78,11 +79,17 @@ impl HeapFrame {
         self.start = HEADROOM;
         self.missing = wire_len.saturating_sub(bytes.len());
         self.at_ns = None;
+        self.held_ns = 0;
     }
 
     /// Gives the packet a time of its own.
     pub fn set_at_ns(&mut self, at_ns: u64) {
         self.at_ns = Some(at_ns);
+    }
+
+    /// Sets [`Frame::held_ns`] of the packet.
+    pub fn set_held_ns(&mut self, held_ns: u32) {
+        self.held_ns = held_ns;
     }
 }
 
@@ -133,6 +140,11 @@ impl Frame for HeapFrame {
 
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
+    }
+
+    #[inline]
+    fn held_ns(&self) -> u32 {
+        self.held_ns
     }
 
     #[inline]

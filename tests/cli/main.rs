@@ -6,6 +6,7 @@ mod chamelemon;
 mod broken;
 mod captures;
 mod config;
+mod configured;
 mod csv;
 mod demo;
 #[path = "../common/help.rs"]

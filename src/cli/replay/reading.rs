@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::ingress::Ingress;
 use crate::cli::captures;
 use crate::program::Exact;
-use crate::replay::Replayer;
+use crate::replay::{Replayer, RxPacket};
 use crate::trace::{Captured, LinkType, Metadata, Timeline};
 use crate::wire::{Headers, parse};
 
@@ -48,6 +49,8 @@ pub struct Totals {
     pub bytes: u64,
     pub cut: u64,
     pub reframed: u64,
+    /// Packets that went out by their interface. They are in no other number.
+    pub outbound: u64,
     pub captures: Said,
     pub interrupted: bool,
     /// Why reading ended before the end of the captures.
@@ -66,14 +69,15 @@ impl Totals {
 /// A replay's reading of its captures.
 pub struct Reading<'a> {
     replayer: &'a mut Replayer,
+    ingress: Ingress,
     exact: &'a mut [Box<dyn Exact>],
     timeline: Timeline,
     pub totals: Totals,
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(replayer: &'a mut Replayer, exact: &'a mut [Box<dyn Exact>]) -> Self {
-        Self { replayer, exact, timeline: Timeline::default(), totals: Totals::default() }
+    pub fn new(replayer: &'a mut Replayer, ingress: Ingress, exact: &'a mut [Box<dyn Exact>]) -> Self {
+        Self { replayer, ingress, exact, timeline: Timeline::default(), totals: Totals::default() }
     }
 
     /// Takes one capture in, up to the first record that cannot be read. The error says which that
@@ -82,10 +86,13 @@ impl<'a> Reading<'a> {
         let name = captures::name(file);
         let mut reader = captures::open(file, stop)?;
         let progress = ProgressBar::new_spinner().with_message(format!("replaying {name}"));
-        let Self { replayer, exact, timeline, totals } = self;
-        let mut take = Take { replayer, exact, headers: Headers::default(), totals };
+        let Self { replayer, ingress, exact, timeline, totals } = self;
+        let headers = Headers::default();
+        let mut take = Take { replayer, ingress, exact, headers, totals, number: 0, taken: Ok(()) };
         let mut read = Ok(());
-        while let Some(captured) = reader.next() {
+        while take.taken.is_ok()
+            && let Some(captured) = reader.next()
+        {
             let captured = match captured {
                 Ok(captured) => captured,
                 Err(error) => {
@@ -99,12 +106,15 @@ impl<'a> Reading<'a> {
                 }
                 take.totals.reframed += 1;
             }
-            timeline.take(captured, |captured| take.packet(&captured));
+            timeline.take(captured, |captured| take.next(&captured));
             if take.totals.packets.is_multiple_of(1 << 16) {
                 progress.tick();
             }
         }
-        timeline.end(|captured| take.packet(&captured));
+        timeline.end(|captured| take.next(&captured));
+        if let Err(error) = std::mem::replace(&mut take.taken, Ok(())) {
+            read = Err(format!("{name}: packet {}: {error}", take.number));
+        }
         let said = &mut take.totals.captures;
         said.metadata.add(&reader.metadata());
         (said.mistimed_packets, said.backward_jumps) = (timeline.mistimed_packets(), timeline.set_back());
@@ -116,24 +126,46 @@ impl<'a> Reading<'a> {
 /// Where packets go.
 struct Take<'a> {
     replayer: &'a mut Replayer,
+    ingress: &'a mut Ingress,
     exact: &'a mut [Box<dyn Exact>],
     headers: Headers,
     totals: &'a mut Totals,
+    /// Of the last packet in its capture.
+    number: u64,
+    /// Why no packet is taken after the last one.
+    taken: Result<(), String>,
 }
 
 impl Take<'_> {
     #[inline]
-    fn packet(&mut self, captured: &Captured<'_>) {
+    fn next(&mut self, captured: &Captured<'_>) {
+        if self.taken.is_ok() {
+            self.number += 1;
+            self.taken = self.packet(captured);
+        }
+    }
+
+    #[inline]
+    fn packet(&mut self, captured: &Captured<'_>) -> Result<(), String> {
         let Self { totals, headers, .. } = self;
+        let Some(ingress) = self.ingress.of(captured)? else {
+            totals.outbound += 1;
+            return Ok(());
+        };
+        let held_ns = captured.held_ns();
+        let held_ns =
+            held_ns.map_err(|word| format!("{word:?} in its comment is no number of nanoseconds below 2³²"))?;
         totals.first_ns.get_or_insert(captured.at_ns);
         totals.last_ns = totals.last_ns.max(captured.at_ns);
         totals.packets += 1;
         let wire_len = captured.wire_len as usize;
         totals.bytes += wire_len as u64;
         totals.cut += u64::from(wire_len > captured.bytes.len());
-        self.replayer.cut_packet(0, captured.at_ns, captured.bytes, wire_len);
+        let (at, bytes) = (captured.at_ns, captured.bytes);
+        self.replayer.receive(RxPacket { ingress, at, held_ns, bytes, wire_len });
         if !self.exact.is_empty() && parse(captured.bytes, headers).is_ok() {
             self.exact.iter_mut().for_each(|exact| exact.packet(headers, wire_len));
         }
+        Ok(())
     }
 }

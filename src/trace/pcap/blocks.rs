@@ -330,7 +330,8 @@ fn checked<'a>(
 ) -> Result<Stored<'a>, CaptureError> {
     let malformed = |reason: &str| CaptureError::Malformed { packet, reason: reason.to_owned() };
     let record = record.ok_or_else(|| malformed("its block is shorter than it says"))?;
-    let interface = interfaces.current.get_mut(record.interface);
+    let interface_id = record.interface;
+    let interface = interfaces.current.get_mut(interface_id);
     let interface = interface.ok_or_else(|| malformed("its interface is not described"))?;
     let link = LinkType::new(interface.link).ok_or(CaptureError::LinkType(interface.link))?;
     if record.bytes.len() > MAX_RECORD {
@@ -343,8 +344,8 @@ fn checked<'a>(
     let wire_len = record.wire_len.max(record.bytes.len() as u32);
     let Record { bytes, flags, comment, ticks, .. } = record;
     let (at_ns, name) = (ticks.and_then(|ticks| interface.nanos(ticks)), interface.name.as_deref());
-    let captured =
-        Captured { at_ns: at_ns.unwrap_or_default(), link, wire_len, bytes, interface: name, flags, comment };
+    let (at, interface_id) = (at_ns.unwrap_or_default(), interface_id as u32);
+    let captured = Captured { at_ns: at, link, wire_len, bytes, interface_id, interface: name, flags, comment };
     let fcs_len = match (flags & FLAGS_FCS_LEN) >> FLAGS_FCS_LEN_SHIFT {
         0 => interface.fcs_len,
         stated => stated,

@@ -304,6 +304,7 @@ fn link_headers_become_ethernet() {
             link,
             wire_len: record.len() as u32 + 5,
             bytes: &record,
+            interface_id: 0,
             interface: Some("any"),
             flags: 2,
             comment: None,
