@@ -5,7 +5,6 @@ use super::Pint;
 use super::compress::{Compression, Entry, Exponent};
 use super::dataplane::{Code, Coded, Instance, Limits, MAX_HOPS, Part, Scheme};
 use super::encoding::{HOP_BITS, LAYER_BITS, switch_id};
-use super::hashes;
 use super::query::{PathActs, Value};
 use super::values::Aggregation;
 use super::values::dataplane::{Codes, ValueCode};
