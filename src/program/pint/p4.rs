@@ -52,7 +52,7 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> 
     for (number, code) in scheme.values.iter().enumerate() {
         if !value_encoding(&mut form, number, code) {
             return wrong(
-                "the P4 sources have latency (multiplicative), ingress_port, egress_port, and ingress_time, and no sums",
+                "the P4 sources have latency (multiplicative), ingress_port, egress_port and ingress_time, no sums",
             );
         }
     }
