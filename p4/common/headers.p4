@@ -32,6 +32,8 @@ const bit<8> PROTO_SHIM6 = 140;
 
 /* The version of the shim that this switch reads and writes. */
 const bit<2> SHIM_VERSION = 2;
+/* The class of one of several copies of a packet. 0: it has none. */
+const bit<2> CLASS_SEVERAL = 3;
 /* Largest hop count; it stays there. */
 const bit<6> MAX_HOP = 63;
 

@@ -118,26 +118,57 @@ def common_entries(ports, epochs, copies):
         yield {"table": "epoch.prepared", "action": "measure", "match": [epoch % 65536], "data": [epoch % copies]}
 
 
-def write_arrays(control, cells, copy, directory):
-    """Writes the arrays of one copy, in the form of `weir replay --registers` (docs/registers.md).
+def cut_entries(cuts):
+    """Entries for epochs that DiSketch cuts into sub-epochs. `cuts`: log2 of their number, by epoch."""
+    for epoch, bits in cuts.items():
+        mask = 0x3F << 6 - bits & 0x3F
+        yield {"table": "disketch.sub_epoch.cuts", "action": "cut", "match": [epoch % 65536], "data": [mask]}
 
-    `cells`: those of each register with all copies.
+
+def copies_of(control, cells, copy, epoch_copies, cut=None):
+    """The copies of its registers that each program has for an epoch: `copy`, or one for each of these sub-epochs.
+
+    `cut`: log2 of the number of DiSketch's sub-epochs, and those that are asked for.
+    """
+    copies = {program: [copy] for program in control["programs"]}
+    if cut is not None and "disketch" in copies:
+        first = control["programs"]["disketch"]["registers"][0]
+        sub_epoch_copies = len(cells[first["register"]]) // first["cells"] // epoch_copies
+        bits, numbers = cut
+        copies["disketch"] = [copy * sub_epoch_copies + (number * sub_epoch_copies >> bits) for number in numbers]
+    return copies
+
+
+def write_arrays(control, cells, copies, directory):
+    """Writes arrays in the form of `weir replay --registers` (docs/registers.md). Of an array with halves, a copy is one
+    of them; the other one stays 0.
+
+    `cells`: those of each register with all copies. `copies`: by program, those that become the parts of an epoch.
     """
     for program, of in control["programs"].items():
-        for array in of["layout"]["arrays"]:
-            parts = [r for r in of["registers"] if (r["array"], r["index"]) == (array["name"], array["index"])]
-            if not parts:
-                continue
-            values = [[0] * len(array["field_bits"]) for _ in range(array["cells"])]
-            for part in parts:
-                mask = (1 << part["bits"]) - 1
-                first = copy * part["cells"]
-                for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]]):
-                    values[slot][part["field"]] |= (cell & mask) << part["shift"]
-            path = pathlib.Path(directory) / program / array["file"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
-            path.write_bytes(b"".join(v.to_bytes(n, "little") for cell in values for v, n in zip(cell, sizes)))
+        for part, copy in enumerate(copies[program]):
+            to = pathlib.Path(directory) / program / (f"part-{part}" if part else "")
+            to.mkdir(parents=True, exist_ok=True)
+            for array in of["layout"]["arrays"]:
+                if (data := array_of(of, array, cells, copy)) is not None:
+                    (to / array["file"]).write_bytes(data)
+
+
+def array_of(program, array, cells, copy):
+    """The bytes of an array's copy; None if no register holds it."""
+    parts = [r for r in program["registers"] if (r["array"], r["index"]) == (array["name"], array["index"])]
+    if not parts:
+        return None
+    has_halves = any((half["array"], half["index"]) == (array["name"], array["index"]) for half in program.get("halves", []))
+    values = [[0] * len(array["field_bits"]) for _ in range(array["cells"])]
+    for part in parts:
+        mask = (1 << part["bits"]) - 1
+        first = copy * part["cells"]
+        begin = copy % 2 * part["cells"] if has_halves else 0
+        for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]], begin):
+            values[slot][part["field"]] |= (cell & mask) << part["shift"]
+    sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
+    return b"".join(v.to_bytes(n, "little") for cell in values for v, n in zip(cell, sizes))
 
 
 def register_names(control):
@@ -159,6 +190,8 @@ def main():
     read.add_argument("--json", required=True, help="what p4c made of the switch")
     read.add_argument("--control", required=True, help="control.json of weir p4")
     read.add_argument("--copy", type=int, required=True)
+    read.add_argument("--copies", type=int, default=2)
+    read.add_argument("--cuts", type=int, metavar="BITS", help="write each of DiSketch's 2^BITS sub-epochs")
     read.add_argument("--out", required=True)
     arguments = parser.parse_args()
     switch = Switch(json.loads(pathlib.Path(arguments.json).read_text()), arguments.thrift_port)
@@ -172,7 +205,9 @@ def main():
             switch.add_entries(control["entries"])
         else:
             cells = switch.read_registers(register_names(control))
-            write_arrays(control, cells, arguments.copy, arguments.out)
+            cut = None if arguments.cuts is None else (arguments.cuts, range(1 << arguments.cuts))
+            copies = copies_of(control, cells, arguments.copy, arguments.copies, cut)
+            write_arrays(control, cells, copies, arguments.out)
     except Failed as failed:
         sys.exit(f"bmv2.py: {failed}")
 

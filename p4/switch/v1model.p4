@@ -45,7 +45,7 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 #ifdef HASHPIPE
     HashPipe() hashpipe;
 #endif
-#ifdef DISKETCH
+#if defined(DISKETCH) && !DISKETCH_SINGLE_HOP
     DiSketch() disketch;
 #endif
 
@@ -55,14 +55,15 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             mark_to_drop(standard);
         } else {
             epoch.apply(hdr, meta);
-            if (meta.epoch.measured == 1) {
 #ifdef CHAMELEMON
-                chamelemon.apply(hdr, meta);
+            /* Packets that leave count in the epoch in which they entered, even if nobody prepared this one. */
+            chamelemon.apply(hdr, meta);
 #endif
+            if (meta.epoch.measured == 1) {
 #ifdef HASHPIPE
                 hashpipe.apply(hdr, meta);
 #endif
-#ifdef DISKETCH
+#if defined(DISKETCH) && !DISKETCH_SINGLE_HOP
                 disketch.apply(hdr, meta);
 #endif
             }
@@ -80,6 +81,9 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #ifdef PINT
     Pint() pint;
 #endif
+#if defined(DISKETCH) && DISKETCH_SINGLE_HOP
+    DiSketch() disketch;
+#endif
 
     apply {
         departure.apply(hdr, meta, standard.egress_port);
@@ -91,6 +95,11 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #endif
 #ifdef PINT
         pint.apply(hdr, meta, standard);
+#endif
+#if defined(DISKETCH) && DISKETCH_SINGLE_HOP
+        if (meta.epoch.measured == 1) {
+            disketch.apply(hdr, meta);
+        }
 #endif
         shim.apply(hdr, meta);
 #ifdef TEST_CLOCK

@@ -12,7 +12,7 @@ use super::{Failure, Programs, help, in_memory};
 use crate::api::view::ProgramLayout;
 use crate::config::Config;
 use crate::pisa::hash::HashFamily;
-use crate::program::{P4Constant, P4Entry, P4Form, P4Register, P4Target, ProgramConfig};
+use crate::program::{P4Constant, P4Entry, P4Form, P4Halves, P4Register, P4Target, ProgramConfig};
 
 /// Most epochs that one file has table entries for.
 const MAX_EPOCHS: u64 = 1024;
@@ -70,6 +70,8 @@ struct ProgramControl<'a> {
     layout: ProgramLayout,
     crcs: Vec<Crc<'a>>,
     registers: &'a [P4Register],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    halves: &'a [P4Halves],
 }
 
 /// The parameters of a CRC: zlib's, but for the polynomial.
@@ -169,7 +171,8 @@ impl P4 {
         };
         let program = |(name, layout, form): &'a (String, ProgramLayout, P4Form)| {
             let crcs = form.crcs.iter().map(crc).collect();
-            (name.clone(), ProgramControl { layout: layout.clone(), crcs, registers: &form.registers })
+            let (registers, halves) = (&*form.registers, &*form.halves);
+            (name.clone(), ProgramControl { layout: layout.clone(), crcs, registers, halves })
         };
         Control {
             version: env!("CARGO_PKG_VERSION"),

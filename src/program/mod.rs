@@ -44,7 +44,7 @@ pub use bytes::DecodeError;
 pub use heavy::{HeavyAnalysis, KeptFlows};
 pub use key::{Key, Naming};
 pub use needs::Needs;
-pub use p4::{P4Constant, P4Crc, P4Entry, P4Form, P4Register, P4Request, P4Target};
+pub use p4::{P4Constant, P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, P4Target};
 pub use parameters::Parameters;
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};

@@ -69,8 +69,20 @@ pub struct P4Register {
     pub field: usize,
     pub shift: u32,
     pub bits: u32,
-    /// Cells of one copy.
+    /// Cells of one copy; of an array with [halves](P4Halves), those of a half.
     pub cells: u64,
+}
+
+/// An array with a half for each value of the lowest bit of the epoch in which packets entered the
+/// network. A copy of its registers is the half of one epoch, with all of its packets. A switch
+/// that exchanges banks has them in the record of that epoch and, as far as they left soon after
+/// the epoch's begin, in the record before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct P4Halves {
+    pub array: String,
+    pub index: u32,
+    /// Modulo which the cells of two records add up.
+    pub modulus: u64,
 }
 
 /// An entry of a table.
@@ -98,6 +110,7 @@ pub struct P4Form {
     pub constants: Vec<P4Constant>,
     pub crcs: Vec<P4Crc>,
     pub registers: Vec<P4Register>,
+    pub halves: Vec<P4Halves>,
     pub entries: Vec<P4Entry>,
 }
 

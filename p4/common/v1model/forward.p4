@@ -9,8 +9,10 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     action forward(bit<9> port) {
         standard.egress_spec = port;
     }
+    /* Copies of a packet with a class carry that they are one of several. */
     action flood(bit<16> group) {
         standard.mcast_grp = group;
+        meta.class = meta.class == 0 ? 2w0 : CLASS_SEVERAL;
     }
     /* To the router itself: the port's packets are routed. */
     action to_router() {

@@ -3,6 +3,11 @@
 /* The role of the port that a packet comes in by, and what its shim says. */
 control Arrival(inout headers_t hdr, inout metadata_t meta) {
     bool rejects = false;
+#ifdef TEST_CLOCK
+    /* All packets so far, by which a test knows that it has ended. */
+    register<bit<32>>(1) packets;
+    bit<32> number = 0;
+#endif
 
     action host() {
         meta.port.enters = 1;
@@ -20,6 +25,10 @@ control Arrival(inout headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
+#ifdef TEST_CLOCK
+        packets.read(number, 0);
+        packets.write(0, number + 1);
+#endif
         roles.apply();
         /* A shim of a version that is not known was left as the EtherType. */
         if (!hdr.ethertype.isValid() || hdr.ethertype.value == ETHERTYPE_SHIM || rejects) {

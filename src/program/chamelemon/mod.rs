@@ -82,6 +82,7 @@ mod id;
 mod kept;
 mod names;
 pub mod network;
+mod p4;
 mod parameters;
 mod replica;
 
@@ -97,7 +98,7 @@ pub use names::Known;
 pub use parameters::{EncoderParameters, Partition, Shape};
 pub use replica::ChameleMonDataplane;
 
-use super::{Dataplane, Difference, MergeError, Program, ProgramError, ReadRecord, Record};
+use super::{Dataplane, Difference, MergeError, P4Form, P4Request, Program, ProgramError, ReadRecord, Record};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -175,6 +176,10 @@ impl Program for ChameleMon {
         let others = |config: &Config| [("tower", config.tower.to_string()), ("names", config.names.to_string())];
         let values = |config: &Config| numbers(config).into_iter().chain(others(config));
         Difference::first(values(config), values(other))
+    }
+
+    fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
+        p4::form(request)
     }
 
     fn analysis(config: &Config, salt: u64) -> NetworkAnalysis {

@@ -40,11 +40,14 @@ pub const SLOT: &str = "disketch.slot";
 /// Levels of a sketch that has levels.
 pub const LEVELS: u32 = 16;
 
-/// What the index of each level is mixed with: multiples of a word.
+/// What the index of each level is mixed with is a multiple of this, 2³² divided by the golden ratio.
+pub const LEVEL_WORD: u32 = 0x9e37_79b9;
+
+/// What the index of each level is mixed with.
 const LEVEL_WORDS: [u32; LEVELS as usize] = {
     let (mut words, mut level) = ([0u32; LEVELS as usize], 1);
     while level < words.len() {
-        words[level] = words[level - 1].wrapping_add(0x9e37_79b9);
+        words[level] = words[level - 1].wrapping_add(LEVEL_WORD);
         level += 1;
     }
     words
@@ -88,6 +91,13 @@ impl Place {
 /// The constants of a switch in an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochConstants([u32; 3]);
+
+impl EpochConstants {
+    /// The words a, b and c.
+    pub fn words(self) -> [u32; 3] {
+        self.0
+    }
+}
 
 /// The FNV-1a hash of the name of a switch.
 fn salt(switch: &str) -> u64 {

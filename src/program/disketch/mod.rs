@@ -49,6 +49,7 @@ mod histogram;
 mod kept;
 pub mod levels;
 mod lookup;
+mod p4;
 mod parameters;
 pub mod path;
 pub mod record;
@@ -64,7 +65,9 @@ pub use parameters::Target;
 pub use record::Fragment;
 
 pub use super::Unit;
-use super::{Dataplane, Difference, Exact, FlowCounts, Key, Program, ProgramError, ReadRecord, Schedule, word};
+use super::{
+    Dataplane, Difference, Exact, FlowCounts, Key, P4Form, P4Request, Program, ProgramError, ReadRecord, Schedule, word,
+};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 use hashes::Hashes;
@@ -169,6 +172,10 @@ impl Program for DiSketch {
 
     fn analysis(config: &Config, _: u64) -> DiSketchAnalysis {
         DiSketchAnalysis::new(config)
+    }
+
+    fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
+        Ok(Some(p4::form(request)))
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {
