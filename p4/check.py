@@ -120,7 +120,7 @@ def toml_of(program):
     name, _, rest = program.partition(":")
     lines = ["", "[[program]]", f'name = "{name}"']
     for pair in filter(None, rest.split(",")):
-        key, value = pair.split("=")
+        key, value = pair.split("=", 1)
         is_number = value.replace(".", "", 1).isdigit() or value in ("true", "false")
         lines.append(f"{key} = {value}" if is_number else f'{key} = "{value}"')
     return "\n".join(lines) + "\n"

@@ -189,6 +189,36 @@ fn it_fits_tofino() {
     assert_eq!(document["reports"], json!(reports));
 }
 
+/// A latency's code takes a ternary match on the highest bit and an exact table, each once for all
+/// instances and for queries with the same codes; other ranges and bits have tables of their own.
+#[test]
+fn latencies_are_coded_by_two_tables() {
+    let tables = |queries: &str, target: &str| {
+        let document = weir(&format!("budget --program pint:queries={queries} --target {target} --json")).json();
+        let stages = document["stages"].as_array().unwrap().clone();
+        let of = |(number, stage): (u64, &serde_json::Value)| {
+            let all = stage["tables"].as_array().unwrap().clone();
+            let its = all.into_iter().filter(|table| {
+                ["exponent of latency", "codes of latency"].iter().any(|name| table["table"] == *name)
+            });
+            its.map(|table| (number, table["entries"].as_u64().unwrap(), table["tcam_blocks"].as_u64().unwrap()))
+                .collect::<Vec<_>>()
+        };
+        ((1..).zip(&stages).flat_map(of).collect::<Vec<_>>(), document["stages_used"].as_u64())
+    };
+    for queries in ["latency:bits=8", "latency:bits=8:instances=2", "latency:bits=8+latency:bits=8:aggregation=max"] {
+        assert_eq!(tables(queries, "tofino"), (vec![(2, 26, 1), (3, 2816, 0)], Some(4)), "{queries}");
+    }
+    let several = "latency:bits=4+latency:bits=8:from=1us:to=60us";
+    assert_eq!(tables(several, "tofino2"), (vec![(2, 26, 1), (3, 2816, 0), (3, 896, 0)], Some(4)));
+    for none in ["latency:bits=8:compression=additive", "latency:bits=8:aggregation=sum", "queue:bits=8"] {
+        assert_eq!(tables(none, "tofino").0, [], "{none}");
+    }
+    // Keys of 12 bits, and parts of 12.
+    let document = weir("budget --program pint:queries=latency:bits=8 --target tofino --json").json();
+    assert_eq!(document["stages"][2]["tables"][0]["sram_bits"], 2816 * 24);
+}
+
 /// What a packet carries is known before any query acts, also where hashes do not fit the stages that
 /// they would stand in alone; and so are the codes that are written.
 #[test]

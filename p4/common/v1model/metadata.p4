@@ -19,6 +19,35 @@ header options_t {
     varbit<320> bytes;
 }
 
+#ifdef L4_BYTES
+/* Pieces of the first L4_BYTES bytes from the transport header on, without its ports. Programs that
+ * read these bytes define it. */
+#define L4_BITS (8 * L4_BYTES)
+header l4_32_t {
+    bit<256> bytes;
+}
+
+header l4_16_t {
+    bit<128> bytes;
+}
+
+header l4_8_t {
+    bit<64> bytes;
+}
+
+header l4_4_t {
+    bit<32> bytes;
+}
+
+header l4_2_t {
+    bit<16> bytes;
+}
+
+header l4_1_t {
+    bit<8> bytes;
+}
+#endif
+
 #ifdef TEST_CLOCK
 /* In front of each frame of a test: the port that it came in by, when that was, and how long the switch holds it. */
 header test_clock_t {
@@ -43,6 +72,14 @@ struct headers_t {
     ipv6_t ipv6;
     extension_t[MAX_EXTENSIONS] extensions;
     ports_t ports;
+#ifdef L4_BYTES
+    l4_32_t l4_32;
+    l4_16_t l4_16;
+    l4_8_t l4_8;
+    l4_4_t l4_4;
+    l4_2_t l4_2;
+    l4_1_t l4_1;
+#endif
 }
 
 const bit<2> NET_OTHER = 0;
@@ -91,6 +128,10 @@ struct parser_meta_t {
     bit<8> protocol;
     bit<32> length;
     bit<1> is_known;
+#ifdef L4_BYTES
+    /* Bytes that are in l4_bytes. */
+    bit<8> l4_length;
+#endif
 }
 
 /* The five-tuple. An IPv4 address stands in the low 32 bits. Ports are 0 where there are none. */
@@ -114,6 +155,13 @@ struct metadata_t {
     /* Bytes of the frame, without the shim. */
     bit<32> wire_bytes;
     flow_t flow;
+#ifdef L4_BYTES
+    /* The bytes from the transport header on, the first one highest, with zeros behind the frame's
+     * end. */
+    bit<L4_BITS> l4_bytes;
+#endif
+    /* Switches passed, this one as well. */
+    bit<6> hop;
     /* The digest of the shim. */
     bit<16> digest;
     /* What the packet carries on of its class (ChameleMon). */

@@ -34,11 +34,14 @@ control Arrival(inout headers_t hdr, inout metadata_t meta) {
         if (!hdr.ethertype.isValid() || hdr.ethertype.value == ETHERTYPE_SHIM || rejects) {
             meta.port.is_rejected = 1;
         } else if (hdr.shim.isValid()) {
-            if (hdr.shim.hop != MAX_HOP) {
-                hdr.shim.hop = hdr.shim.hop + 1;
+            meta.hop = hdr.shim.hop;
+            if (meta.hop != MAX_HOP) {
+                meta.hop = meta.hop + 1;
             }
             meta.digest = hdr.shim.low;
             meta.class = hdr.shim.class;
+        } else {
+            meta.hop = 1;
         }
     }
 }
@@ -113,10 +116,10 @@ control Shim(inout headers_t hdr, inout metadata_t meta) {
             if (!hdr.shim.isValid()) {
                 hdr.shim.setValid();
                 hdr.shim.ethertype = ETHERTYPE_SHIM;
-                hdr.shim.hop = 1;
                 hdr.shim.loops = 0;
                 hdr.shim.version = SHIM_VERSION;
             }
+            hdr.shim.hop = meta.hop;
             hdr.shim.class = meta.class;
             hdr.shim.epoch = meta.epoch.entered[3:0];
 #ifdef SHIM_DIGEST

@@ -157,6 +157,7 @@ parser SwitchParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
 
     state ipv4_payload {
         meta.parse.left = meta.parse.left - meta.parse.length;
+        meta.parse.frame_left = meta.parse.frame_left - meta.parse.length;
         transition ipv4_fragment;
     }
 
@@ -272,6 +273,7 @@ parser SwitchParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
     state extension {
         packet.extract(hdr.extensions.next, (meta.parse.length - 8) << 3);
         meta.parse.left = meta.parse.left - meta.parse.length;
+        meta.parse.frame_left = meta.parse.frame_left - meta.parse.length;
         meta.parse.protocol = meta.flow.proto;
         meta.flow.proto = hdr.extensions.last.next;
         transition select(meta.parse.protocol) {
@@ -326,13 +328,118 @@ parser SwitchParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
         packet.extract(hdr.ports);
         meta.flow.sport = hdr.ports.src;
         meta.flow.dport = hdr.ports.dst;
+#ifdef L4_BYTES
+        meta.l4_bytes = (bit<L4_BITS>) (hdr.ports.src ++ hdr.ports.dst);
+        meta.parse.frame_left = meta.parse.frame_left - 4;
+        meta.parse.l4_length = 4;
+        transition l4_bytes;
+#else
         transition accept;
+#endif
     }
 
     state icmp_if_whole {
         meta.l4 = (bit<1>) (meta.parse.left >= 8);
+#ifdef L4_BYTES
+        transition select(meta.l4) {
+            1: l4_bytes;
+            default: accept;
+        }
+#else
+        transition accept;
+#endif
+    }
+
+#ifdef L4_BYTES
+    /* The transport header and what is behind it, in pieces, by the binary digits of their length.
+     * They reach as far as the frame, padding and all. */
+    state l4_bytes {
+        meta.parse.left = (meta.parse.frame_left <= 63) ? meta.parse.frame_left : 63;
+        meta.parse.l4_length = meta.parse.l4_length + (bit<8>) meta.parse.left;
+        transition select(meta.parse.left[5:5]) {
+            1: l4_32;
+            default: l4_below_32;
+        }
+    }
+
+    state l4_32 {
+        packet.extract(hdr.l4_32);
+        meta.l4_bytes = meta.l4_bytes << 256 | (bit<L4_BITS>) hdr.l4_32.bytes;
+        transition l4_below_32;
+    }
+
+    state l4_below_32 {
+        transition select(meta.parse.left[4:4]) {
+            1: l4_16;
+            default: l4_below_16;
+        }
+    }
+
+    state l4_16 {
+        packet.extract(hdr.l4_16);
+        meta.l4_bytes = meta.l4_bytes << 128 | (bit<L4_BITS>) hdr.l4_16.bytes;
+        transition l4_below_16;
+    }
+
+    state l4_below_16 {
+        transition select(meta.parse.left[3:3]) {
+            1: l4_8;
+            default: l4_below_8;
+        }
+    }
+
+    state l4_8 {
+        packet.extract(hdr.l4_8);
+        meta.l4_bytes = meta.l4_bytes << 64 | (bit<L4_BITS>) hdr.l4_8.bytes;
+        transition l4_below_8;
+    }
+
+    state l4_below_8 {
+        transition select(meta.parse.left[2:2]) {
+            1: l4_4;
+            default: l4_below_4;
+        }
+    }
+
+    state l4_4 {
+        packet.extract(hdr.l4_4);
+        meta.l4_bytes = meta.l4_bytes << 32 | (bit<L4_BITS>) hdr.l4_4.bytes;
+        transition l4_below_4;
+    }
+
+    state l4_below_4 {
+        transition select(meta.parse.left[1:1]) {
+            1: l4_2;
+            default: l4_below_2;
+        }
+    }
+
+    state l4_2 {
+        packet.extract(hdr.l4_2);
+        meta.l4_bytes = meta.l4_bytes << 16 | (bit<L4_BITS>) hdr.l4_2.bytes;
+        transition l4_below_2;
+    }
+
+    state l4_below_2 {
+        transition select(meta.parse.left[0:0]) {
+            1: l4_1;
+            default: l4_in_place;
+        }
+    }
+
+    state l4_1 {
+        packet.extract(hdr.l4_1);
+        meta.l4_bytes = meta.l4_bytes << 8 | (bit<L4_BITS>) hdr.l4_1.bytes;
+        transition l4_in_place;
+    }
+
+    /* The first byte stands highest. At most 63 are missing; a shift is by 255 bits at most. */
+    state l4_in_place {
+        meta.parse.l4_length = L4_BYTES - meta.parse.l4_length << 2;
+        meta.l4_bytes = meta.l4_bytes << meta.parse.l4_length << meta.parse.l4_length;
         transition accept;
     }
+#endif
 }
 
 control VerifyNothing(inout headers_t hdr, inout metadata_t meta) {
@@ -355,5 +462,13 @@ control SwitchDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ipv6);
         packet.emit(hdr.extensions);
         packet.emit(hdr.ports);
+#ifdef L4_BYTES
+        packet.emit(hdr.l4_32);
+        packet.emit(hdr.l4_16);
+        packet.emit(hdr.l4_8);
+        packet.emit(hdr.l4_4);
+        packet.emit(hdr.l4_2);
+        packet.emit(hdr.l4_1);
+#endif
     }
 }

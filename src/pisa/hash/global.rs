@@ -22,6 +22,13 @@ pub struct Global {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addends(pub(super) u32, pub(super) u32);
 
+impl Addends {
+    /// What is added to the packet's identity, and to the inner CRC.
+    pub fn words(self) -> [u32; 2] {
+        [self.0, self.1]
+    }
+}
+
 impl Global {
     pub fn new(polynomials: [Polynomial; 3]) -> Self {
         Self { crcs: polynomials.map(Crc::new), polynomials }
@@ -38,8 +45,7 @@ impl Global {
     }
 
     /// The polynomials of the inner and of the outer CRC.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn chained(&self) -> [Polynomial; 2] {
+    pub fn chained(&self) -> [Polynomial; 2] {
         [self.polynomials[1], self.polynomials[2]]
     }
 

@@ -52,6 +52,7 @@ mod hashes;
 pub mod hops;
 pub mod inference;
 pub mod loops;
+mod p4;
 mod parameters;
 pub mod plan;
 mod prepared;
@@ -85,7 +86,9 @@ use replica::Replica;
 use values::Aggregation;
 use values::dataplane::Codes;
 
-use super::{Clash, CongestionFeedback, Dataplane, Difference, Program, ProgramError, ReadRecord, Schedule};
+use super::{
+    Clash, CongestionFeedback, Dataplane, Difference, P4Form, P4Request, Program, ProgramError, ReadRecord, Schedule,
+};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -187,6 +190,10 @@ impl Program for Pint {
 
     fn analysis(config: &Config, _: u64) -> PintAnalysis {
         PintAnalysis::new(config)
+    }
+
+    fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
+        p4::form(request)
     }
 
     /// Of the first query for the utilisation of the busiest link.

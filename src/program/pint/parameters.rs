@@ -11,9 +11,9 @@ use crate::pisa::hash::{HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Parameters, Program, ProgramError};
 
-/// The first byte. It names what identifies a packet, the hashes and the layers as well: with others a
-/// switch would write other digests.
-const VERSION: u8 = 4;
+/// The first byte. It names what identifies a packet, the hashes, the layers and the codes as well: with
+/// others a switch would write other digests.
+const VERSION: u8 = 5;
 
 /// The longest text of queries, in bytes.
 const MAX_TEXT: usize = 192 * MAX_QUERIES;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::pisa::hash::HashLayout;
-use crate::pisa::{HashUse, Layout, Side, StageUse, range_entries};
+use crate::pisa::{Computation, HashUse, Layout, LookupUse, MatchUse, Side, StageUse, range_entries};
 use crate::program::pint::Pint;
+use crate::program::pint::compress::{Compression, EXPONENT_BITS, MANTISSA_BITS};
 use crate::program::pint::dataplane::{Code, MAX_HOPS, Part, Scheme};
 use crate::program::pint::encoding::{HOP_BITS, LAYER_BITS};
 use crate::program::pint::hashes;
@@ -22,6 +23,10 @@ pub const ROUNDING: &str = "rounding";
 
 /// The match that finds which queries a packet carries.
 const SET: &str = "set of queries";
+
+/// The tables that a latency's code is looked up in: its highest bit, and the bits behind that.
+const EXPONENT: &str = "exponent of latency";
+const CODES: &str = "codes of latency";
 
 /// Bits of the number of a hop, of a set of queries, of a fragment and of the loop counter.
 const NUMBER_BITS: u32 = 6;
@@ -101,6 +106,8 @@ struct Chains<'a> {
     all: Vec<Vec<StageUse>>,
     /// By their names and the numbers of their instances.
     known: BTreeSet<(&'static str, usize)>,
+    /// The codes whose table a chain has.
+    tables: Vec<Compression>,
     rounding_bits: u32,
     /// See [`Writes`].
     writes: Vec<(Value, Option<usize>, u32)>,
@@ -110,8 +117,8 @@ impl<'a> Chains<'a> {
     fn new(scheme: &'a Scheme, ports: Option<Vec<StageUse>>) -> Self {
         let are_times = |code: &ValueCode| matches!(code.codes(), Codes::Times(_));
         let rounding_bits = if ports.is_none() && scheme.values().iter().all(are_times) { 4 } else { 32 };
-        let (all, known, writes) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut chains = Self { scheme, all, known, rounding_bits, writes };
+        let (all, known, tables, writes) = (Vec::new(), BTreeSet::new(), Vec::new(), Vec::new());
+        let mut chains = Self { scheme, all, known, tables, rounding_bits, writes };
         // Which queries a packet carries is a part of what all of them match.
         if scheme.sets() > 1 {
             chains.all.push(set_chain(scheme));
@@ -196,10 +203,31 @@ impl<'a> Chains<'a> {
             } else {
                 chain[2].needs.push(ROUNDING);
             }
-            chain.push(self.write(code));
+            if let Codes::Times(codes) = code.codes() {
+                self.times(codes, &mut chain);
+            }
+            let mut write = self.write(code);
+            write.needs.extend(matches!(code.codes(), Codes::Times(_)).then_some(CODES));
+            chain.push(write);
             self.writes.push((code.query.value, self.place(code), chain.len() as u32));
         }
         self.all.push(chain);
+    }
+
+    /// The tables of a latency's codes, as far as no chain before has them: the highest bit of the time
+    /// in the second stage, and the code in the third, whose action adds the hash that rounds.
+    fn times(&mut self, codes: &Compression, chain: &mut [StageUse]) {
+        if self.known.insert((EXPONENT, 0)) {
+            let entries = codes.exponents().count() as u64;
+            chain[1].matches.push(MatchUse { name: EXPONENT, entries, key_bits: u32::BITS });
+        }
+        if !self.tables.contains(codes) {
+            let (entries, key_bits) = (codes.entries().count() as u64, EXPONENT_BITS + MANTISSA_BITS);
+            chain[2].lookups.push(LookupUse { name: CODES, entries, key_bits, action_bits: codes.part_bits() });
+            chain[2].computes.push(Computation::Code);
+            chain[2].needs.push(EXPONENT);
+            self.tables.push(codes.clone());
+        }
     }
 
     /// These hashes, as far as no chain before has them.

@@ -26,6 +26,11 @@ impl Clock {
         Self { step: span.saturating_sub(bits), bits }
     }
 
+    /// The binary logarithm of a step, in nanoseconds.
+    pub fn step(&self) -> u32 {
+        self.step
+    }
+
     /// The code of a time. The low bits of `random` decide how it is rounded.
     #[inline(always)]
     pub fn encode(&self, time_ns: u64, random: u32) -> u16 {
