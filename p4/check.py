@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -148,13 +149,21 @@ def sub_epochs_of(epoch, cuts, clocked):
     return sorted({time % (1 << EPOCH_SHIFT) >> EPOCH_SHIFT - cuts for time in times if time >> EPOCH_SHIFT == epoch})
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 class Bmv2:
     """simple_switch in file mode, from its start to its last packet."""
 
     def __init__(self, directory, compiled, control, epochs, cuts):
-        self.directory, self.port = directory, 9190
+        self.directory, self.port = directory, free_port()
         interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
-        command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port), *interfaces, "switch.json"]
+        # Of its own: several comparisons may run at the same time.
+        own = ["--thrift-port", str(self.port), "--notifications-addr", f"ipc://{directory}/notifications.ipc"]
+        command = ["simple_switch", "--use-files", str(WAIT), *own, *interfaces, "switch.json"]
         self.process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.switch = bmv2.Switch(compiled, self.port)
         began = time.monotonic()
