@@ -156,7 +156,7 @@ def sub_epochs_of(epoch, cuts, clocked):
 
 def free_port():
     with socket.socket() as listener:
-        listener.bind(("", 0))
+        listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
@@ -166,9 +166,9 @@ class Bmv2:
     def __init__(self, directory, compiled, control, epochs, cuts):
         self.directory, self.port = directory, free_port()
         interfaces = [word for number in PORTS for word in ("-i", f"{number}@p{number}")]
-        command = ["simple_switch", "--use-files", str(WAIT), "--thrift-port", str(self.port)]
-        # Several may run at a time.
-        command += ["--notifications-addr", f"ipc://{directory}/notifications.ipc", *interfaces, "switch.json"]
+        # Of its own: several comparisons may run at the same time.
+        own = ["--thrift-port", str(self.port), "--notifications-addr", f"ipc://{directory}/notifications.ipc"]
+        command = ["simple_switch", "--use-files", str(WAIT), *own, *interfaces, "switch.json"]
         self.process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.switch = bmv2.Switch(compiled, self.port)
         began = time.monotonic()
@@ -185,7 +185,8 @@ class Bmv2:
         self.switch.add_entries(control["entries"])
         self.switch.add_entries(bmv2.cut_entries(cuts))
         if time.monotonic() - began > WAIT - 1:
-            sys.exit("filling the tables took too long; raise WAIT")
+            self.end()
+            sys.exit("filling the tables took too long; set BMV2_WAIT to more seconds")
 
     def wait(self, packets):
         """Until this many packets have passed the ingress, and then what is in the queues."""

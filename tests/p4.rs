@@ -12,7 +12,7 @@ use ring::digest::{SHA256, digest};
 use weir::config::Config;
 use weir::pisa::ArrayCells;
 use weir::program::ProgramConfig;
-use weir::replay::{Arrival, Replayer};
+use weir::replay::{Replayer, RxPacket};
 use weir::telemetry::{BankOrigin, RegisterSink};
 use weir::trace::{Passage, Workload};
 
@@ -106,12 +106,12 @@ impl Golden {
         });
         replayer.collector().watch_registers(Box::new(Registers { names: names.collect(), left: left.clone() }));
         let departed = left.clone();
-        replayer.watch_departures(Box::new(move |departure| {
-            departed.lock().unwrap().frames.entry(departure.egress).or_default().push(departure.bytes.into());
+        replayer.watch_tx(Box::new(move |packet| {
+            departed.lock().unwrap().frames.entry(packet.egress).or_default().push(packet.bytes.into());
         }));
         let taken: Result<(), std::convert::Infallible> = self.passage.for_each(|packet| {
-            let arrival = Arrival::new(packet.port, packet.at_ns, &packet.frame);
-            replayer.arrive(Arrival { held_ns: packet.held_ns, ..arrival });
+            let arriving = RxPacket::new(packet.port, packet.at_ns, &packet.frame);
+            replayer.receive(RxPacket { held_ns: packet.held_ns, ..arriving });
             Ok(())
         });
         taken.unwrap();
@@ -160,7 +160,11 @@ fn registers_and_packets_are_those_of_bmv2() {
         }
         for (port, (number, expected)) in &golden.frames {
             let frames = left.frames.get(port).map_or(&[][..], Vec::as_slice);
-            assert_eq!((frames.len(), &hash_of(frames)), (*number, expected), "{at}: packets that leave by port {port}");
+            assert_eq!(
+                (frames.len(), &hash_of(frames)),
+                (*number, expected),
+                "{at}: packets that leave by port {port}"
+            );
         }
     }
 }

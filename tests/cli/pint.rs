@@ -198,9 +198,9 @@ fn latencies_are_coded_by_two_tables() {
         let stages = document["stages"].as_array().unwrap().clone();
         let of = |(number, stage): (u64, &serde_json::Value)| {
             let all = stage["tables"].as_array().unwrap().clone();
-            let its = all.into_iter().filter(|table| {
-                ["exponent of latency", "codes of latency"].iter().any(|name| table["table"] == *name)
-            });
+            let its = all
+                .into_iter()
+                .filter(|table| ["exponent of latency", "codes of latency"].iter().any(|name| table["table"] == *name));
             its.map(|table| (number, table["entries"].as_u64().unwrap(), table["tcam_blocks"].as_u64().unwrap()))
                 .collect::<Vec<_>>()
         };

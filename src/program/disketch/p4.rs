@@ -113,7 +113,8 @@ mod tests {
                 let mut multiples = vec![];
                 for entry in remainders(0, range) {
                     let (low, high) = entry.matches[0].split_once("->").unwrap();
-                    if (low.parse().unwrap()..=high.parse().unwrap()).contains(&value) {
+                    let [low, high] = [low, high].map(|end| end.parse::<u64>().unwrap());
+                    if (low..=high).contains(&value) {
                         multiples.extend(entry.data);
                     }
                 }
