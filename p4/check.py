@@ -54,6 +54,12 @@ CASES = {
     "pint": ["pint"],
     # Traffic of any size has a larger error, so epochs are cut into 1, 1, 2, 2, 4, 4, … sub-epochs.
     "disketch": ["disketch:rho=paper,rho_target=0.001,max_sub_epochs=8"],
+    "all": [
+        "hashpipe",
+        "chamelemon:attention=fixed",
+        "pint",
+        "disketch:rho=paper,rho_target=0.001,max_sub_epochs=8",
+    ],
 }
 WORKLOADS = {
     "isp": "isp/burst,flows={flows},packets={packets},ipv6=0.25,len=imix,seed={seed}",
@@ -275,10 +281,13 @@ def write_golden(path, directory, control, programs, workload, arguments, epochs
     lines += [f"epochs {epochs[0]} {len(epochs)}", f"odd {arguments.odd}"]
     for epoch in epochs:
         for program, of in control["programs"].items():
+            halves = {(half["array"], half["index"]): half["modulus"] for half in of.get("halves", [])}
             for array in of["layout"]["arrays"]:
                 for part, file in parts(directory / f"p4/epoch-{epoch}" / program, array):
-                    name = f"{array['name']}-{array['index']}"
-                    lines.append(f"registers {program} {epoch} {part} {name} {sha256(file.read_bytes())}")
+                    name, of_cells = f"{array['name']}-{array['index']}", sha256(file.read_bytes())
+                    modulus = halves.get((array["name"], array["index"]))
+                    kind = f"half {modulus}" if modulus else "registers"
+                    lines.append(f"{kind} {program} {epoch} {part} {name} {of_cells}")
     kept = b""
     for number in PORTS:
         frames = [frame for _, frame in pcap_packets(directory / f"p{number}_out.pcap")]
