@@ -78,17 +78,17 @@ control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
     CRC(crc_1, CRC_HASHPIPE_IPV4_1, 12)
 
 #ifdef HASHPIPE_KEY_DIGEST32
-    action key() {
+    action load_key() {
         meta.hashpipe.key = digest_crc.get(FIVE_TUPLE);
     }
 #else
-    action key() {
+    action load_key() {
         meta.hashpipe.key = hdr.ipv4.src;
     }
 #endif
 
     /* The copy stands in the slot from the beginning: hash and field in one index do not compile. */
-    action copy() {
+    action load_copy() {
         meta.hashpipe.slot[12:12] = meta.copy;
     }
     action first_slot() {
@@ -150,8 +150,8 @@ control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
 #else
         if (meta.is_measured == 1) {
 #endif
-            key();
-            copy();
+            load_key();
+            load_copy();
             first_slot();
             insert();
             second_slot();

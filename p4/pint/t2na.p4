@@ -60,7 +60,7 @@
     } \
     table layers_##N { \
         key = { \
-            hdr.shim.hop : exact @name("hop"); \
+            hdr.shim.hop : ternary @name("hop"); \
             meta.pint.path_##N.layer_bits : ternary @name("layer"); \
             meta.pint.path_##N.acts_bits : ternary @name("acts"); \
         } \
@@ -140,13 +140,19 @@ control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_int
      * length is part of the instruction. */
     SHIFT(0) SHIFT(1) SHIFT(2) SHIFT(3) SHIFT(4) SHIFT(5) SHIFT(6) SHIFT(7) SHIFT(8) SHIFT(9) SHIFT(10) SHIFT(11) SHIFT(12)
     SHIFT(13) SHIFT(14) SHIFT(15) SHIFT(16) SHIFT(17) SHIFT(18) SHIFT(19) SHIFT(20) SHIFT(21) SHIFT(22) SHIFT(23) SHIFT(24)
+    /* Of times whose exponent the exact table does not have: 31 is no exponent. */
+    action logarithm(bit<16> value) {
+        meta.pint.exponent = 31;
+        meta.pint.part = value;
+    }
     table exponents {
         key = { meta.pint.held_ns : ternary @name("held_ns"); }
         actions = {
             shift_0; shift_1; shift_2; shift_3; shift_4; shift_5; shift_6; shift_7; shift_8; shift_9; shift_10; shift_11; shift_12;
             shift_13; shift_14; shift_15; shift_16; shift_17; shift_18; shift_19; shift_20; shift_21; shift_22; shift_23; shift_24;
+            logarithm;
         }
-        default_action = shift_0(0);
+        default_action = logarithm(0);
         size = 32;
     }
     action part(bit<16> value) {
@@ -157,8 +163,8 @@ control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_int
             meta.pint.exponent : exact @name("exponent");
             meta.pint.mantissa[6:0] : exact @name("mantissa");
         }
-        actions = { part; }
-        default_action = part(0);
+        actions = { part; NoAction; }
+        default_action = NoAction();
         size = 4096;
     }
 

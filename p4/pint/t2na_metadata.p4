@@ -1,5 +1,10 @@
 /* PINT's part of a packet's metadata. */
 
+/* The shim has a digest in place of the upper bits of the epoch's number. */
+#ifndef SHIM_DIGEST
+#define SHIM_DIGEST
+#endif
+
 #if defined(PINT_LATENCY) || defined(PINT_UTILISATION)
 #define PINT_AT_EGRESS
 #endif
