@@ -1,19 +1,51 @@
 /* What a switch of a network does beside its programs: the roles of ports, the epoch, the shim. */
 
-/* The role of the port that a packet comes in by. A packet from a host gets a shim, one from the fabric is a hop further. */
+/* The role of the port that a packet comes in by. A packet from a host gets a shim, one from the fabric is a hop further.
+ *
+ * The controller writes two entries for each port, without and with a shim: a host's (host, reject) or the fabric's (blank, fabric). One
+ * table decides, since a second one would cost all programs a stage. A shim of another version is left as the EtherType, so such a packet has
+ * no flow. */
 control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
                 inout ingress_intrinsic_metadata_for_deparser_t deparser) {
+    /* The packet enters the network here. */
     action host() {
         meta.enters = 1;
+        hdr.shim.setValid();
+        hdr.shim.ethertype = ETHERTYPE_SHIM;
+        hdr.shim.hop = 1;
+        hdr.shim.loops = 0;
+        hdr.shim.version = SHIM_VERSION;
+        hdr.shim.class = 0;
+        hdr.shim.low = 0;
     }
     action fabric() {
         meta.enters = 0;
     }
+    /* From the fabric without a shim: it is no host's, so it is not counted as entering. */
+    action blank() {
+        meta.enters = 0;
+        hdr.shim.setValid();
+        hdr.shim.ethertype = ETHERTYPE_SHIM;
+        hdr.shim.hop = 1;
+        hdr.shim.loops = 0;
+        hdr.shim.version = SHIM_VERSION;
+        hdr.shim.epoch = 0;
+        hdr.shim.class = 0;
+        hdr.shim.low = 0;
+    }
+    /* A host sends no shims. */
+    action reject() {
+        meta.is_flow = 0;
+        deparser.drop_ctl = 1;
+    }
     table roles {
-        key = { intrinsic.ingress_port : exact @name("port"); }
-        actions = { host; fabric; }
-        default_action = host();
-        size = 512;
+        key = {
+            intrinsic.ingress_port : exact @name("port");
+            hdr.shim.isValid() : exact @name("has_shim");
+        }
+        actions = { host; fabric; blank; reject; }
+        default_action = reject();
+        size = 1024;
     }
 
     /* The hop count. It shares a byte with `loops`, and an ALU adds to whole containers alone, so a table has the sums: n for n - 1,
@@ -27,30 +59,18 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
         default_action = NoAction();
         size = 64;
     }
-
-    action push() {
-        hdr.shim.setValid();
-        hdr.shim.ethertype = ETHERTYPE_SHIM;
-        hdr.shim.hop = 1;
-        hdr.shim.loops = 0;
-        hdr.shim.version = SHIM_VERSION;
-        hdr.shim.class = 0;
-        hdr.shim.low = 0;
-    }
-    action reject() {
+    action reject_unreadable() {
         deparser.drop_ctl = 1;
-        meta.is_flow = 0;
     }
 
     apply {
-        roles.apply();
-        /* A host sends no shims. */
-        if (meta.is_unreadable == 1 || (meta.enters == 1 && hdr.shim.isValid())) {
-            reject();
-        } else if (hdr.shim.isValid()) {
-            hops.apply();
-        } else {
-            push();
+        switch (roles.apply().action_run) {
+            fabric: {
+                hops.apply();
+            }
+        }
+        if (meta.is_unreadable == 1) {
+            reject_unreadable();
         }
     }
 }
