@@ -21,7 +21,7 @@ FIVE_TUPLE = [("hdr.ipv4.src", 32), ("hdr.ipv4.dst", 32), ("meta.ports", 32), ("
 # The bytes of wire::identity. The addresses are 40 bits, of which the PHV has the upper 32 as one exclusive or.
 IDENTITY = [(None, 88), ("meta.pint.addresses", 32), ("hdr.ipv4.src", 8), ("hdr.ipv4.protocol", 8), ("meta.ports", 32),
             ("hdr.ipv4.total_length", 16), ("hdr.ipv4.identification", 16), ("meta.pint.numbers_0", 32), ("meta.pint.numbers_1", 32),
-            ("meta.pint.payload", 56)]
+            ("meta.pint.payload", 48), ("meta.pint.payload_last", 8)]
 # One word of 32 bits, whichever field holds it.
 WORD = None
 

@@ -92,7 +92,8 @@ control PintIngress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_i
     /* The bytes that no hop changes (src/wire/identity.rs). */
     action identify() {
         meta.pint.identity = identity.get({ 88w0, meta.pint.addresses, hdr.ipv4.src[7:0], hdr.ipv4.protocol, meta.ports,
-            hdr.ipv4.total_length, hdr.ipv4.identification, meta.pint.numbers_0, meta.pint.numbers_1, meta.pint.payload });
+            hdr.ipv4.total_length, hdr.ipv4.identification, meta.pint.numbers_0, meta.pint.numbers_1,
+            meta.pint.payload, meta.pint.payload_last });
     }
 
 #if PINT_PATH_INSTANCES > 0

@@ -27,8 +27,9 @@ struct pint_ingress_t {
     /* Of TCP the sequence and acknowledgement numbers, of other transports bytes 8 to 15 of the payload. */
     bit<32> numbers_0;
     bit<32> numbers_1;
-    /* The first seven bytes of the payload. */
-    bit<56> payload;
+    /* The first six bytes of the payload, and the seventh, which a frame of 60 bytes without TCP options does not have. */
+    bit<48> payload;
+    bit<8> payload_last;
     bit<32> src_shifted;
     bit<32> addresses;
     bit<32> identity;

@@ -4,7 +4,8 @@
 
 #define TCP_PAYLOAD(N) \
     state payload_##N { \
-        meta.pint.payload = (packet.lookahead<bit<(32 * N + 56)>>())[55:0]; \
+        meta.pint.payload = (packet.lookahead<bit<(32 * N + 48)>>())[47:0]; \
+        meta.pint.payload_last = (packet.lookahead<bit<(32 * N + 56)>>())[7:0]; \
         transition accept; \
     }
 
@@ -49,7 +50,7 @@
     }
 
     state six_bytes {
-        meta.pint.payload[55:8] = packet.lookahead<bit<48>>();
+        meta.pint.payload = packet.lookahead<bit<48>>();
         transition accept;
     }
     TCP_PAYLOAD(0)
@@ -64,14 +65,16 @@
     state ports {
         meta.ports = packet.lookahead<bit<32>>();
         packet.extract(hdr.ports);
-        meta.pint.payload = (packet.lookahead<bit<88>>())[55:0];
+        meta.pint.payload = (packet.lookahead<bit<80>>())[47:0];
+        meta.pint.payload_last = (packet.lookahead<bit<88>>())[7:0];
         meta.pint.numbers_0 = (packet.lookahead<bit<120>>())[31:0];
         meta.pint.numbers_1 = (packet.lookahead<bit<152>>())[31:0];
         transition accept;
     }
 
     state no_ports {
-        meta.pint.payload = (packet.lookahead<bit<120>>())[55:0];
+        meta.pint.payload = (packet.lookahead<bit<112>>())[47:0];
+        meta.pint.payload_last = (packet.lookahead<bit<120>>())[7:0];
         meta.pint.numbers_0 = (packet.lookahead<bit<152>>())[31:0];
         meta.pint.numbers_1 = (packet.lookahead<bit<184>>())[31:0];
         transition accept;

@@ -67,6 +67,7 @@ parser IngressParser(packet_in packet, out headers_t hdr, out ingress_meta_t met
         meta.pint.numbers_0 = 0;
         meta.pint.numbers_1 = 0;
         meta.pint.payload = 0;
+        meta.pint.payload_last = 0;
         meta.pint.src_shifted = 0;
 #endif
         packet.extract(intrinsic);
