@@ -1,12 +1,12 @@
-"""Compares the hashes that a Tofino computes with weir's, without a Tofino: the assembler's log has each bit of each hash as an exclusive or of
-bits of fields, and this evaluates them on random keys.
+"""Compares the hashes that a Tofino computes with weir's, without a Tofino: the assembler's log has each bit
+of each hash as an exclusive or of bits of fields, and this evaluates them on random keys.
 
     python3 p4/hashes.py [--keys 1000] [--target tofino2] [--keep DIR] CONSTANTS
 
 CONSTANTS is a directory such as p4/constants/pint/t2na. See tofino.py for the environment.
 
-Compared are all CRCs, with polynomials by name from constants.p4 and keys of fields in weir's order (src/wire/flow.rs, src/wire/identity.rs).
-Fails if one is missing.
+Compared are all CRCs, with polynomials by name from constants.p4 and keys of fields in weir's order
+(src/wire/flow.rs, src/wire/identity.rs). Fails if one is missing.
 """
 
 import argparse
@@ -19,9 +19,12 @@ import tofino
 
 FIVE_TUPLE = [("hdr.ipv4.src", 32), ("hdr.ipv4.dst", 32), ("meta.ports", 32), ("hdr.ipv4.protocol", 8)]
 # The bytes of wire::identity. The addresses are 40 bits, of which the PHV has the upper 32 as one exclusive or.
-IDENTITY = [(None, 88), ("meta.pint.addresses", 32), ("hdr.ipv4.src", 8), ("hdr.ipv4.protocol", 8), ("meta.ports", 32),
-            ("hdr.ipv4.total_length", 16), ("hdr.ipv4.identification", 16), ("meta.pint.numbers_0", 32), ("meta.pint.numbers_1", 32),
+IDENTITY = [(None, 88), ("meta.pint.addresses", 32), ("hdr.ipv4.src", 8), ("hdr.ipv4.protocol", 8),
+            ("meta.ports", 32), ("hdr.ipv4.total_length", 16), ("hdr.ipv4.identification", 16),
+            ("meta.pint.numbers_0", 32), ("meta.pint.numbers_1", 32),
             ("meta.pint.payload", 48), ("meta.pint.payload_last", 8)]
+# A CRC in the assembly: columns of the hash, polynomial, first and last register, bits of the key.
+CRC = re.compile(r"\s+(\d+)(?:\.\.(\d+))?: (.*crc_rev\(0x([0-9a-f]+), 0x([0-9a-f]+), 0x([0-9a-f]+), (\d+),.*)$")
 # One word of 32 bits, whichever field holds it.
 WORD = None
 
@@ -50,7 +53,7 @@ def crc(polynomial, key):
 
 
 def base(name):
-    """A field's name without the pipeline's direction, copies, and the slice that a container holds, and that slice's lowest bit."""
+    """A field's name without the direction and the slice that a container holds, and that slice's lowest bit."""
     name = re.sub(r"^(ingress|egress)::", "", name.strip().strip('"'))
     found = re.fullmatch(r"(.*?)\.(\d+)-(\d+)", name)
     name, low = (found[1], int(found[2])) if found else (name, 0)
@@ -76,7 +79,7 @@ def stages_of_log(text):
 
 
 def units_of_assembly(text):
-    """The CRCs: stage, hash table, columns, polynomial, bits of the key, and the CRC's bits in these columns; and the groups of each stage."""
+    """The CRCs with their stages, hash tables, columns and keys, and the hash groups of each stage."""
     crcs, groups, stage, table, group = [], defaultdict(dict), None, None, None
     for line in text.splitlines():
         if found := re.match(r"stage (\d+) (ingress|egress)", line):
@@ -93,11 +96,12 @@ def units_of_assembly(text):
         elif found := re.match(r"\s+seed: 0x([0-9a-f]+)", line):
             tables, seed = groups[stage][group]
             groups[stage][group] = (tables, seed | int(found[1], 16))
-        elif found := re.match(r"\s+(\d+)(?:\.\.(\d+))?: (.*crc_rev\(0x([0-9a-f]+), 0x([0-9a-f]+), 0x([0-9a-f]+), (\d+),.*)$", line):
+        elif found := CRC.match(line):
             first, last = int(found[1]), int(found[2] or found[1])
             cut = re.search(r"(\d+)\.\.(\d+)\)\s*$", found[3])
             lowest = int(cut[1]) if cut and found[3].startswith("slice(") else 0
-            fields = re.findall(r"(\d+): ([\w.$:]+(?:\(\d+(?:\.\.\d+)?\))?)", found[3][found[3].index("{"):])
+            key = found[3][found[3].index("{"):]
+            fields = re.findall(r"(\d+): ([\w.$:]+(?:\(\d+(?:\.\.\d+)?\))?)", key)
             crcs.append({"stage": stage, "table": table, "first": first, "last": last, "lowest": lowest,
                          "polynomial": int(found[4], 16), "bits": int(found[7]), "fields": fields})
     return crcs, groups
@@ -119,8 +123,10 @@ def compare(constants, pipe, keys):
     done, wrong = defaultdict(set), []
     places = defaultdict(list)
     for unit in crcs:
-        group = next((group for group, (tables, _) in groups[unit["stage"]].items() if unit["table"] in tables), unit["table"] // 2)
-        places[unit["stage"], group, unit["first"], unit["last"], unit["lowest"], unit["polynomial"], unit["bits"]].append(unit)
+        of_stage = groups[unit["stage"]].items()
+        group = next((group for group, (tables, _) in of_stage if unit["table"] in tables), unit["table"] // 2)
+        columns = unit["first"], unit["last"], unit["lowest"]
+        places[unit["stage"], group, *columns, unit["polynomial"], unit["bits"]].append(unit)
     for (stage, group, first, last, lowest, polynomial, bits), parts in sorted(places.items()):
         # A key may lie in both hash tables of a group, of which the results are xored.
         tables, seed = groups[stage].get(group, ({part["table"] for part in parts}, 0))
@@ -160,7 +166,8 @@ def compare(constants, pipe, keys):
                 got |= bit << column - first
             mask = (1 << last - first + 1) - 1
             if got != expected >> lowest & mask:
-                wrong.append(f"stage {stage}: {name} bits {lowest}..{lowest + last - first}: {got:#x}, not {expected >> lowest & mask:#x}")
+                right = expected >> lowest & mask
+                wrong.append(f"stage {stage}: {name} from bit {lowest} on: {got:#x}, not {right:#x}")
                 break
         else:
             done[name].add((stage, lowest, lowest + last - first))

@@ -51,11 +51,13 @@ def last_stages(context):
 def report(pipe, target):
     resources = json.loads((pipe / "logs" / "resources.json").read_text())["resources"]["mau"]
     context = json.loads((pipe / "context.json").read_text())
-    log = "".join(path.read_text() for path in [pipe / "logs" / "table_summary.log", pipe.parent / "compiler.log"] if path.exists())
+    logs = [pipe / "logs" / "table_summary.log", pipe.parent / "compiler.log"]
+    log = "".join(path.read_text() for path in logs if path.exists())
     stages = sorted(resources["mau_stages"], key=lambda stage: stage["stage_number"])
     count = lambda key, list_key: [len(used(stage, key, list_key)) for stage in stages]
     path = re.findall(r"Critical path length through the table dependency graph: (\d+)", log)
-    hash_units, sram, tcam = (count("hash_distribution_units", "units"), count("rams", "srams"), count("tcams", "tcams"))
+    hash_units = count("hash_distribution_units", "units")
+    sram, tcam = count("rams", "srams"), count("tcams", "tcams")
     alus = [alu_kinds(stage) for stage in stages]
     found = registers(context)
     return {
@@ -83,7 +85,8 @@ def report(pipe, target):
 def text(document):
     """JSON with a line for each list."""
     rows = json.dumps(document, indent=2)
-    return re.sub(r"\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]"), rows) + "\n"
+    flat = lambda match: " ".join(match[0].split()).replace("[ ", "[").replace(" ]", "]")
+    return re.sub(r"\[[^\[\]{}]*\]", flat, rows) + "\n"
 
 
 def main():
@@ -101,7 +104,8 @@ def main():
     Path(given.out).write_text(text(document))
     stages = document["stages"]
     print(f"{given.out}: {stages['ingress']} + {stages['egress']} stages of {document['stages_of_the_target']}, "
-          f"{document['stateful_alus']} stateful ALUs, {document['sram_blocks']} SRAM, {document['tcam_blocks']} TCAM, "
+          f"{document['stateful_alus']} stateful ALUs, {document['sram_blocks']} SRAM, "
+          f"{document['tcam_blocks']} TCAM, "
           f"{document['hash_distribution_units']} hash distribution units")
     if split:
         raise SystemExit(f"registers in more stages than one: {split}")

@@ -1,7 +1,7 @@
 """The open Tofino back end: compiles and assembles p4/switch/t2na.p4 with a directory of constants.
 
-Binaries and headers are found by the environment: P4C_BAREFOOT (the compiler), BFAS (the assembler), and P4C_INCLUDE (directories with
-core.p4 and with t2na.p4, separated by colons).
+Binaries and headers are found by the environment: P4C_BAREFOOT (the compiler), BFAS (the assembler), and
+P4C_INCLUDE (directories with core.p4 and with t2na.p4, separated by colons).
 """
 
 import os
@@ -30,14 +30,17 @@ def run(command, directory):
 
 
 def build(constants, target, out, defines=()):
-    """Compiles and assembles. Returns the pipe's directory. The compiler accepts programs that the assembler refuses, so both run."""
+    """Compiles and assembles. Returns the pipe's directory.
+
+    The compiler accepts programs that the assembler refuses, so both run.
+    """
     architecture, _, macros = TARGETS[target]
     out = Path(out).resolve()
     (out / "pipe" / "logs").mkdir(parents=True, exist_ok=True)
     includes = [flag for directory in os.environ["P4C_INCLUDE"].split(":") for flag in ("-I", directory)]
     sources = ["-I", str(P4), "-I", str(Path(constants).resolve())]
-    command = [os.environ["P4C_BAREFOOT"], "--target", target, "--arch", architecture, *macros, *defines, *sources, *includes,
-               "-g", "-Ttable_summary:1", "-o", str(out), str(P4 / "switch" / "t2na.p4")]
+    command = [os.environ["P4C_BAREFOOT"], "--target", target, "--arch", architecture, *macros, *defines, *sources,
+               *includes, "-g", "-Ttable_summary:1", "-o", str(out), str(P4 / "switch" / "t2na.p4")]
     (out / "compiler.log").write_text(run(command, out))
     pipe = out / "pipe"
     assembly = next(iter([*pipe.glob("*.bfa"), *out.glob("*.bfa")]))

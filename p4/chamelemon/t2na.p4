@@ -1,14 +1,17 @@
-/* ChameleMon (Yang et al., SIGCOMM 2023) for Tofino: which flows lost how many packets. The arrays are those of src/program/chamelemon.
+/* ChameleMon (Yang et al., SIGCOMM 2023) for Tofino: which flows lost how many packets. The
+ * arrays are those of src/program/chamelemon.
  *
- * Parts of the encoders are powers of two, since a bucket is the highest bits of a hash behind the part's own bits. Which class has which
- * part is entries of a table, so the controller moves memory between classes at run time. */
+ * Parts of the encoders are powers of two, since a bucket is the highest bits of a hash behind
+ * the part's own bits. Which class has which part is entries of a table, so the controller moves
+ * memory between classes at run time. */
 
 /* The largest prime of 32 bits. It is above every fragment. */
 #define P 32w0xfffffffb
 
-/* One array of a row: the sum of a fragment modulo p (Algorithm 3). The paper compares sum + fragment < p; the same comparison without a
- * sum that could overflow is sum < p - fragment, the fragment's inverse. Both are in the PHV, since a stateful ALU has no constant of
- * 32 bits beside a field. */
+/* One array of a row: the sum of a fragment modulo p (Algorithm 3). The paper compares sum +
+ * fragment < p; the same comparison without a sum that could overflow is sum < p - fragment, the
+ * fragment's inverse. Both are in the PHV, since a stateful ALU has no constant of 32 bits
+ * beside a field. */
 #define FERMAT_SUM(NAME, CELLS, FRAGMENT) \
     Register<bit<32>, bit<13>>(WITH_COPIES(CELLS)) NAME; \
     RegisterAction<bit<32>, bit<13>, bit<32>>(NAME) NAME##_add = { \
@@ -49,8 +52,9 @@
     encode_##ROW##_rest(); \
     encode_##ROW##_count();
 
-/* The index hashes of a flow's ID: the sum of the ID's CRC and of the one that all share, its halves joined. The carries of the sum make it
- * nonlinear, so that keys in a row do not share slots. CRC and sum are one stage, as an ALU adds a hash to a field. */
+/* The index hashes of a flow's ID: the sum of the ID's CRC and of the one that all share, its
+ * halves joined. The carries of the sum make it nonlinear, so that keys in a row do not share
+ * slots. CRC and sum are one stage, as an ALU adds a hash to a field. */
 control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
     CRC(shared, CRC_CHAMELEMON_SHARED, 32)
     CRC(level_0, CRC_CHAMELEMON_LEVEL_0, 32)
@@ -86,14 +90,17 @@ control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
         meta.chamelemon.sample = sample.get(FIVE_TUPLE) + meta.chamelemon.shared;
     }
 
-    /* The halves, joined. An ALU cannot take two parts of one word: the hash units can. They give 32 bits an action. */
+    /* The halves, joined. An ALU cannot take two parts of one word: the hash units can. They
+     * give 32 bits an action. */
     action join_rows() {
         @in_hash { meta.chamelemon.row_0_index = meta.chamelemon.row_0[31:16] ^ meta.chamelemon.row_0[15:0]; }
         @in_hash { meta.chamelemon.row_1_index = meta.chamelemon.row_1[31:16] ^ meta.chamelemon.row_1[15:0]; }
     }
     action join_row_and_fingerprint() {
         @in_hash { meta.chamelemon.row_2_index = meta.chamelemon.row_2[31:16] ^ meta.chamelemon.row_2[15:0]; }
-        @in_hash { meta.chamelemon.fingerprint_index = meta.chamelemon.fingerprint[31:16] ^ meta.chamelemon.fingerprint[15:0]; }
+        @in_hash {
+            meta.chamelemon.fingerprint_index = meta.chamelemon.fingerprint[31:16] ^ meta.chamelemon.fingerprint[15:0];
+        }
     }
     action join_sample() {
         @in_hash { meta.chamelemon.sample_index = meta.chamelemon.sample[31:16] ^ meta.chamelemon.sample[15:0]; }
@@ -114,8 +121,9 @@ control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
     }
 }
 
-/* The flow classifier (§3.2.1): a TowerSketch of saturating counters. All ones is infinity, and the smallest counter of a flow is its size.
- * Infinity and the smallest are in the entries of the class table. */
+/* The flow classifier (§3.2.1): a TowerSketch of saturating counters. All ones is infinity, and
+ * the smallest counter of a flow is its size. Infinity and the smallest are in the entries of
+ * the class table. */
 control TowerSketch(inout ingress_meta_t meta) {
     Register<bit<8>, bit<16>>(WITH_COPIES(CHAMELEMON_TOWER_0_CELLS)) level_0;
     RegisterAction<bit<8>, bit<16>, bit<8>>(level_0) increment_level_0 = {
@@ -148,8 +156,9 @@ control TowerSketch(inout ingress_meta_t meta) {
     }
 }
 
-/* From a flow's size to the packet's class (§3.2.2): the part of the upstream encoder that takes the packet, and the class that it carries.
- * One table of ranges: thresholds, infinity, the minimum and the rate of sampling are its entries, for each copy of the registers. */
+/* From a flow's size to the packet's class (§3.2.2): the part of the upstream encoder that takes
+ * the packet, and the class that it carries. One table of ranges: thresholds, infinity, the
+ * minimum and the rate of sampling are its entries, for each copy of the registers. */
 control ClassTable(inout headers_t hdr, inout ingress_meta_t meta) {
     /* Lets epochs sample different flows. */
     action seed(bit<16> value) {
@@ -165,8 +174,9 @@ control ClassTable(inout headers_t hdr, inout ingress_meta_t meta) {
     action skip() {
         meta.chamelemon.is_encoded = 0;
     }
-    /* A part of 2^k buckets begins at a multiple of 2^k: `top` is the bits of the bucket above the k of the hash, with the copy in front.
-     * An action for each size, because its place in the containers is fixed. */
+    /* A part of 2^k buckets begins at a multiple of 2^k: `top` is the bits of the bucket above
+     * the k of the hash, with the copy in front. An action for each size, because its place in
+     * the containers is fixed. */
     action encode_2048(bit<2> carried, bit<2> top) {
         hdr.shim.class = carried;
         meta.chamelemon.is_encoded = 1;
@@ -206,8 +216,9 @@ control ClassTable(inout headers_t hdr, inout ingress_meta_t meta) {
     }
 }
 
-/* Where a packet enters the network: it is counted in the classifier, and its class says which part of the upstream encoder takes it, and
- * what it carries on. The hashes go along to egress, of all packets, since a packet may leave here that entered elsewhere. */
+/* Where a packet enters the network: it is counted in the classifier, and its class says which
+ * part of the upstream encoder takes it, and what it carries on. The hashes go along to egress,
+ * of all packets, since a packet may leave here that entered elsewhere. */
 control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
     FlowHashes() hashes;
     TowerSketch() tower;
@@ -220,10 +231,11 @@ control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
         meta.chamelemon.fragments.destination = hdr.ipv4.dst & 0x7fffffff;
         meta.chamelemon.fragments.ports = meta.ports & 0x7fffffff;
     }
-    /* The three bits left over, the protocol and the fingerprint: bits of six fields, which the hash units put together. */
+    /* The three bits left over, the protocol and the fingerprint: bits of six fields, which the
+     * hash units put together. */
     action fragment_rest() {
-        meta.chamelemon.fragments.rest = rest.get({ 1w0, hdr.ipv4.src[31:31], hdr.ipv4.dst[31:31], meta.ports[31:31], hdr.ipv4.protocol,
-            meta.chamelemon.fingerprint_index, meta.chamelemon.fingerprint[15:12] });
+        meta.chamelemon.fragments.rest = rest.get({ 1w0, hdr.ipv4.src[31:31], hdr.ipv4.dst[31:31], meta.ports[31:31],
+            hdr.ipv4.protocol, meta.chamelemon.fingerprint_index, meta.chamelemon.fingerprint[15:12] });
     }
     action invert() {
         meta.chamelemon.inverses.source = P - meta.chamelemon.fragments.source;
@@ -260,8 +272,9 @@ control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
     }
 }
 
-/* Where a packet leaves the network: the downstream encoder takes it by the class and the epoch that it carries. The copies of the arrays are
- * those of the epoch in which it entered, so that the encoders of both switches hold the same packets. */
+/* Where a packet leaves the network: the downstream encoder takes it by the class and the epoch
+ * that it carries. The copies of the arrays are those of the epoch in which it entered, so that
+ * the encoders of both switches hold the same packets. */
 control ChameleMonEgress(inout headers_t hdr, inout egress_meta_t meta, in egress_intrinsic_metadata_t intrinsic) {
     /* Packets of a class that left in an epoch that is not open. */
     Counter<bit<32>, bit<4>>(16, CounterType_t.PACKETS) strays;

@@ -1,16 +1,17 @@
-/* DiSketch for Tofino: each switch holds one row of a Count Sketch (or Count-Min Sketch), and counts a flow in one of the epoch's sub-epochs.
- * The hashes are those of src/program/disketch/hashes.rs:
+/* DiSketch for Tofino: each switch holds one row of a Count Sketch (or Count-Min Sketch), and
+ * counts a flow in one of the epoch's sub-epochs. The hashes are those of
+ * src/program/disketch/hashes.rs:
  *
  *     index  = join((CRC 0 (key) ^ a) + CRC 1 (key))    counter = its highest bits
- *     sample = join((CRC 2 (key) ^ b) + CRC 1 (key))    sub-epoch = its highest bits; sign = bit 25
- */
+ *     sample = join((CRC 2 (key) ^ b) + CRC 1 (key))    sub-epoch = its highest bits; sign = bit 25 */
 
 control DiSketch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic) {
     CRC(crc_0, CRC_DISKETCH_0, 32)
     CRC(crc_1, CRC_DISKETCH_1, 32)
     CRC(crc_2, CRC_DISKETCH_2, 32)
 
-    /* The constants of the switch in the epoch. An ALU joins a hash and a field, and not a hash and a parameter. */
+    /* The constants of the switch in the epoch. An ALU joins a hash and a field, and not a hash
+     * and a parameter. */
     action constants(bit<32> a, bit<32> b) {
         meta.disketch.index = a;
         meta.disketch.sample = b;
@@ -44,7 +45,8 @@ control DiSketch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intr
         @in_hash { meta.disketch.sign = meta.disketch.sample[25:25] ^ meta.disketch.sample[9:9]; }
     }
 
-    /* Whether the flow is counted now, and its sign: of 2^k sub-epochs an epoch the k highest bits of `away` are 0. */
+    /* Whether the flow is counted now, and its sign: of 2^k sub-epochs an epoch the k highest
+     * bits of `away` are 0. */
     action count(int<32> weight) {
         meta.disketch.weight = weight;
         meta.disketch.is_counted = 1;

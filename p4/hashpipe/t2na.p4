@@ -1,7 +1,9 @@
-/* HashPipe (Sivaraman et al., SOSR 2017, Algorithm 3) for Tofino 2, without recirculation. The arrays are those of src/program/hashpipe
- * with `key = "digest32"` or `key = "src"`: a stateful ALU holds a pair of 32-bit words, so a key has 32 bits.
+/* HashPipe (Sivaraman et al., SOSR 2017, Algorithm 3) for Tofino 2, without recirculation. The
+ * arrays are those of src/program/hashpipe with `key = "digest32"` or `key = "src"`: a stateful
+ * ALU holds a pair of 32-bit words, so a key has 32 bits.
  *
- * Tofino 1 has no room for it: its stateful ALUs give back one word, and a stage gives back the evicted key and its count. */
+ * Tofino 1 has no room for it: its stateful ALUs give back one word, and a stage gives back the
+ * evicted key and its count. */
 
 #if HASHPIPE_IPV4_0_CELLS != 4096
 #error "the slot has 12 bits: 4096 cells a stage"
@@ -12,10 +14,12 @@ struct pair_t {
     bit<32> count;
 }
 
-/* A later stage keeps the larger of the carried and the stored pair. The stateful ALU gives back what it had, and a one-hot number of its
- * two comparisons, as a gateway cannot compare two fields of 32 bits. By that number a table carries on what was evicted, keeps what is
- * carried, or stops. The hash of the next stage's slot is computed in the same action, of the key that this action carries on: an action
- * takes 32 bits of hash, and the register's own action takes none that is concatenated with a field. */
+/* A later stage keeps the larger of the carried and the stored pair. The stateful ALU gives back
+ * what it had, and a one-hot number of its two comparisons, as a gateway cannot compare two
+ * fields of 32 bits. By that number a table carries on what was evicted, keeps what is carried,
+ * or stops. The hash of the next stage's slot is computed in the same action, of the key that
+ * this action carries on: an action takes 32 bits of hash, and the register's own action takes
+ * none that is concatenated with a field. */
 #define HASHPIPE_MERGE(N, NEXT) \
     Register<pair_t, bit<13>>(WITH_COPIES(HASHPIPE_IPV4_##N##_CELLS)) ipv4_##N; \
     RegisterAction3<pair_t, bit<13>, bit<32>, bit<32>, bit<16>>(ipv4_##N) merge_pair_##N = { \
@@ -87,7 +91,8 @@ control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
     }
 #endif
 
-    /* The copy stands in the slot from the beginning: hash and field in one index do not compile. */
+    /* The copy stands in the slot from the beginning: hash and field in one index do not
+     * compile. */
     action load_copy() {
         meta.hashpipe.slot[12:12] = meta.copy;
     }
@@ -95,7 +100,8 @@ control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
         meta.hashpipe.slot[11:0] = crc_0.get({ meta.hashpipe.key });
     }
 
-    /* The first stage always takes the packet's key in. An empty slot needs no case of its own: its count is 0, which ends the processing. */
+    /* The first stage always takes the packet's key in. An empty slot needs no case of its own:
+     * its count is 0, which ends the processing. */
     Register<pair_t, bit<13>>(WITH_COPIES(HASHPIPE_IPV4_0_CELLS)) ipv4_0;
     RegisterAction2<pair_t, bit<13>, bit<32>, bit<32>>(ipv4_0) insert_pair = {
         void apply(inout pair_t stored, out bit<32> key, out bit<32> count) {

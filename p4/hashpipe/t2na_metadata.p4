@@ -1,7 +1,8 @@
 /* HashPipe's part of a packet's metadata. */
 
 struct hashpipe_t {
-    /* The pair that is carried from stage to stage (Algorithm 3: cKey, cVal). A count of 0 ends the processing. */
+    /* The pair that is carried from stage to stage (Algorithm 3: cKey, cVal). A count of 0 ends
+     * the processing. */
     bit<32> key;
     bit<32> count;
     /* What the stage had, and how it compares: a one-hot number of (same key, smaller count). */

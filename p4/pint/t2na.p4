@@ -1,8 +1,9 @@
-/* PINT (Ben Basat et al., SIGCOMM 2020) for Tofino: a switch writes itself, or what it measured, into two bytes of a packet. The arithmetic is
- * that of src/program/pint.
+/* PINT (Ben Basat et al., SIGCOMM 2020) for Tofino: a switch writes itself, or what it measured,
+ * into two bytes of a packet. The arithmetic is that of src/program/pint.
  *
- * A global hash is CRC 2 (CRC 1 (identity + A) + B), with an A and a B for each argument: the hop, or the switch's identifier. The controller
- * computes these and puts them into tables by hop, since an ALU cannot add a hash to a parameter of the action. */
+ * A global hash is CRC 2 (CRC 1 (identity + A) + B), with an A and a B for each argument: the
+ * hop, or the switch's identifier. The controller computes these and puts them into tables by
+ * hop, since an ALU cannot add a hash to a parameter of the action. */
 
 /* An instance of the path: its three hashes, and what the hop does with the byte. */
 #define PINT_PATH(N) \
@@ -80,19 +81,21 @@
     value_outer_crc_##N(); \
     layers_##N.apply();
 
-/* The path. A layer's share of packets, and the probability with which a hop acts, are ranges of a hash's highest 8 and 16 bits, given as
- * ternary entries: a range of 16 bits takes five times as much TCAM. */
+/* The path. A layer's share of packets, and the probability with which a hop acts, are ranges of
+ * a hash's highest 8 and 16 bits, given as ternary entries: a range of 16 bits takes five times
+ * as much TCAM. */
 control PintIngress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic) {
     CRC(identity, CRC_PINT_IDENTITY, 32)
 
-    /* ip.src xor (ip.dst rotated left by 8): of IPv4 the highest 32 bits of the 40 that are not 0. The parser shifted the source. */
+    /* ip.src xor (ip.dst rotated left by 8): of IPv4 the highest 32 bits of the 40 that are not
+     * 0. The parser shifted the source. */
     action join_addresses() {
         meta.pint.addresses = hdr.ipv4.dst ^ meta.pint.src_shifted;
     }
     /* The bytes that no hop changes (src/wire/identity.rs). */
     action identify() {
-        meta.pint.identity = identity.get({ 88w0, meta.pint.addresses, hdr.ipv4.src[7:0], hdr.ipv4.protocol, meta.ports,
-            hdr.ipv4.total_length, hdr.ipv4.identification, meta.pint.numbers_0, meta.pint.numbers_1,
+        meta.pint.identity = identity.get({ 88w0, meta.pint.addresses, hdr.ipv4.src[7:0], hdr.ipv4.protocol,
+            meta.ports, hdr.ipv4.total_length, hdr.ipv4.identification, meta.pint.numbers_0, meta.pint.numbers_1,
             meta.pint.payload, meta.pint.payload_last });
     }
 
@@ -120,8 +123,8 @@ control PintIngress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_i
 }
 
 #ifdef PINT_LATENCY
-/* The code of a packet's latency (§4.3): its logarithm in sixteenths of a step, by an exponent and seven bits of mantissa, plus four random
- * bits, of which the whole steps are kept. */
+/* The code of a packet's latency (§4.3): its logarithm in sixteenths of a step, by an exponent
+ * and seven bits of mantissa, plus four random bits, of which the whole steps are kept. */
 #define SHIFT(N) \
     action shift_##N(bit<5> exponent) { \
         meta.pint.exponent = exponent; \
@@ -137,10 +140,11 @@ control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_int
         meta.pint.held_ns = from_parser.global_tstamp[31:0] - hdr.bridge.received_ns;
     }
 
-    /* The highest bit of the time, and the mantissa behind it in the lowest seven bits of a word: an action for each shift, as a shift's
-     * length is part of the instruction. */
-    SHIFT(0) SHIFT(1) SHIFT(2) SHIFT(3) SHIFT(4) SHIFT(5) SHIFT(6) SHIFT(7) SHIFT(8) SHIFT(9) SHIFT(10) SHIFT(11) SHIFT(12)
-    SHIFT(13) SHIFT(14) SHIFT(15) SHIFT(16) SHIFT(17) SHIFT(18) SHIFT(19) SHIFT(20) SHIFT(21) SHIFT(22) SHIFT(23) SHIFT(24)
+    /* The highest bit of the time, and the mantissa behind it in the lowest seven bits of a
+     * word: an action for each shift, as a shift's length is part of the instruction. */
+    SHIFT(0) SHIFT(1) SHIFT(2) SHIFT(3) SHIFT(4) SHIFT(5) SHIFT(6) SHIFT(7) SHIFT(8)
+    SHIFT(9) SHIFT(10) SHIFT(11) SHIFT(12) SHIFT(13) SHIFT(14) SHIFT(15) SHIFT(16) SHIFT(17)
+    SHIFT(18) SHIFT(19) SHIFT(20) SHIFT(21) SHIFT(22) SHIFT(23) SHIFT(24)
     /* Of times whose exponent the exact table does not have: 31 is no exponent. */
     action logarithm(bit<16> value) {
         meta.pint.exponent = 31;
@@ -149,8 +153,9 @@ control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_int
     table exponents {
         key = { meta.pint.held_ns : ternary @name("held_ns"); }
         actions = {
-            shift_0; shift_1; shift_2; shift_3; shift_4; shift_5; shift_6; shift_7; shift_8; shift_9; shift_10; shift_11; shift_12;
-            shift_13; shift_14; shift_15; shift_16; shift_17; shift_18; shift_19; shift_20; shift_21; shift_22; shift_23; shift_24;
+            shift_0; shift_1; shift_2; shift_3; shift_4; shift_5; shift_6; shift_7; shift_8;
+            shift_9; shift_10; shift_11; shift_12; shift_13; shift_14; shift_15; shift_16; shift_17;
+            shift_18; shift_19; shift_20; shift_21; shift_22; shift_23; shift_24;
             logarithm;
         }
         default_action = logarithm(0);
@@ -244,8 +249,9 @@ control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_int
 #endif
 
 #ifdef PINT_UTILISATION
-/* The largest utilisation of the links of a path (§4.3, example 3), as bytes that pass a low-pass filter. It is not bit-equal to weir's: weir
- * multiplies the average that it reads by a factor of the packet's, which no stateful ALU does. The filter is the hardware's own. */
+/* The largest utilisation of the links of a path (§4.3, example 3), as bytes that pass a
+ * low-pass filter. It is not bit-equal to weir's: weir multiplies the average that it reads by a
+ * factor of the packet's, which no stateful ALU does. The filter is the hardware's own. */
 control PintUtilisation(inout headers_t hdr, inout egress_meta_t meta, in egress_intrinsic_metadata_t intrinsic) {
     Lpf<bit<32>, bit<9>>(512) average;
 
@@ -266,7 +272,8 @@ control PintUtilisation(inout headers_t hdr, inout egress_meta_t meta, in egress
         size = 1024;
     }
     action largest() {
-        hdr.shim.DIGEST_BYTE(PINT_UTILISATION_BYTE) = max(hdr.shim.DIGEST_BYTE(PINT_UTILISATION_BYTE), meta.pint.utilisation_code);
+        hdr.shim.DIGEST_BYTE(PINT_UTILISATION_BYTE) =
+            max(hdr.shim.DIGEST_BYTE(PINT_UTILISATION_BYTE), meta.pint.utilisation_code);
     }
 
     apply {

@@ -12,7 +12,8 @@
 /* A packet's two bytes of digest stand in the shim. */
 #define DIGEST_BYTE(N) low[8 * (N) + 7 : 8 * (N)]
 
-/* The words of a global hash on the way to it: of an instance of the path its layer, whether the hop acts, and what it writes. */
+/* The words of a global hash on the way to it: of an instance of the path its layer, whether the
+ * hop acts, and what it writes. */
 struct pint_path_t {
     bit<32> layer;
     bit<32> acts;
@@ -24,10 +25,12 @@ struct pint_path_t {
 }
 
 struct pint_ingress_t {
-    /* Of TCP the sequence and acknowledgement numbers, of other transports bytes 8 to 15 of the payload. */
+    /* Of TCP the sequence and acknowledgement numbers, of other transports bytes 8 to 15 of the
+     * payload. */
     bit<32> numbers_0;
     bit<32> numbers_1;
-    /* The first six bytes of the payload, and the seventh, which a frame of 60 bytes without TCP options does not have. */
+    /* The first six bytes of the payload, and the seventh, which a frame of 60 bytes without TCP
+     * options does not have. */
     bit<48> payload;
     bit<8> payload_last;
     bit<32> src_shifted;

@@ -1,6 +1,8 @@
-/* The bytes of the transport that identify a packet (src/wire/identity.rs). They are looked at and not taken off, so that they take no room
- * in the deparser: a state for each length of the TCP options. A lookahead ends 32 bytes behind the last header, so options are read up to 24
- * bytes; longer ones, and of packets with options a payload shorter than seven bytes, count as zeros. */
+/* The bytes of the transport that identify a packet (src/wire/identity.rs). They are looked at
+ * and not taken off, so that they take no room in the deparser: a state for each length of the
+ * TCP options. A lookahead ends 32 bytes behind the last header, so options are read up to 24
+ * bytes; longer ones, and of packets with options a payload shorter than seven bytes, count as
+ * zeros. */
 
 #define TCP_PAYLOAD(N) \
     state payload_##N { \

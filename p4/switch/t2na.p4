@@ -1,4 +1,5 @@
-/* A switch for Tofino 2, or for Tofino 1 where its programs fit there. constants.p4 says which programs it runs. */
+/* A switch for Tofino 2, or for Tofino 1 where its programs fit there. constants.p4 says which
+ * programs it runs. */
 
 #include <core.p4>
 #if __TARGET_TOFINO__ == 1
@@ -41,7 +42,8 @@
 
 control Ingress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
                 in ingress_intrinsic_metadata_from_parser_t from_parser,
-                inout ingress_intrinsic_metadata_for_deparser_t deparser, inout ingress_intrinsic_metadata_for_tm_t manager) {
+                inout ingress_intrinsic_metadata_for_deparser_t deparser,
+                inout ingress_intrinsic_metadata_for_tm_t manager) {
     Arrival() arrival;
     Epoch() epoch;
     Forward() forward;

@@ -1,7 +1,8 @@
-/* CRC-32 in zlib's form: reflected, all ones before and after. A hash unit's polynomial is fixed when the program is compiled, so a
- * new secret of the network is a new program.
+/* CRC-32 in zlib's form: reflected, all ones before and after. A hash unit's polynomial is fixed
+ * when the program is compiled, so a new secret of the network is a new program.
  *
- * NAME is a hash unit that gives the lowest BITS bits. Actions without a match take at most 32 bits of hash, hence one action a CRC. */
+ * NAME is a hash unit that gives the lowest BITS bits. Actions without a match take at most 32
+ * bits of hash, hence one action a CRC. */
 
 #ifndef CRC_P4
 #define CRC_P4

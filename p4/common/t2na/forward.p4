@@ -1,7 +1,8 @@
 /* Forwarding: pairs of ports, L2 by MAC address and VLAN, or L3 by the longest prefix. */
 
 control Forward(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
-                inout ingress_intrinsic_metadata_for_deparser_t deparser, inout ingress_intrinsic_metadata_for_tm_t manager) {
+                inout ingress_intrinsic_metadata_for_deparser_t deparser,
+                inout ingress_intrinsic_metadata_for_tm_t manager) {
     action drop() {
         deparser.drop_ctl = 1;
     }
@@ -50,7 +51,8 @@ control Forward(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
         if (!pairs.apply().hit) {
             l2.apply();
             if (meta.is_routed == 1) {
-                /* Options would lengthen the checksum, which the deparser computes over fixed fields. */
+                /* Options would lengthen the checksum, which the deparser computes over fixed
+                 * fields. */
                 if (hdr.ipv4.isValid() && hdr.ipv4.ihl == 5 && hdr.ipv4.ttl > 1) {
                     ipv4_routes.apply();
                 } else {

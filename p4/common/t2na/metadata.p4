@@ -51,7 +51,8 @@ struct ingress_meta_t {
     bit<1> enters;
     /* A shim that this version cannot read. */
     bit<1> is_unreadable;
-    /* The controller has prepared the running epoch, and the copy of the registers that counts it. */
+    /* The controller has prepared the running epoch, and the copy of the registers that counts
+     * it. */
     bit<1> is_measured;
     bit<1> copy;
     /* A flow of IPv4. Both ports in one word, 0 where there are none. */

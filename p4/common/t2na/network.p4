@@ -1,10 +1,12 @@
 /* What a switch of a network does beside its programs: the roles of ports, the epoch, the shim. */
 
-/* The role of the port that a packet comes in by. A packet from a host gets a shim, one from the fabric is a hop further.
+/* The role of the port that a packet comes in by. A packet from a host gets a shim, one from the
+ * fabric is a hop further.
  *
- * The controller writes two entries for each port, without and with a shim: a host's (host, reject) or the fabric's (blank, fabric). One
- * table decides, since a second one would cost all programs a stage. A shim of another version is left as the EtherType, so such a packet has
- * no flow. */
+ * The controller writes two entries for each port, without and with a shim: a host's (host,
+ * reject) or the fabric's (blank, fabric). One table decides, since a second one would cost all
+ * programs a stage. A shim of another version is left as the EtherType, so such a packet has no
+ * flow. */
 control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic,
                 inout ingress_intrinsic_metadata_for_deparser_t deparser) {
     /* The packet enters the network here. */
@@ -48,8 +50,8 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
         size = 1024;
     }
 
-    /* The hop count. It shares a byte with `loops`, and an ALU adds to whole containers alone, so a table has the sums: n for n - 1,
-     * and 63 for 63. */
+    /* The hop count. It shares a byte with `loops`, and an ALU adds to whole containers alone,
+     * so a table has the sums: n for n - 1, and 63 for 63. */
     action next_hop(bit<6> hop) {
         hdr.shim.hop = hop;
     }
@@ -75,9 +77,11 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
     }
 }
 
-/* The running epoch and the copy of the registers that counts it, by the bits of the clock. The controller prepares an epoch before it
- * begins: it clears the copy, and then adds the epoch's entry. Packets of an epoch that nobody prepared are forwarded and counted, not
- * measured. A Tofino cannot swap banks of registers between two packets, so each array has two copies, by the epoch's lowest bit. */
+/* The running epoch and the copy of the registers that counts it, by the bits of the clock. The
+ * controller prepares an epoch before it begins: it clears the copy, and then adds the epoch's
+ * entry. Packets of an epoch that nobody prepared are forwarded and counted, not measured. A
+ * Tofino cannot swap banks of registers between two packets, so each array has two copies, by
+ * the epoch's lowest bit. */
 control Epoch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrinsic_metadata_t intrinsic) {
     Counter<bit<32>, bit<1>>(1, CounterType_t.PACKETS) unprepared;
 
@@ -96,7 +100,8 @@ control Epoch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrins
         size = 64;
     }
 
-    /* The epoch in which a packet enters the network. Bits move between containers of several widths through the hash units alone. */
+    /* The epoch in which a packet enters the network. Bits move between containers of several
+     * widths through the hash units alone. */
     action enter() {
         @in_hash { hdr.shim.epoch = intrinsic.ingress_mac_tstamp[EPOCH_SHIFT + 3 : EPOCH_SHIFT]; }
     }

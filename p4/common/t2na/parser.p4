@@ -1,5 +1,6 @@
-/* The parsers. Narrower than weir's: at most MAX_TAGS tags, IPv4 alone (IPv6 is forwarded by its MAC addresses and not measured), and
- * ports of packets without IP options. A packet with options is measured, as weir does a later fragment, with ports 0. */
+/* The parsers. Narrower than weir's: at most MAX_TAGS tags, IPv4 alone (IPv6 is forwarded by its
+ * MAC addresses and not measured), and ports of packets without IP options. A packet with
+ * options is measured, as weir does a later fragment, with ports 0. */
 
 #define SELECT_PROTOCOL(TCP, PORTS, NO_PORTS) \
     select(hdr.ipv4.ihl, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) { \
@@ -13,7 +14,8 @@
         default: accept; \
     }
 
-/* From the MAC addresses to the EtherType. UNREADABLE says what becomes of a shim of another version, which is left as the EtherType. */
+/* From the MAC addresses to the EtherType. UNREADABLE says what becomes of a shim of another
+ * version, which is left as the EtherType. */
 #define PARSE_ETHERNET(TAG_FOUND, UNREADABLE) \
     state ethernet { \
         packet.extract(hdr.macs); \
@@ -54,7 +56,8 @@
         transition ethertype; \
     }
 
-parser IngressParser(packet_in packet, out headers_t hdr, out ingress_meta_t meta, out ingress_intrinsic_metadata_t intrinsic) {
+parser IngressParser(packet_in packet, out headers_t hdr, out ingress_meta_t meta,
+                     out ingress_intrinsic_metadata_t intrinsic) {
     state start {
         meta.enters = 0;
         meta.is_unreadable = 0;
@@ -113,7 +116,8 @@ parser IngressParser(packet_in packet, out headers_t hdr, out ingress_meta_t met
 #endif
 }
 
-parser EgressParser(packet_in packet, out headers_t hdr, out egress_meta_t meta, out egress_intrinsic_metadata_t intrinsic) {
+parser EgressParser(packet_in packet, out headers_t hdr, out egress_meta_t meta,
+                    out egress_intrinsic_metadata_t intrinsic) {
     state start {
         meta.ports = 0;
         meta.leaves = 0;
@@ -144,21 +148,24 @@ parser EgressParser(packet_in packet, out headers_t hdr, out egress_meta_t meta,
     }
 }
 
-control IngressDeparser(packet_out packet, inout headers_t hdr, in ingress_meta_t meta, in ingress_intrinsic_metadata_for_deparser_t deparser) {
+control IngressDeparser(packet_out packet, inout headers_t hdr, in ingress_meta_t meta,
+                        in ingress_intrinsic_metadata_for_deparser_t deparser) {
     Checksum() checksum;
 
     apply {
         if (meta.is_routed == 1) {
             hdr.ipv4.checksum = checksum.update({
-                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.total_length, hdr.ipv4.identification, hdr.ipv4.flags,
-                hdr.ipv4.fragment_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst
+                hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.total_length,
+                hdr.ipv4.identification, hdr.ipv4.flags, hdr.ipv4.fragment_offset,
+                hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst
             });
         }
         packet.emit(hdr);
     }
 }
 
-control EgressDeparser(packet_out packet, inout headers_t hdr, in egress_meta_t meta, in egress_intrinsic_metadata_for_deparser_t deparser) {
+control EgressDeparser(packet_out packet, inout headers_t hdr, in egress_meta_t meta,
+                       in egress_intrinsic_metadata_for_deparser_t deparser) {
     apply {
         packet.emit(hdr.macs);
         packet.emit(hdr.shim);

@@ -64,9 +64,10 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         };
         let [a, b, _] = hashes.constants(epoch).words().map(u64::from);
         form.entries.push(entry("epoch_constants", vec![], "constants", vec![a, b], None));
-        form.entries.extend(sub_epochs(*sketch, 0).map(|(matches, weight)| {
-            entry("sub_epochs", matches, "count", vec![weight.into()], Some(1))
-        }));
+        form.entries.extend(
+            sub_epochs(*sketch, 0)
+                .map(|(matches, weight)| entry("sub_epochs", matches, "count", vec![weight.into()], Some(1))),
+        );
     }
     Ok(form)
 }

@@ -20,7 +20,11 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         Err(ProgramError::Value { program: HashPipe::NAME, key, value, right })
     };
     if *key != Key::Source || *prefix != u32::BITS as u8 {
-        return wrong("key", crate::program::word(key), "src with prefix = 32, as a stateful ALU's words have 32 bits,");
+        return wrong(
+            "key",
+            crate::program::word(key),
+            "src with prefix = 32, as a stateful ALU's words have 32 bits,",
+        );
     }
     if !STAGES.contains(stages) {
         return wrong("stages", stages.to_string(), "2 to 6");

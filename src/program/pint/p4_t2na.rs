@@ -31,7 +31,8 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     };
     let is_plain = parameters.queries.0.iter().all(|query| query.bits == BITS && query.acts == PathActs::Hashes);
     let instances = scheme.path.as_ref().map_or(0, |path| path.instances.len());
-    if !is_plain || instances > PARTS || scheme.path.as_ref().is_some_and(|path| !path.is_plain || path.has_checksum()) {
+    if !is_plain || instances > PARTS || scheme.path.as_ref().is_some_and(|path| !path.is_plain || path.has_checksum())
+    {
         return wrong("parts of 8 bits, with plain hashes and no checksum");
     }
     let mut form = P4Form::default();
@@ -75,9 +76,11 @@ fn path_encoding(form: &mut P4Form, path: &Code, own: &Coded) {
         let Instance { acts, values, layer, hops, .. } = instance;
         global(form, &format!("acts_{number}"), acts);
         global(form, &format!("values_{number}"), values);
-        for hop in 1..=MAX_HOPS {
-            let arguments = [*layer, hops[hop], *switch].map(|argument| argument.words().map(u64::from));
-            for (at, (table, action)) in [("inner", "first_arguments"), ("outer", "second_arguments")].iter().enumerate() {
+        for (hop, hop_argument) in hops.iter().enumerate().take(MAX_HOPS + 1).skip(1) {
+            let arguments = [*layer, *hop_argument, *switch].map(|argument| argument.words().map(u64::from));
+            for (at, (table, action)) in
+                [("inner", "first_arguments"), ("outer", "second_arguments")].iter().enumerate()
+            {
                 let data = arguments.iter().map(|words| words[at]).collect();
                 let (table, action) = (format!("{table}_{number}"), format!("{action}_{number}"));
                 form.entries.push(entry(&table, vec![hop.to_string()], &action, data, None));
@@ -93,7 +96,9 @@ fn limits(number: usize, limits: &Limits) -> Vec<P4Entry> {
     let table = format!("layers_{number}");
     let entries = |action: &str, hop: &str, layers: [u32; 2], limit: u32| -> Vec<P4Entry> {
         let layers = prefixes(layers[0], layers[1], LAYER_BITS);
-        let pairs = layers.iter().flat_map(|layer| prefixes(0, limit >> acts, HOP_BITS).into_iter().map(move |acts| (layer, acts)));
+        let pairs = layers
+            .iter()
+            .flat_map(|layer| prefixes(0, limit >> acts, HOP_BITS).into_iter().map(move |acts| (layer, acts)));
         let matches = |(layer, acts): (&String, String)| vec![hop.to_owned(), layer.clone(), acts];
         pairs.map(|pair| entry(&table, matches(pair), &format!("{action}_{number}"), Vec::new(), Some(2))).collect()
     };
@@ -103,7 +108,13 @@ fn limits(number: usize, limits: &Limits) -> Vec<P4Entry> {
     let xor = ends.windows(2).zip(&limits.xor).filter(|(ends, _)| ends[0] < ends[1]);
     let xor = xor.flat_map(|(ends, limit)| entries("xor", "0&&&0", [ends[0] + 1, ends[1]], *limit));
     // Behind more hops the number of the hop is not known, and the digest stays.
-    let stays = entry(&table, vec![format!("{}&&&63", MAX_HOPS + 1), "0&&&0".into(), "0&&&0".into()], "NoAction", Vec::new(), Some(1));
+    let stays = entry(
+        &table,
+        vec![format!("{}&&&63", MAX_HOPS + 1), "0&&&0".into(), "0&&&0".into()],
+        "NoAction",
+        Vec::new(),
+        Some(1),
+    );
     [stays].into_iter().chain(baseline).chain(xor).collect()
 }
 
@@ -131,7 +142,9 @@ fn latency(form: &mut P4Form, code: &ValueCode, times: &Compression) {
         form.entries.push(entry("latency.outer", vec![hop.to_string()], "second_argument", vec![second], None));
         let limits = prefixes(0, code.limits[hop] >> (u32::BITS - HOP_BITS), HOP_BITS);
         form.entries.extend(
-            limits.into_iter().map(|acts| entry("latency.hops", vec![hop.to_string(), acts], "write", Vec::new(), Some(1))),
+            limits
+                .into_iter()
+                .map(|acts| entry("latency.hops", vec![hop.to_string(), acts], "write", Vec::new(), Some(1))),
         );
     }
 }
