@@ -98,7 +98,8 @@ def main():
     parser.add_argument("out")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        pipe = tofino.build(given.constants, given.target, given.keep or temporary, [f"-D{name}" for name in given.defines])
+        defines = [f"-D{name}" for name in given.defines]
+        pipe = tofino.build(given.constants, given.target, given.keep or temporary, defines)
         document = report(pipe, given.target)
     split = {name: stages for name, stages in document["registers"].items() if len(stages) != 1}
     Path(given.out).write_text(text(document))

@@ -131,7 +131,8 @@ control PintIngress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_i
         meta.pint.mantissa = meta.pint.held_ns >> N; \
     }
 
-control PintLatency(inout headers_t hdr, inout egress_meta_t meta, in egress_intrinsic_metadata_from_parser_t from_parser) {
+control PintLatency(inout headers_t hdr, inout egress_meta_t meta,
+                    in egress_intrinsic_metadata_from_parser_t from_parser) {
     CRC(rounding, CRC_PINT_ROUNDING_INNER, 4)
     CRC(acts_inner, CRC_PINT_LATENCY_INNER, 32)
     CRC(acts_outer, CRC_PINT_LATENCY_OUTER, 32)
