@@ -179,7 +179,7 @@ impl Program for ChameleMon {
     }
 
     fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
-        p4::form(request)
+        p4::form(request).map(Some)
     }
 
     fn analysis(config: &Config, salt: u64) -> NetworkAnalysis {

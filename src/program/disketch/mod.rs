@@ -175,7 +175,7 @@ impl Program for DiSketch {
     }
 
     fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
-        Ok(Some(p4::form(request)))
+        p4::form(request).map(Some)
     }
 
     fn exact(config: &Config) -> impl Exact + 'static {

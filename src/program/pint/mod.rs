@@ -193,7 +193,7 @@ impl Program for Pint {
     }
 
     fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
-        p4::form(request)
+        p4::form(request).map(Some)
     }
 
     /// Of the first query for the utilisation of the busiest link.

@@ -1,8 +1,8 @@
-//! DiSketch's P4 form (`p4/disketch`).
+//! DiSketch's P4 form for BMv2 (`p4/disketch/v1model.p4`).
 
-use super::config::{Config, SketchKind};
-use super::hashes::{Hashes, LABEL, LEVEL_WORD};
-use super::{DiSketch, Unit};
+use super::super::config::{Config, SketchKind};
+use super::super::hashes::{Hashes, LABEL, LEVEL_WORD};
+use super::super::{DiSketch, Unit};
 use crate::pisa::hash::{HashLayout, HighRange};
 use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request};
 

@@ -1,8 +1,8 @@
-//! HashPipe's P4 form (`p4/hashpipe`).
+//! HashPipe's P4 form for BMv2 (`p4/hashpipe/v1model.p4`).
 
-use super::{Config, HashPipe, Key, Scope, Unit, label};
+use super::super::{Config, HashPipe, Key, Scope, Unit, label};
 use crate::pisa::hash::HashLayout;
-use crate::program::{P4Crc, P4Form, P4Register, P4Request, P4Target, Program, ProgramError};
+use crate::program::{P4Crc, P4Form, P4Register, P4Request, Program, ProgramError};
 use crate::wire::Net;
 
 /// Stages that the sources have.
@@ -35,27 +35,23 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     if *stages > MAX_STAGES {
         return wrong("stages", stages.to_string(), "the P4 sources have at most 6");
     }
-    match of.target {
-        P4Target::V1model if *key != Key::Tuple => {
-            wrong("key", crate::program::word(key), "the v1model sources have key = \"5tuple\"")
-        }
-        _ => {
-            let mut form = P4Form::default();
-            form.constant("STAGES", *stages);
-            form.constant("IPV6", of.config.slots6() > 0);
-            form.constant("COUNT_BYTES", *count == Unit::Bytes);
-            form.constant("SCOPE_NETWORK", *scope == Scope::Network);
-            for (net, name, parts) in [(Net::Ipv4, "ipv4", KEY4), (Net::Ipv6, "ipv6", KEY6)] {
-                let cells = if net == Net::Ipv4 { of.config.slots } else { of.config.slots6() };
-                (0..*stages).filter(|_| cells > 0).for_each(|stage| {
-                    let polynomial = HashLayout::crc(label(net), stage).polynomial(of.hashes);
-                    form.crcs.push(P4Crc { action: format!("hashpipe.{name}_{stage}.crc"), polynomial });
-                    form.registers.extend(registers(name, stage, cells, parts));
-                });
-            }
-            Ok(form)
-        }
+    if *key != Key::Tuple {
+        return wrong("key", crate::program::word(key), "the v1model sources have key = \"5tuple\"");
     }
+    let mut form = P4Form::default();
+    form.constant("STAGES", *stages);
+    form.constant("IPV6", of.config.slots6() > 0);
+    form.constant("COUNT_BYTES", *count == Unit::Bytes);
+    form.constant("SCOPE_NETWORK", *scope == Scope::Network);
+    for (net, name, parts) in [(Net::Ipv4, "ipv4", KEY4), (Net::Ipv6, "ipv6", KEY6)] {
+        let cells = if net == Net::Ipv4 { of.config.slots } else { of.config.slots6() };
+        (0..*stages).filter(|_| cells > 0).for_each(|stage| {
+            let polynomial = HashLayout::crc(label(net), stage).polynomial(of.hashes);
+            form.crcs.push(P4Crc { action: format!("hashpipe.{name}_{stage}.crc"), polynomial });
+            form.registers.extend(registers(name, stage, cells, parts));
+        });
+    }
+    Ok(form)
 }
 
 /// The registers of one stage.

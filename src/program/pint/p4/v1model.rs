@@ -1,15 +1,15 @@
-//! PINT's P4 form (`p4/pint`).
+//! PINT's P4 form for BMv2 (`p4/pint/v1model.p4`).
 
-use super::Config;
-use super::Pint;
-use super::compress::{Compression, Entry, Exponent};
-use super::dataplane::{Code, Coded, Instance, Limits, MAX_HOPS, Part, Scheme};
-use super::encoding::{HOP_BITS, LAYER_BITS, switch_id};
-use super::query::{PathActs, Value};
-use super::values::Aggregation;
-use super::values::dataplane::{Codes, ValueCode};
+use super::super::Config;
+use super::super::Pint;
+use super::super::compress::{Compression, Entry, Exponent};
+use super::super::dataplane::{Code, Coded, Instance, Limits, MAX_HOPS, Part, Scheme};
+use super::super::encoding::{HOP_BITS, LAYER_BITS, switch_id};
+use super::super::query::{PathActs, Value};
+use super::super::values::Aggregation;
+use super::super::values::dataplane::{Codes, ValueCode};
 use crate::pisa::hash::{Addends, Global, Polynomial};
-use crate::program::{P4Crc, P4Entry, P4Form, P4Request, P4Target, Program, ProgramError};
+use crate::program::{P4Crc, P4Entry, P4Form, P4Request, Program, ProgramError};
 
 /// Most hashes of a path side by side, and most instances of other values, that the sources have.
 const MAX_INSTANCES: usize = 4;
@@ -19,10 +19,7 @@ const MAX_VALUES: usize = 4;
 ///
 /// # Errors
 /// If the sources have none.
-pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
-    if of.target != P4Target::V1model {
-        return Ok(None);
-    }
+pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     let parameters = of.config.parameters();
     let scheme = parameters.scheme(of.hashes);
     let wrong = |right: &str| {
@@ -56,7 +53,7 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> 
             );
         }
     }
-    Ok(Some(form))
+    Ok(form)
 }
 
 /// The hash that identifies packets, the one that chooses their queries, and where these stand.
@@ -247,6 +244,7 @@ mod tests {
     use super::*;
     use crate::pisa::Layout;
     use crate::pisa::hash::{HashFamily, INIT, XOROUT, bitwise};
+    use crate::program::P4Target;
     use crate::program::pint::dataplane::Measured;
     use crate::program::pint::query::Queries;
 

@@ -1,12 +1,12 @@
-//! ChameleMon's P4 form (`p4/chamelemon`).
+//! ChameleMon's P4 form for BMv2 (`p4/chamelemon/v1model.p4`).
 
-use super::dataplane::{COUNTERS, ClassTable, Part, Place, class};
-use super::field::P;
-use super::id::FRAGMENTS;
-use super::parameters::{Shape, counter_slots};
-use super::{ChameleMon, Config, EncoderParameters, hashes, id};
+use super::super::dataplane::{COUNTERS, ClassTable, Part, Place, class};
+use super::super::field::P;
+use super::super::id::FRAGMENTS;
+use super::super::parameters::{Shape, counter_slots};
+use super::super::{ChameleMon, Config, EncoderParameters, hashes, id};
 use crate::pisa::hash::HashLayout;
-use crate::program::{P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, P4Target, Program, ProgramError};
+use crate::program::{P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, Program, ProgramError};
 use crate::wire::shim;
 
 /// Counter arrays that the sources have.
@@ -15,15 +15,12 @@ const MAX_LEVELS: usize = 4;
 /// The registers of a row, in the order of its arrays.
 const ARRAYS: [&str; COUNTERS] = ["source", "destination", "ports", "rest", "count"];
 
-/// The P4 form of a configuration; none for a target without sources. The table entries are those
+/// The P4 form of a configuration. The table entries are those
 /// of the parameters with which a switch starts.
 ///
 /// # Errors
 /// If the sources have none.
-pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
-    if of.target != P4Target::V1model {
-        return Ok(None);
-    }
+pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     let levels = &of.config.tower.0;
     if levels.len() > MAX_LEVELS {
         return Err(ProgramError::Value {
@@ -57,7 +54,7 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> 
     form.halves = arrays.collect();
     let parameters = ChameleMon::start(of.config);
     form.entries = of.epochs.clone().flat_map(|epoch| entries(&parameters, &shape, epoch)).collect();
-    Ok(Some(form))
+    Ok(form)
 }
 
 /// The name of a row in the sources.
@@ -161,6 +158,7 @@ mod tests {
     use crate::pisa::Layout;
     use crate::pisa::hash::HashFamily;
     use crate::program::Dataplane;
+    use crate::program::P4Target;
     use crate::program::chamelemon::ChameleMonDataplane;
 
     fn form_of(config: &Config) -> (Layout, Result<Option<P4Form>, ProgramError>) {

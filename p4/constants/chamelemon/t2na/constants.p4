@@ -1,0 +1,23 @@
+/* Sizes and polynomials of `--reproducible 7`, for p4/switch/t2na.p4. */
+
+#define EPOCH_SHIFT 26
+/* Copies of each register array, by the lowest bits of an epoch's number. */
+#ifndef EPOCH_COPY_BITS
+#define EPOCH_COPY_BITS 1
+#endif
+
+#define CHAMELEMON
+#define CHAMELEMON_TOWER_0_CELLS 32768
+#define CHAMELEMON_TOWER_0_BITS 8
+#define CHAMELEMON_TOWER_1_CELLS 16384
+#define CHAMELEMON_TOWER_1_BITS 16
+#define CHAMELEMON_UPSTREAM_CELLS 4096
+#define CHAMELEMON_DOWNSTREAM_CELLS 4096
+#define CRC_CHAMELEMON_SHARED 32w0xe9892db1
+#define CRC_CHAMELEMON_FINGERPRINT 32w0x2f1cc1c1
+#define CRC_CHAMELEMON_SAMPLE 32w0x8a3e7cbf
+#define CRC_CHAMELEMON_ROW_0 32w0x55222803
+#define CRC_CHAMELEMON_ROW_1 32w0x3fb91d19
+#define CRC_CHAMELEMON_ROW_2 32w0xb3900e1b
+#define CRC_CHAMELEMON_LEVEL_0 32w0xed945ffd
+#define CRC_CHAMELEMON_LEVEL_1 32w0x6012c4c7

@@ -1,0 +1,20 @@
+/* Sizes and polynomials of `--reproducible 7`, for p4/switch/t2na.p4. */
+
+#define EPOCH_SHIFT 26
+/* Copies of each register array, by the lowest bits of an epoch's number. */
+#ifndef EPOCH_COPY_BITS
+#define EPOCH_COPY_BITS 1
+#endif
+
+#define PINT
+#define SHIM_DIGEST
+#define PINT_PATH_INSTANCES 2
+#define CRC_PINT_IDENTITY 32w0x4c11db7
+#define CRC_PINT_ACTS_0_INNER 32w0xf58ba83d
+#define CRC_PINT_ACTS_0_OUTER 32w0xee400f4f
+#define CRC_PINT_VALUES_0_INNER 32w0x4259398d
+#define CRC_PINT_VALUES_0_OUTER 32w0x1f4a4c31
+#define CRC_PINT_ACTS_1_INNER 32w0x7d74e48d
+#define CRC_PINT_ACTS_1_OUTER 32w0xc85f7a81
+#define CRC_PINT_VALUES_1_INNER 32w0xbc3c75bd
+#define CRC_PINT_VALUES_1_OUTER 32w0xa87e2229
