@@ -23,7 +23,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch p4 fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,11 @@ figures-disketch: ## DiSketch's figures, in out/figures too; two hours or more o
 	@for figure in frequency entropy heterogeneity path-length path-change; do \
 		$(CARGO) run $(LOCKED) --release $(QUIET) --package bench $(OFFLINE) -- figures disketch-$$figure --out out/figures || exit 1; \
 	done
+
+p4: ## the P4 sources in BMv2 beside weir, registers and frames byte for byte; needs p4c-bm2-ss and simple_switch
+	@echo "Building (release) …" >&2
+	@$(CARGO) build $(LOCKED) --release $(QUIET) $(OFFLINE) --package weir --package bench --bins
+	@p4/check.py
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use flate2::read::GzDecoder;
@@ -157,6 +158,33 @@ impl RegisterSink for Registers {
         for (name, cells) in names.iter().zip(arrays()) {
             let key = (program.clone(), of.last, of.part, name.clone());
             self.left.lock().unwrap().registers.insert(key, cells.bytes);
+        }
+    }
+}
+
+/// The programs of a directory of `p4/constants`, and the target.
+const CONSTANTS: &[(&str, &str, &[&str])] = &[
+    ("hashpipe", "v1model", &["hashpipe"]),
+    ("chamelemon", "v1model", &["chamelemon"]),
+    ("pint", "v1model", &["pint"]),
+    ("disketch", "v1model", &["disketch"]),
+    ("all", "v1model", &["hashpipe", "chamelemon", "pint", "disketch"]),
+];
+
+/// The constants beside the sources are those that the command writes.
+#[test]
+fn constants_are_those_of_the_command() {
+    for (name, target, programs) in CONSTANTS {
+        let written = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["p4", "--target", target, "--reproducible", "7", "--out"]).arg(written.path());
+        programs.iter().for_each(|program| _ = command.args(["--program", program]));
+        assert!(command.status().unwrap().success(), "{name}");
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("p4/constants").join(name).join(target);
+        for file in ["constants.p4", "control.json"] {
+            let [written, committed] =
+                [written.path(), &committed].map(|at| fs::read_to_string(at.join(file)).unwrap());
+            assert!(written == committed, "p4/constants/{name}/{target}/{file} is not what `weir p4` writes");
         }
     }
 }

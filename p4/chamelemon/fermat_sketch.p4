@@ -12,7 +12,7 @@ bit<32> add_modulo_p(in bit<32> sum, in bit<32> fragment) {
 }
 
 /* The bucket arrays of one row. */
-control FermatRow(in fragments_t fragments, in bit<32> index_hash, in place_t place, in bit<32> copy)(bit<32> cells) {
+control FermatRow(in fragments_t fragments, in bit<32> index_hash, in part_place_t place, in bit<32> copy)(bit<32> cells) {
     register<bit<32>>(WITH_COPIES(cells)) source;
     register<bit<32>>(WITH_COPIES(cells)) destination;
     register<bit<32>>(WITH_COPIES(cells)) ports;

@@ -18,7 +18,7 @@ struct fragments_t {
 }
 
 /* Where a part of an encoder's row lies, and how an index hash becomes a bucket of it. */
-struct place_t {
+struct part_place_t {
     bit<32> offset;
     /* Bits of the hash that do not count. */
     bit<8> shift;
@@ -27,9 +27,9 @@ struct place_t {
 
 /* A part of an encoder. */
 struct part_t {
-    place_t full;
+    part_place_t full;
     /* In the small row. */
-    place_t small;
+    part_place_t small;
 }
 
 /* The index hashes of an ID. */

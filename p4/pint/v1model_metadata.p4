@@ -7,7 +7,7 @@
 
 /* A query's place in the digest: the number of its lowest bit, and as many ones as it has bits. No
  * ones: the packet does not carry the query. */
-struct place_t {
+struct digest_place_t {
     bit<4> shift;
     bit<16> mask;
 }
@@ -15,9 +15,9 @@ struct place_t {
 struct pint_t {
     /* A CRC of what no hop changes of the packet: all switches have the same one. */
     bit<32> identity;
-    place_t path;
-    place_t value_0;
-    place_t value_1;
-    place_t value_2;
-    place_t value_3;
+    digest_place_t path;
+    digest_place_t value_0;
+    digest_place_t value_1;
+    digest_place_t value_2;
+    digest_place_t value_3;
 }

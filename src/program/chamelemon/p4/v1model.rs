@@ -161,7 +161,7 @@ mod tests {
     use crate::program::P4Target;
     use crate::program::chamelemon::ChameleMonDataplane;
 
-    fn form_of(config: &Config) -> (Layout, Result<Option<P4Form>, ProgramError>) {
+    fn form_of(config: &Config) -> (Layout, Result<P4Form, ProgramError>) {
         let hashes = HashFamily::reproducible(7);
         let layout = ChameleMonDataplane::new(config, &hashes).unwrap().layout();
         let target = P4Target::V1model;
@@ -175,7 +175,7 @@ mod tests {
         let tower = "8x1000+16x70+32x3".parse().unwrap();
         for config in [Config::default(), Config { tower, arrays: 4, small: 2, ..Config::default() }] {
             let (layout, form) = form_of(&config);
-            let form = form.unwrap().unwrap();
+            let form = form.unwrap();
             let halves = |name, index| form.halves.iter().any(|half| half.array == name && half.index == index);
             let arrays = layout.arrays().into_iter().map(|of| {
                 let cells = of.usage.cells / if halves(of.usage.name, of.index) { 2 } else { 1 };

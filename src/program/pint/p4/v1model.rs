@@ -250,7 +250,7 @@ mod tests {
 
     const SWITCH: &str = "leaf-1";
 
-    fn form_of(queries: &str) -> Result<Option<P4Form>, ProgramError> {
+    fn form_of(queries: &str) -> Result<P4Form, ProgramError> {
         let queries = queries.parse::<Queries>().unwrap();
         let (config, hashes) = (Config { queries, ..Config::default() }, HashFamily::reproducible(7));
         let (target, layout) = (P4Target::V1model, Layout::new(Pint::NAME));
@@ -415,7 +415,7 @@ mod tests {
             which in 0..QUERIES.len(),
             packets in prop::collection::vec((any::<u32>(), 1..=63u8, any::<u16>(), 0..32u32, any::<u32>()), 300),
         ) {
-            let sources = Sources::new(form_of(QUERIES[which]).unwrap().unwrap());
+            let sources = Sources::new(form_of(QUERIES[which]).unwrap());
             let config = Config { queries: QUERIES[which].parse().unwrap(), ..Config::default() };
             let scheme = config.scheme(&HashFamily::reproducible(7));
             let own = scheme.switch(switch_id(SWITCH));
