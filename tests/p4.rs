@@ -169,7 +169,17 @@ const CONSTANTS: &[(&str, &str, &[&str])] = &[
     ("pint", "v1model", &["pint"]),
     ("disketch", "v1model", &["disketch"]),
     ("all", "v1model", &["hashpipe", "chamelemon", "pint", "disketch"]),
+    ("hashpipe", "t2na", &[NARROW_HASHPIPE]),
+    ("chamelemon", "t2na", &[NARROW_CHAMELEMON]),
+    ("pint", "t2na", &["pint"]),
+    ("pint_latency", "t2na", &["pint:queries=latency"]),
+    ("disketch", "t2na", &["disketch"]),
+    ("all", "t2na", &[NARROW_HASHPIPE, NARROW_CHAMELEMON, "pint", "disketch"]),
 ];
+
+/// What a stateful ALU's words have room for, and parts of which the sources have the lengths.
+const NARROW_HASHPIPE: &str = "hashpipe:key=src,slots6=0,scope=network";
+const NARROW_CHAMELEMON: &str = "chamelemon:downstream=4096,hh=2048,hl=1024,ll=1024";
 
 /// The constants beside the sources are those that the command writes.
 #[test]

@@ -284,10 +284,16 @@ parser SwitchParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
 
     state ipv6_fragment {
         transition select(hdr.extensions.last.body[47:35], hdr.extensions.last.body[32:32]) {
-            (0, 0): next_extension;
+            (0, 0): ipv6_whole;
             (0, 1): ipv6_first_fragment;
             default: later_fragment;
         }
+    }
+
+    /* Of several fragment headers the last one counts. */
+    state ipv6_whole {
+        meta.fragment = FRAGMENT_NONE;
+        transition next_extension;
     }
 
     state ipv6_first_fragment {

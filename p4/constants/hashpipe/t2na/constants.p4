@@ -1,4 +1,4 @@
-/* Sizes and polynomials of `--reproducible 7`, for p4/switch/t2na.p4. */
+/* Written by `weir p4 --target t2na --reproducible 7`, for p4/switch/t2na.p4. Do not edit. */
 
 #define EPOCH_SHIFT 26
 /* Copies of each register array, by the lowest bits of an epoch's number. */

@@ -1,4 +1,4 @@
-/* Sizes and polynomials of `--reproducible 7`, for p4/switch/t2na.p4. */
+/* Written by `weir p4 --target t2na --reproducible 7`, for p4/switch/t2na.p4. Do not edit. */
 
 #define EPOCH_SHIFT 26
 /* Copies of each register array, by the lowest bits of an epoch's number. */
@@ -7,7 +7,6 @@
 #endif
 
 #define PINT
-#define SHIM_DIGEST
 #define PINT_PATH_INSTANCES 2
 #define CRC_PINT_IDENTITY 32w0x4c11db7
 #define CRC_PINT_ACTS_0_INNER 32w0xf58ba83d
