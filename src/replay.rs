@@ -305,8 +305,11 @@ mod tests {
         }
     }
 
-    /// What left: by port, time and bytes. And the sums of HashPipe's registers, by epoch.
-    fn replayed(packets: &[RxPacket<'_>]) -> (Vec<(PortId, Nanos, Vec<u8>)>, Vec<(u64, usize)>) {
+    /// Packets that left, each with its port, time and bytes; and by epoch how many bytes of HashPipe's registers are
+    /// in use.
+    type Left = (Vec<(PortId, Nanos, Vec<u8>)>, Vec<(u64, usize)>);
+
+    fn replayed(packets: &[RxPacket<'_>]) -> Left {
         let mut replayer = Replayer::new(Config::parse(SWITCH).unwrap()).unwrap();
         let (left, banks) = (Shared::default(), Shared::default());
         let sink = left.clone();
