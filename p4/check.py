@@ -52,7 +52,7 @@ CASES = {
         "hh=1100,hl=1000,ll=900,hh_threshold=60,hl_threshold=8,sample=30000"
     ],
     "pint": ["pint"],
-    "pint-latency": ["pint:queries=path:8+latency:8"],
+    "pint-latency": ["pint:queries=path:bits=8+latency:bits=8"],
     # Traffic of any size has a larger error, so epochs are cut into 1, 1, 2, 2, 4, 4, … sub-epochs.
     "disketch": ["disketch:rho=paper,rho_target=0.001,max_sub_epochs=8"],
     "all": [
