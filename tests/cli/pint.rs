@@ -212,7 +212,7 @@ fn latencies_are_coded_by_two_tables() {
     let several = "latency:bits=4+latency:bits=8:from=1us:to=60us";
     assert_eq!(tables(several, "tofino2"), (vec![(2, 26, 1), (3, 2816, 0), (3, 896, 0)], Some(4)));
     for none in ["latency:bits=8:compression=additive", "latency:bits=8:aggregation=sum", "queue:bits=8"] {
-        assert_eq!(tables(none, "tofino").0, [], "{none}");
+        assert!(tables(none, "tofino").0.is_empty(), "{none}");
     }
     // Keys of 12 bits, and parts of 12.
     let document = weir("budget --program pint:queries=latency:bits=8 --target tofino --json").json();

@@ -160,10 +160,15 @@ impl Naive {
         if real(acts, phv.identity, phv.shim.hop().into()) >= rounded(1.0 / f64::from(phv.shim.hop()), 16) {
             return part;
         }
+        // The highest bit of the time is kept and the seven behind it; what is looked up is the middle of
+        // all times that have these.
+        let whole = f64::from(phv.latency_ns);
+        let width = ((whole.max(1.0).log2().floor() - 7.0).max(0.0)).exp2();
+        let time = ((whole / width).floor() * width + (width - 1.0) / 2.0).max(1.0);
         // Equal steps of the logarithm; sixteenths of a step are kept, and the rest of the hash
         // rounds them up or down.
         let codes = f64::from((1 << query.bits) - 1);
-        let [from, to, time] = [query.range.from, query.range.to, phv.latency_ns.max(1)].map(f64::from);
+        let [from, to] = [query.range.from, query.range.to].map(f64::from);
         let steps = (time / from).log2() / (to / from).log2() * codes;
         let sixteenths = (16.0 * steps).round().clamp(0.0, 16.0 * codes);
         let random = rounds.inner(phv.identity, rounds.argument(&[0; 4])) % 16;
