@@ -1,4 +1,4 @@
-//! `weir p4`: what the P4 sources take from a switch's configuration.
+//! `weir p4`: constants and control data for the P4 sources, from a switch's configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ const MAX_EPOCHS: u64 = 1024;
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir p4 --program {program} --target v1model --reproducible 7 --out DIR",
-    "weir p4 -c weir.toml --target t2na --reproducible 7 --out DIR",
+    "weir p4 -c weir.toml --target v1model --reproducible 7 --epochs 0..15 --out DIR",
 ]))]
 pub struct P4 {
     #[command(flatten)]
@@ -53,7 +53,7 @@ fn epochs(text: &str) -> Result<RangeInclusive<u64>, String> {
     }
 }
 
-/// `control.json`.
+/// `control.json`, without its entries.
 #[derive(Serialize)]
 struct Control<'a> {
     version: &'static str,
@@ -61,8 +61,6 @@ struct Control<'a> {
     switch: &'a str,
     epoch_shift: u32,
     programs: BTreeMap<String, ProgramControl<'a>>,
-    /// Of all programs.
-    entries: Vec<&'a P4Entry>,
 }
 
 #[derive(Serialize)]
@@ -103,19 +101,25 @@ impl P4 {
             return Err(Failure::Usage(format!("epoch = \"{}\": {why}", config.switch.epoch)));
         }
         let (switch, hashes) = (&*config.switch.name, HashFamily::reproducible(seed));
+        if config.programs.is_empty() {
+            return Err(Failure::Usage("no program is configured, so there is nothing to write".into()));
+        }
         let forms: Vec<_> = ProgramConfig::named(&config.programs)
             .map(|(name, program)| {
+                if name != program.name() {
+                    return Err(Failure::Usage(format!("{name}: a P4 switch has each program once")));
+                }
                 let form = program.p4(switch, &hashes, self.target, self.epochs.clone())?;
                 let form = form.ok_or_else(|| Failure::Usage(format!("{name} has no P4 sources")))?;
                 Ok((name, ProgramLayout::new(&program.layout(switch)?), form))
             })
             .collect::<Result<_, Failure>>()?;
         let constants = self.constants(epoch.ilog2(), seed, &forms);
-        let control = self.control(switch, epoch.ilog2(), &forms);
-        let control = serde_json::to_vec_pretty(&control).map_err(Failure::failed)?;
+        let entries = forms.iter().flat_map(|(.., form)| &form.entries);
+        let control = with_entries(&self.control(switch, epoch.ilog2(), &forms), entries).map_err(Failure::failed)?;
         std::fs::create_dir_all(&self.out).map_err(|error| failed(&self.out, &error))?;
         self.write("constants.p4", constants.as_bytes())?;
-        self.write("control.json", &[&control[..], b"\n"].concat())
+        self.write("control.json", control.as_bytes())
     }
 
     fn write(&self, file: &str, bytes: &[u8]) -> Result<(), Failure> {
@@ -180,9 +184,16 @@ impl P4 {
             switch,
             epoch_shift,
             programs: forms.iter().map(program).collect(),
-            entries: forms.iter().flat_map(|(.., form)| &form.entries).collect(),
         }
     }
+}
+
+/// The document with the entries of all programs, a line each: some tables have thousands.
+fn with_entries<'a>(control: &Control<'_>, entries: impl Iterator<Item = &'a P4Entry>) -> serde_json::Result<String> {
+    let document = serde_json::to_string_pretty(control)?;
+    let entries = entries.map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?.join(",\n    ");
+    let entries = if entries.is_empty() { entries } else { format!("\n    {entries}\n  ") };
+    Ok(format!("{},\n  \"entries\": [{entries}]\n}}\n", document.strip_suffix("\n}").unwrap_or(&document)))
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Failure {

@@ -174,7 +174,8 @@ pub trait Program: Sized + Send + Sync + 'static {
         None
     }
 
-    /// What the sources in `p4/` take from a configuration; `None` of a program that has none there.
+    /// Constants, hashes, registers and table entries for the sources in `p4/`; `None` for a program without
+    /// P4 sources.
     ///
     /// # Errors
     /// If the sources have no form of this configuration.

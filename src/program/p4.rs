@@ -1,5 +1,5 @@
-//! The P4 form of a program: what the sources in `p4/` take from its configuration beside what follows
-//! from its layout, and what a control program sets and reads (docs/p4.md).
+//! The P4 form of a program: constants for the sources in `p4/`, beside those that follow from its layout;
+//! CRCs and table entries that a control program sets, and registers that it reads (docs/p4.md).
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +27,7 @@ impl P4Target {
     }
 }
 
-/// What a P4 form is of.
+/// The switch, the target and the epochs of a P4 form.
 pub struct P4Request<'a, C> {
     pub config: &'a C,
     /// The name of the switch.
@@ -93,7 +93,7 @@ pub struct P4Entry {
     /// The epoch that the entry is for; none for one that stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// What is matched, a field after the other, as the target's command line has it: a number, `value&&&mask`
+    /// A text for each key field, as simple_switch_CLI takes it: a number, `value&&&mask`
     /// or `low->high`.
     #[serde(rename = "match")]
     pub matches: Vec<String>,

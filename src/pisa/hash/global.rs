@@ -23,7 +23,7 @@ pub struct Global {
 pub struct Addends(pub(super) u32, pub(super) u32);
 
 impl Addends {
-    /// What is added to the packet's identity, and to the inner CRC.
+    /// The addends of the packet's identity and of the inner CRC.
     pub fn words(self) -> [u32; 2] {
         [self.0, self.1]
     }

@@ -40,10 +40,10 @@ pub const SLOT: &str = "disketch.slot";
 /// Levels of a sketch that has levels.
 pub const LEVELS: u32 = 16;
 
-/// What the index of each level is mixed with is a multiple of this, 2³² divided by the golden ratio.
+/// 2³² divided by the golden ratio. Its multiples are xored onto the index, one for each level.
 pub const LEVEL_WORD: u32 = 0x9e37_79b9;
 
-/// What the index of each level is mixed with.
+/// Multiples of [`LEVEL_WORD`], by level.
 const LEVEL_WORDS: [u32; LEVELS as usize] = {
     let (mut words, mut level) = ([0u32; LEVELS as usize], 1);
     while level < words.len() {

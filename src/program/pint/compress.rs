@@ -117,7 +117,7 @@ fn fixed_log(number: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponent {
     pub exponent: u32,
-    /// Of a time with this exponent the bits in `mask` are those of `value`. No time has two.
+    /// A time has this exponent if its bits in `mask` are those of `value`. One entry matches each time.
     pub value: u32,
     pub mask: u32,
     /// The mantissa is the lowest [`MANTISSA_BITS`] bits of the time, shifted down by this.

@@ -4,7 +4,7 @@ mod t2na;
 mod v1model;
 
 use super::Config;
-use crate::program::{P4Form, P4Request, P4Target, ProgramError};
+use crate::program::{P4Form, P4Register, P4Request, P4Target, ProgramError};
 
 /// The P4 form of a configuration.
 ///
@@ -15,4 +15,10 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         P4Target::V1model => v1model::form(of),
         P4Target::T2na => t2na::form(of),
     }
+}
+
+/// A register that holds an array, all bits of each cell.
+fn register(register: String, array: &str, index: u32, bits: u32, cells: u32) -> P4Register {
+    let register = format!("chamelemon.{register}");
+    P4Register { register, array: array.into(), index, field: 0, shift: 0, bits, cells: cells.into() }
 }

@@ -3,6 +3,7 @@
 use super::super::dataplane::{COUNTERS, ClassTable, Part, class};
 use super::super::parameters::Shape;
 use super::super::{ChameleMon, Config, EncoderParameters, hashes};
+use super::register;
 use crate::pisa::hash::{HashLayout, Which};
 use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request, Program, ProgramError};
 use crate::wire::shim;
@@ -98,15 +99,6 @@ fn crcs(of: &P4Request<'_, Config>) -> Vec<P4Crc> {
 }
 
 fn registers(config: &Config) -> Vec<P4Register> {
-    let register = |register: String, array: &str, index: u32, bits: u32, cells: u32| P4Register {
-        register: format!("chamelemon.{register}"),
-        array: array.into(),
-        index,
-        field: 0,
-        shift: 0,
-        bits,
-        cells: cells.into(),
-    };
     let levels = (0..)
         .zip(&config.tower.0)
         .map(|(i, level)| register(format!("tower.level_{i}"), "tower", i, level.width.bits(), level.counters));

@@ -5,6 +5,7 @@ use super::super::field::P;
 use super::super::id::FRAGMENTS;
 use super::super::parameters::{Shape, counter_slots};
 use super::super::{ChameleMon, Config, EncoderParameters, hashes, id};
+use super::register;
 use crate::pisa::hash::HashLayout;
 use crate::program::{P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, Program, ProgramError};
 use crate::wire::shim;
@@ -79,15 +80,6 @@ fn crcs(of: &P4Request<'_, Config>) -> Vec<P4Crc> {
 }
 
 fn registers(config: &Config) -> Vec<P4Register> {
-    let register = |register: String, array: &str, index: u32, bits: u32, cells: u32| P4Register {
-        register: format!("chamelemon.{register}"),
-        array: array.into(),
-        index,
-        field: 0,
-        shift: 0,
-        bits,
-        cells: cells.into(),
-    };
     let shape = config.shape();
     let levels = (0..).zip(&config.tower.0).map(|(i, level)| {
         register(format!("tower.level_{i}.counters"), "tower", i, level.width.bits(), level.counters)
@@ -194,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the sources make of an entry is the bucket of the match-action table.
+        /// The sources compute from an entry the bucket that the match-action table gives.
         #[test]
         fn places_name_buckets(offset in 0..9u32, width in 1..5000u32, index_hash: u32) {
             let place = Place::new(offset, width).unwrap();
