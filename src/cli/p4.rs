@@ -22,7 +22,7 @@ const MAX_EPOCHS: u64 = 1024;
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir p4 --program {program} --target v1model --reproducible 7 --out DIR",
-    "weir p4 -c weir.toml --target v1model --reproducible 7 --epochs 0..15 --out DIR",
+    "weir p4 -c weir.toml --target t2na --epochs 0..15 --out DIR",
 ]))]
 pub struct P4 {
     #[command(flatten)]
