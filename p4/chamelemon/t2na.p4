@@ -294,6 +294,11 @@ control ChameleMonEgress(inout headers_t hdr, inout egress_meta_t meta, in egres
 
     action stray() {
         meta.chamelemon.is_encoded = 0;
+        meta.chamelemon.is_stray = 1;
+    }
+    /* Counted behind the table: the counter's index passes a hash unit, which a default action
+     * does not have. */
+    action count_stray() {
         strays.count(hdr.shim.epoch);
     }
     /* Of class none. */
@@ -337,6 +342,9 @@ control ChameleMonEgress(inout headers_t hdr, inout egress_meta_t meta, in egres
         invert();
         if (meta.leaves == 1 && hdr.shim.isValid()) {
             downstream_parts.apply();
+            if (meta.chamelemon.is_stray == 1) {
+                count_stray();
+            }
             if (meta.chamelemon.is_encoded == 1) {
                 ENCODE(downstream_row_0)
                 ENCODE(downstream_row_1)

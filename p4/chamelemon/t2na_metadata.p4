@@ -40,6 +40,7 @@ struct chamelemon_egress_t {
     fragments_t fragments;
     fragments_t inverses;
     bit<1> is_encoded;
+    bit<1> is_stray;
     bit<13> bucket_0;
     bit<13> bucket_1;
     bit<13> bucket_2;

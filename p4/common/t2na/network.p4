@@ -100,21 +100,35 @@ control Epoch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intrins
         size = 64;
     }
 
-    /* The epoch in which a packet enters the network. Bits move between containers of several
-     * widths through the hash units alone. */
-    action enter() {
-        @in_hash { hdr.shim.epoch = intrinsic.ingress_mac_tstamp[EPOCH_SHIFT + 3 : EPOCH_SHIFT]; }
+    /* The epoch in which a packet enters the network. Its lowest bits share a byte of the shim with other
+     * fields, and go there by a table: a field moves to a part of a container from a place of the
+     * same alignment alone. */
+    action enter(bit<4> number) {
+        hdr.shim.epoch = number;
+    }
+    table numbers {
+        key = { intrinsic.ingress_mac_tstamp[EPOCH_SHIFT + 3 : EPOCH_SHIFT] : exact @name("epoch"); }
+        actions = { enter; }
+        default_action = enter(0);
+        const entries = {
+            0: enter(0); 1: enter(1); 2: enter(2); 3: enter(3);
+            4: enter(4); 5: enter(5); 6: enter(6); 7: enter(7);
+            8: enter(8); 9: enter(9); 10: enter(10); 11: enter(11);
+            12: enter(12); 13: enter(13); 14: enter(14); 15: enter(15);
+        }
+        size = 16;
     }
 #ifndef SHIM_DIGEST
+    Hash<bit<16>>(HashAlgorithm_t.IDENTITY) upper;
     action enter_low() {
-        @in_hash { hdr.shim.low = intrinsic.ingress_mac_tstamp[EPOCH_SHIFT + 19 : EPOCH_SHIFT + 4]; }
+        hdr.shim.low = upper.get({ intrinsic.ingress_mac_tstamp[EPOCH_SHIFT + 19 : EPOCH_SHIFT + 4] });
     }
 #endif
 
     apply {
         prepared.apply();
         if (meta.enters == 1) {
-            enter();
+            numbers.apply();
 #ifndef SHIM_DIGEST
             enter_low();
 #endif

@@ -121,6 +121,9 @@ parser EgressParser(packet_in packet, out headers_t hdr, out egress_meta_t meta,
     state start {
         meta.ports = 0;
         meta.leaves = 0;
+#ifdef CHAMELEMON
+        meta.chamelemon.is_stray = 0;
+#endif
         packet.extract(intrinsic);
         packet.extract(hdr.bridge);
         transition ethernet;
