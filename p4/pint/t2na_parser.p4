@@ -1,6 +1,6 @@
 /* The bytes of the transport that identify a packet (src/wire/identity.rs). They are looked at
  * and not taken off, so that they take no room in the deparser: a state for each length of the
- * TCP options. A lookahead ends 32 bytes behind the last header, so options are read up to 24
+ * TCP options. A lookahead ends 32 bytes behind the last header, so options are read up to 20
  * bytes; longer ones, and of packets with options a payload shorter than seven bytes, count as
  * zeros. */
 
@@ -43,10 +43,6 @@
             (10, 64 &&& 0xfffe): accept;
             (10, 66): accept;
             (10, _): payload_5;
-            (11, 64 &&& 0xfffc): accept;
-            (11, 68 &&& 0xfffe): accept;
-            (11, 70): accept;
-            (11, _): payload_6;
             default: accept;
         }
     }
@@ -61,7 +57,6 @@
     TCP_PAYLOAD(3)
     TCP_PAYLOAD(4)
     TCP_PAYLOAD(5)
-    TCP_PAYLOAD(6)
 
     /* Eight bytes of header, of which the first four are ports, and fifteen of payload. */
     state ports {

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Compiles and assembles the t2na sources, and writes what each takes of the chip beside its constants.
+
+    p4/tofino.py                      # all of them, for Tofino 2 and those that fit for Tofino 1
+    p4/tofino.py hashpipe all --target tofino2 --check
+
+Needs p4c-barefoot and bfas on the PATH, and P4C_INCLUDE: the directories of core.p4 and t2na.p4, with
+colons between them.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import hashes
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Directories of constants, and the chips that have room for them.
+CASES = {
+    "hashpipe": ["tofino2"],
+    "chamelemon": ["tofino2", "tofino"],
+    "pint": ["tofino2", "tofino"],
+    "pint-latency": ["tofino2", "tofino"],
+    "disketch": ["tofino2", "tofino"],
+    "all": ["tofino2"],
+}
+ARCHITECTURES = {"tofino": ("tna", 1), "tofino2": ("t2na", 2)}
+STAGES = {"tofino": 12, "tofino2": 20}
+
+
+def compiled(case, target, place):
+    """Compiles a case into the directory `place`, and assembles it. Returns where the logs are."""
+    architecture, number = ARCHITECTURES[target]
+    includes = os.environ.get("P4C_INCLUDE", "").split(":") + [HERE, HERE / "constants" / case / "t2na"]
+    command = ["p4c-barefoot", f"-D__TARGET_TOFINO__={number}", "--target", target, "--arch", architecture, "-g"]
+    command += [word for include in includes if include for word in ("-I", str(include))]
+    run(command + ["-o", str(place), str(HERE / "switch/t2na.p4")], case)
+    pipe = place / "pipe"
+    (pipe / "logs").mkdir(exist_ok=True)
+    run(["bfas", "--target", target, "--log-hashes", "-o", ".", "t2na.bfa"], case, pipe)
+    if not (pipe / f"{target}.bin").exists():
+        raise SystemExit(f"{case}: the assembler wrote no {target}.bin")
+    return pipe
+
+
+def run(command, case, directory=None):
+    """Runs a tool. Its output is shown if it fails."""
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = done.stdout + done.stderr
+        wrong = said.find("error:")
+        raise SystemExit(f"{case}: {command[0]} ended with {done.returncode}\n{said[max(0, wrong - 200):][:3000]}")
+
+
+def used(unit, kind):
+    """The names of what uses a unit for a purpose."""
+    return [usage["used_by"] for usage in unit["usages"] if kind is None or usage["used_for"] == kind]
+
+
+def report(pipe, target):
+    """What the compiler took of each stage."""
+    stages = json.loads((pipe / "logs/resources.json").read_text())["resources"]["mau"]["mau_stages"]
+    rows = []
+    for stage in stages:
+        alus = stage["meter_alus"]["meters"]
+        rows.append({
+            "stage": stage["stage_number"],
+            "tables": sorted(table["table_name"] for table in stage["logical_tables"]["ids"]),
+            "registers": sorted({name for alu in alus for name in used(alu, "stateful_ram")}),
+            "filters": sorted({name for alu in alus for name in used(alu, None)}
+                              - {name for alu in alus for name in used(alu, "stateful_ram")}),
+            "sram_blocks": len(stage["rams"]["srams"]),
+            "tcam_blocks": len(stage["tcams"]["tcams"]),
+            "hash_distribution_units": len(stage["hash_distribution_units"]["units"]),
+            "hash_bits": len(stage["hash_bits"]["bits"]),
+            "crossbar_bytes": len(stage["xbar_bytes"]["bytes"]),
+            "instructions": len(stage["vliw"]["instructions"]),
+        })
+    placed = [register for row in rows for register in row["registers"]]
+    twice = sorted({register for register in placed if placed.count(register) > 1})
+    if twice:
+        raise SystemExit(f"registers in more than one stage: {', '.join(twice)}")
+    if len(rows) > STAGES[target]:
+        raise SystemExit(f"{len(rows)} stages: {target} has {STAGES[target]}")
+    total = {key: sum(row[key] for row in rows) for key, value in rows[0].items() if isinstance(value, int) and key != "stage"}
+    total["stateful_alus"] = len(placed)
+    return {"target": target, "stages": len(rows), **total, "by_stage": rows}
+
+
+def written(report):
+    """The report as JSON, a line for each stage."""
+    head = {key: value for key, value in report.items() if key != "by_stage"}
+    stages = ",\n".join("    " + json.dumps(row) for row in report["by_stage"])
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    return "\n".join(["{", *lines, '  "by_stage": [', stages, "  ]", "}", ""])
+
+
+def place(case, target, arguments):
+    """Compiles, checks the hashes, and writes or compares the report."""
+    with tempfile.TemporaryDirectory() as scratch:
+        at = pathlib.Path(arguments.keep or scratch) / f"{case}-{target}"
+        at.mkdir(parents=True, exist_ok=True)
+        pipe = compiled(case, target, at)
+        placed = report(pipe, target)
+        equal = hashes.compare(pipe, HERE / "constants" / case / "t2na")
+    file = HERE / "constants" / case / "t2na" / f"{target}.json"
+    text = written(placed)
+    if arguments.check and file.read_text() != text:
+        raise SystemExit(f"{case}: the placement on {target} is not that of {file}")
+    file.write_text(text)
+    print(
+        f"{case:13} {target:8} {placed['stages']:2} stages, {placed['stateful_alus']:2} stateful ALUs, "
+        f"{placed['sram_blocks']:3} SRAM and {placed['tcam_blocks']:2} TCAM blocks, "
+        f"{placed['hash_distribution_units']:2} hash units; {equal}"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", help="directories of p4/constants; by default all")
+    parser.add_argument("--target", choices=ARCHITECTURES, help="one chip alone")
+    parser.add_argument("--keep", metavar="DIR", help="keep what compiler and assembler write")
+    parser.add_argument("--check", action="store_true", help="fail where a report is not the one that is there")
+    arguments = parser.parse_args()
+    cases = arguments.case or list(CASES)
+    if unknown := [case for case in cases if case not in CASES]:
+        parser.error(f"no such case: {', '.join(unknown)}")
+    wanted = [(case, target) for case in cases for target in CASES[case] if arguments.target in (None, target)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(place, case, target, arguments) for case, target in wanted]:
+            done.result()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
