@@ -92,8 +92,13 @@ class Log:
         return self.seeds[stage, group] >> column & 1, fields
 
     def has(self, bits):
-        """Whether each of these sums stands in a column."""
-        there = [set(added) for columns in self.columns.values() for added in columns.values()]
+        """Whether each of these sums is a bit of a hash."""
+        groups = [(stage, group, self.tables[stage, group]) for stage, group in list(self.tables)]
+        there = [
+            self.bit(stage, group, column)[1]
+            for stage, group, tables in groups
+            for column in {column for table in tables for column in self.columns[stage, table]}
+        ]
         return all(wanted in there for wanted in bits)
 
 

@@ -256,7 +256,7 @@ control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
         fragment_rest();
         invert();
         invert_rest();
-        if (meta.is_measured == 1 && meta.enters == 1) {
+        if (meta.is_flow == 1 && meta.is_measured == 1 && meta.is_taken == 1 && meta.enters == 1) {
             tower.apply(meta);
             classes.apply(hdr, meta);
             if (meta.chamelemon.is_encoded == 1) {

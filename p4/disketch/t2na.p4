@@ -77,13 +77,13 @@ control DiSketch(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intr
     }
 
     apply {
-        if (meta.is_measured == 1) {
-            epoch_constants.apply();
-            hash_index();
-            hash_both();
-            hash_sample();
-            sum();
-            join_sample();
+        epoch_constants.apply();
+        hash_index();
+        hash_both();
+        hash_sample();
+        sum();
+        join_sample();
+        if (meta.is_flow == 1 && meta.is_measured == 1 && meta.is_taken == 1) {
             sub_epochs.apply();
             if (meta.disketch.is_counted == 1) {
                 add();

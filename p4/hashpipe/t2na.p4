@@ -40,13 +40,7 @@ struct pair_t {
         meta.hashpipe.stored_key = \
             merge_pair_##N.execute(meta.hashpipe.slot, meta.hashpipe.stored_count, meta.hashpipe.comparison); \
     } \
-    NEXT \
-    table carried_##N { \
-        key = { meta.hashpipe.comparison : exact @name("comparison"); } \
-        actions = { stop; evict_##N; keep_##N; } \
-        default_action = stop(); \
-        size = 16; \
-    }
+    NEXT
 
 /* Between two stages: the slot in stage TO of the key that goes on. */
 #define HASHPIPE_CARRY(N, TO) \
@@ -59,45 +53,63 @@ struct pair_t {
     } \
     action keep_##N() { \
         meta.hashpipe.slot[11:0] = kept_crc_##TO.get({ meta.hashpipe.key }); \
+    } \
+    table carried_##N { \
+        key = { meta.hashpipe.comparison : exact @name("comparison"); } \
+        actions = { stop; evict_##N; keep_##N; } \
+        default_action = stop(); \
+        size = 16; \
     }
 
 /* Behind the last stage the pair is lost. */
-#define HASHPIPE_END(N) \
-    action evict_##N() { \
-        meta.hashpipe.count = 0; \
-    } \
-    action keep_##N() { \
-        meta.hashpipe.count = 0; \
-    }
+#define HASHPIPE_END
 
 #define HASHPIPE_STEP(N) \
     if (meta.hashpipe.count != 0) { \
         merge_##N(); \
         carried_##N.apply(); \
     }
+#define HASHPIPE_MERGE_LAST(N) \
+    if (meta.hashpipe.count != 0) { \
+        merge_##N(); \
+    }
+#if HASHPIPE_STAGES == 2
+#define HASHPIPE_LAST HASHPIPE_MERGE_LAST(1)
+#elif HASHPIPE_STAGES == 3
+#define HASHPIPE_LAST HASHPIPE_MERGE_LAST(2)
+#elif HASHPIPE_STAGES == 4
+#define HASHPIPE_LAST HASHPIPE_MERGE_LAST(3)
+#elif HASHPIPE_STAGES == 5
+#define HASHPIPE_LAST HASHPIPE_MERGE_LAST(4)
+#else
+#define HASHPIPE_LAST HASHPIPE_MERGE_LAST(5)
+#endif
 
 control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
     CRC(digest_crc, CRC_HASHPIPE_DIGEST, 32)
     CRC(crc_0, CRC_HASHPIPE_IPV4_0, 12)
     CRC(crc_1, CRC_HASHPIPE_IPV4_1, 12)
 
+    /* The key, and its slot in the first stage. */
 #ifdef HASHPIPE_KEY_DIGEST32
     action load_key() {
         meta.hashpipe.key = digest_crc.get(FIVE_TUPLE);
+    }
+    action first_slot() {
+        meta.hashpipe.slot[11:0] = crc_0.get({ meta.hashpipe.key });
     }
 #else
     action load_key() {
         meta.hashpipe.key = hdr.ipv4.src;
     }
+    action first_slot() {
+        meta.hashpipe.slot[11:0] = crc_0.get({ hdr.ipv4.src });
+    }
 #endif
-
     /* The copy stands in the slot from the beginning: hash and field in one index do not
      * compile. */
     action load_copy() {
         meta.hashpipe.slot[12:12] = meta.copy;
-    }
-    action first_slot() {
-        meta.hashpipe.slot[11:0] = crc_0.get({ meta.hashpipe.key });
     }
 
     /* The first stage always takes the packet's key in. An empty slot needs no case of its own:
@@ -131,49 +143,49 @@ control HashPipe(inout headers_t hdr, inout ingress_meta_t meta) {
 #if HASHPIPE_STAGES > 2
     HASHPIPE_MERGE(1, HASHPIPE_CARRY(1, 2))
 #else
-    HASHPIPE_MERGE(1, HASHPIPE_END(1))
+    HASHPIPE_MERGE(1, HASHPIPE_END)
 #endif
 #if HASHPIPE_STAGES > 3
     HASHPIPE_MERGE(2, HASHPIPE_CARRY(2, 3))
 #elif HASHPIPE_STAGES > 2
-    HASHPIPE_MERGE(2, HASHPIPE_END(2))
+    HASHPIPE_MERGE(2, HASHPIPE_END)
 #endif
 #if HASHPIPE_STAGES > 4
     HASHPIPE_MERGE(3, HASHPIPE_CARRY(3, 4))
 #elif HASHPIPE_STAGES > 3
-    HASHPIPE_MERGE(3, HASHPIPE_END(3))
+    HASHPIPE_MERGE(3, HASHPIPE_END)
 #endif
 #if HASHPIPE_STAGES > 5
     HASHPIPE_MERGE(4, HASHPIPE_CARRY(4, 5))
-    HASHPIPE_MERGE(5, HASHPIPE_END(5))
+    HASHPIPE_MERGE(5, HASHPIPE_END)
 #elif HASHPIPE_STAGES > 4
-    HASHPIPE_MERGE(4, HASHPIPE_END(4))
+    HASHPIPE_MERGE(4, HASHPIPE_END)
 #endif
 
     apply {
+        load_key();
+        first_slot();
+        load_copy();
 #if HASHPIPE_SCOPE_NETWORK
-        if (meta.is_measured == 1 && meta.enters == 1) {
+        if (meta.is_flow == 1 && meta.is_measured == 1 && meta.is_taken == 1 && meta.enters == 1) {
 #else
-        if (meta.is_measured == 1) {
+        if (meta.is_flow == 1 && meta.is_measured == 1 && meta.is_taken == 1) {
 #endif
-            load_key();
-            load_copy();
-            first_slot();
             insert();
             second_slot();
-            HASHPIPE_STEP(1)
 #if HASHPIPE_STAGES > 2
-            HASHPIPE_STEP(2)
+            HASHPIPE_STEP(1)
 #endif
 #if HASHPIPE_STAGES > 3
-            HASHPIPE_STEP(3)
+            HASHPIPE_STEP(2)
 #endif
 #if HASHPIPE_STAGES > 4
-            HASHPIPE_STEP(4)
+            HASHPIPE_STEP(3)
 #endif
 #if HASHPIPE_STAGES > 5
-            HASHPIPE_STEP(5)
+            HASHPIPE_STEP(4)
 #endif
+            HASHPIPE_LAST
         }
     }
 }

@@ -79,7 +79,9 @@
     layer_outer_crc_##N(); \
     acts_outer_crc_##N(); \
     value_outer_crc_##N(); \
-    layers_##N.apply();
+    if (meta.is_flow == 1) { \
+        layers_##N.apply(); \
+    }
 
 /* The path. A layer's share of packets, and the probability with which a hop acts, are ranges of
  * a hash's highest 8 and 16 bits, given as ternary entries: a range of 16 bits takes five times

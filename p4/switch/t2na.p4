@@ -67,20 +67,20 @@ control Ingress(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
         hdr.bridge.setValid();
         hdr.bridge.is_flow = meta.is_flow;
         hdr.bridge.zero = 0;
-        if (meta.is_flow == 1) {
+        /* Hashes are computed of all packets: no stage of them waits for a condition. Each
+         * program asks itself which packets it counts. */
 #ifdef CHAMELEMON
-            chamelemon.apply(hdr, meta);
+        chamelemon.apply(hdr, meta);
 #endif
 #ifdef HASHPIPE
-            hashpipe.apply(hdr, meta);
+        hashpipe.apply(hdr, meta);
 #endif
 #ifdef PINT
-            pint.apply(hdr, meta, intrinsic);
+        pint.apply(hdr, meta, intrinsic);
 #endif
 #ifdef DISKETCH
-            disketch.apply(hdr, meta, intrinsic);
+        disketch.apply(hdr, meta, intrinsic);
 #endif
-        }
     }
 }
 

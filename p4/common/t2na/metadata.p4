@@ -47,6 +47,8 @@ struct headers_t {
 }
 
 struct ingress_meta_t {
+    /* The port may send it. */
+    bit<1> is_taken;
     /* The port is that of a host: the packet enters the network here. */
     bit<1> enters;
     /* A shim that this version cannot read. */

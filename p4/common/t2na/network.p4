@@ -11,6 +11,7 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
                 inout ingress_intrinsic_metadata_for_deparser_t deparser) {
     /* The packet enters the network here. */
     action host() {
+        meta.is_taken = 1;
         meta.enters = 1;
         hdr.shim.setValid();
         hdr.shim.ethertype = ETHERTYPE_SHIM;
@@ -21,10 +22,12 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
         hdr.shim.low = 0;
     }
     action fabric() {
+        meta.is_taken = 1;
         meta.enters = 0;
     }
     /* From the fabric without a shim: it is no host's, so it is not counted as entering. */
     action blank() {
+        meta.is_taken = 1;
         meta.enters = 0;
         hdr.shim.setValid();
         hdr.shim.ethertype = ETHERTYPE_SHIM;
@@ -37,7 +40,7 @@ control Arrival(inout headers_t hdr, inout ingress_meta_t meta, in ingress_intri
     }
     /* A host sends no shims. */
     action reject() {
-        meta.is_flow = 0;
+        meta.is_taken = 0;
         deparser.drop_ctl = 1;
     }
     table roles {

@@ -59,6 +59,7 @@
 parser IngressParser(packet_in packet, out headers_t hdr, out ingress_meta_t meta,
                      out ingress_intrinsic_metadata_t intrinsic) {
     state start {
+        meta.is_taken = 0;
         meta.enters = 0;
         meta.is_unreadable = 0;
         meta.is_measured = 0;
