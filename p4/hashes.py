@@ -25,14 +25,20 @@ CRCS = [
 # Polynomials of options that are off.
 UNUSED = {"hashpipe.digest"}
 # Halves of sums of CRCs that hash units join: the field, its upper and its lower half from their
-# lowest bits on, the number of bits, and a field that is added with its lowest bit.
+# lowest bits on, the number of bits, and a field that is added, with its lowest bit: of the clock from
+# the epoch's number on.
 CLOCK = "ig_intr_md.ingress_mac_tstamp"
 JOINS = {
-    "chamelemon": [(f"meta.chamelemon.{name}", 16, 0, 16, None) for name in ("row_0", "row_1", "row_2", "fingerprint", "sample")]
-    + [("meta.chamelemon.level_0", 17, 1, 15, None), ("meta.chamelemon.level_1", 18, 2, 14, None)],
+    "chamelemon": [(f"meta.chamelemon.{name}", 16, 0, 16, None) for name in ("row_0", "row_1", "row_2")]
+    + [
+        ("meta.chamelemon.level_0", 17, 1, 15, None),
+        ("meta.chamelemon.level_1", 18, 2, 14, None),
+        ("meta.chamelemon.fingerprint", 16, 0, 16, None),
+        ("meta.chamelemon.sample", 16, 0, 16, ("meta.chamelemon.sample_seed", 0)),
+    ],
     "disketch": [
         ("meta.disketch.index", 18, 2, 14, None),
-        ("meta.disketch.sample", 26, 10, 6, CLOCK),
+        ("meta.disketch.sample", 26, 10, 6, (CLOCK, -6)),
         ("meta.disketch.sample", 25, 9, 1, None),
     ],
 }
@@ -154,7 +160,9 @@ def compare(pipe, constants):
     for field, upper, lower, width, other in joins:
         sums = [{(field, upper + bit), (field, lower + bit)} for bit in range(width)]
         if other:
-            sums = [wanted | {(other, shift - width + bit)} for bit, wanted in enumerate(sums)]
+            name, first = other
+            first += shift if name == CLOCK else 0
+            sums = [wanted | {(name, first + bit)} for bit, wanted in enumerate(sums)]
         if not log.has(sums):
             raise SystemExit(f"{field}: no hash unit joins its halves")
     if missing := sorted(set(crcs) - compared - UNUSED):

@@ -54,7 +54,9 @@
 
 /* The index hashes of a flow's ID: the sum of the ID's CRC and of the one that all share, its
  * halves joined. The carries of the sum make it nonlinear, so that keys in a row do not share
- * slots. CRC and sum are one stage, as an ALU adds a hash to a field. */
+ * slots. CRC and sum are one stage, as an ALU adds a hash to a field. The hashes of the classifier,
+ * which is read first, are added in a stage of their own: their CRCs need not wait for the shared
+ * one, and hash units of the first stage are free. */
 control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
     CRC(shared, CRC_CHAMELEMON_SHARED, 32)
     CRC(level_0, CRC_CHAMELEMON_LEVEL_0, 32)
@@ -68,11 +70,15 @@ control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
     action shared_crc() {
         meta.chamelemon.shared = shared.get(FIVE_TUPLE);
     }
-    action level_0_sum() {
-        meta.chamelemon.level_0 = level_0.get(FIVE_TUPLE) + meta.chamelemon.shared;
+    action level_0_crc() {
+        meta.chamelemon.level_0 = level_0.get(FIVE_TUPLE);
     }
-    action level_1_sum() {
-        meta.chamelemon.level_1 = level_1.get(FIVE_TUPLE) + meta.chamelemon.shared;
+    action level_1_crc() {
+        meta.chamelemon.level_1 = level_1.get(FIVE_TUPLE);
+    }
+    action level_sums() {
+        meta.chamelemon.level_0 = meta.chamelemon.level_0 + meta.chamelemon.shared;
+        meta.chamelemon.level_1 = meta.chamelemon.level_1 + meta.chamelemon.shared;
     }
     action row_0_sum() {
         meta.chamelemon.row_0 = row_0.get(FIVE_TUPLE) + meta.chamelemon.shared;
@@ -90,34 +96,44 @@ control FlowHashes(inout headers_t hdr, inout ingress_meta_t meta) {
         meta.chamelemon.sample = sample.get(FIVE_TUPLE) + meta.chamelemon.shared;
     }
 
+    /* Lets epochs sample different flows. */
+    action seed(bit<16> value) {
+        meta.chamelemon.sample_seed = value;
+    }
+    table sample_seeds {
+        key = { meta.copy : exact @name("copy"); }
+        actions = { seed; NoAction; }
+        default_action = NoAction();
+        size = 2;
+    }
+
     /* The halves, joined. An ALU cannot take two parts of one word: the hash units can. They
      * give 32 bits an action. */
     action join_rows() {
         @in_hash { meta.chamelemon.row_0_index = meta.chamelemon.row_0[31:16] ^ meta.chamelemon.row_0[15:0]; }
         @in_hash { meta.chamelemon.row_1_index = meta.chamelemon.row_1[31:16] ^ meta.chamelemon.row_1[15:0]; }
     }
-    action join_row_and_fingerprint() {
+    action join_row_and_sample() {
         @in_hash { meta.chamelemon.row_2_index = meta.chamelemon.row_2[31:16] ^ meta.chamelemon.row_2[15:0]; }
         @in_hash {
-            meta.chamelemon.fingerprint_index = meta.chamelemon.fingerprint[31:16] ^ meta.chamelemon.fingerprint[15:0];
+            meta.chamelemon.sample_index = meta.chamelemon.sample[31:16] ^ meta.chamelemon.sample[15:0]
+                ^ meta.chamelemon.sample_seed;
         }
-    }
-    action join_sample() {
-        @in_hash { meta.chamelemon.sample_index = meta.chamelemon.sample[31:16] ^ meta.chamelemon.sample[15:0]; }
     }
 
     apply {
         shared_crc();
-        level_0_sum();
-        level_1_sum();
+        level_0_crc();
+        level_1_crc();
+        level_sums();
         row_0_sum();
         row_1_sum();
         row_2_sum();
         fingerprint_sum();
         sample_sum();
+        sample_seeds.apply();
         join_rows();
-        join_row_and_fingerprint();
-        join_sample();
+        join_row_and_sample();
     }
 }
 
@@ -160,17 +176,6 @@ control TowerSketch(inout ingress_meta_t meta) {
  * the packet, and the class that it carries. One table of ranges: thresholds, infinity, the
  * minimum and the rate of sampling are its entries, for each copy of the registers. */
 control ClassTable(inout headers_t hdr, inout ingress_meta_t meta) {
-    /* Lets epochs sample different flows. */
-    action seed(bit<16> value) {
-        meta.chamelemon.sample_index = meta.chamelemon.sample_index ^ value;
-    }
-    table sample_seeds {
-        key = { meta.copy : exact @name("copy"); }
-        actions = { seed; NoAction; }
-        default_action = NoAction();
-        size = 2;
-    }
-
     action skip() {
         meta.chamelemon.is_encoded = 0;
     }
@@ -211,7 +216,6 @@ control ClassTable(inout headers_t hdr, inout ingress_meta_t meta) {
     }
 
     apply {
-        sample_seeds.apply();
         classes.apply();
     }
 }
@@ -223,7 +227,6 @@ control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
     FlowHashes() hashes;
     TowerSketch() tower;
     ClassTable() classes;
-    Hash<bit<32>>(HashAlgorithm_t.IDENTITY) rest;
 
     /* The lower 31 bits of source, destination and ports. */
     action fragment() {
@@ -234,8 +237,11 @@ control ChameleMonIngress(inout headers_t hdr, inout ingress_meta_t meta) {
     /* The three bits left over, the protocol and the fingerprint: bits of six fields, which the
      * hash units put together. */
     action fragment_rest() {
-        meta.chamelemon.fragments.rest = rest.get({ 1w0, hdr.ipv4.src[31:31], hdr.ipv4.dst[31:31], meta.ports[31:31],
-            hdr.ipv4.protocol, meta.chamelemon.fingerprint_index, meta.chamelemon.fingerprint[15:12] });
+        @in_hash {
+            meta.chamelemon.fragments.rest = 1w0 ++ hdr.ipv4.src[31:31] ++ hdr.ipv4.dst[31:31] ++ meta.ports[31:31]
+                ++ hdr.ipv4.protocol ++ (meta.chamelemon.fingerprint[31:16] ^ meta.chamelemon.fingerprint[15:0])
+                ++ meta.chamelemon.fingerprint[15:12];
+        }
     }
     action invert() {
         meta.chamelemon.inverses.source = P - meta.chamelemon.fragments.source;

@@ -22,8 +22,8 @@ struct chamelemon_ingress_t {
     bit<16> row_0_index;
     bit<16> row_1_index;
     bit<16> row_2_index;
-    bit<16> fingerprint_index;
     bit<16> sample_index;
+    bit<16> sample_seed;
     /* The counters of the classifier. */
     bit<8> counter_0;
     bit<16> counter_1;

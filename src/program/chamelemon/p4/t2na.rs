@@ -131,7 +131,7 @@ fn entries(parameters: &EncoderParameters, shape: &Shape, epoch: u64) -> Vec<P4E
         data,
         priority,
     };
-    let seed = entry("classes.sample_seeds", vec![copy.to_string()], "seed".into(), vec![sample_seed.into()], None);
+    let seed = entry("hashes.sample_seeds", vec![copy.to_string()], "seed".into(), vec![sample_seed.into()], None);
     let parts = parameters.upstream(shape);
     let carried = ClassTable::carried(&parts);
     let place = |part: &Part| part.first().and_then(|place| place_of(place.offset, place.range.slots(), copy));
