@@ -9,10 +9,12 @@ colons between them.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,8 +30,11 @@ CASES = {
     "pint-latency": ["tofino2", "tofino"],
     "disketch": ["tofino2", "tofino"],
     "all": ["tofino2"],
+    "all-latency": ["tofino2"],
 }
 ARCHITECTURES = {"tofino": ("tna", 1), "tofino2": ("t2na", 2)}
+# The control in the name of a table, and in that of an action without one.
+CONTROL = re.compile(r"(?:Ingress\.|Egress\.|tbl_)?([a-z]+).*")
 STAGES = {"tofino": 12, "tofino2": 20}
 
 
@@ -62,6 +67,15 @@ def used(unit, kind):
     return [usage["used_by"] for usage in unit["usages"] if kind is None or usage["used_for"] == kind]
 
 
+def units_by_control(stages):
+    """Hash distribution units by the control whose tables use them."""
+    units = collections.Counter()
+    for stage in stages:
+        for unit in stage["hash_distribution_units"]["units"]:
+            units[CONTROL.sub(r"\1", used(unit, None)[0])] += 1
+    return dict(sorted(units.items()))
+
+
 def report(pipe, target):
     """What the compiler took of each stage."""
     stages = json.loads((pipe / "logs/resources.json").read_text())["resources"]["mau"]["mau_stages"]
@@ -89,7 +103,8 @@ def report(pipe, target):
         raise SystemExit(f"{len(rows)} stages: {target} has {STAGES[target]}")
     total = {key: sum(row[key] for row in rows) for key, value in rows[0].items() if isinstance(value, int) and key != "stage"}
     total["stateful_alus"] = len(placed)
-    return {"target": target, "stages": len(rows), **total, "by_stage": rows}
+    units = units_by_control(stages)
+    return {"target": target, "stages": len(rows), **total, "hash_units_by_control": units, "by_stage": rows}
 
 
 def written(report):
