@@ -22,6 +22,11 @@ import tempfile
 import hashes
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "control"))
+import schema  # noqa: E402
+import tofino as control_script  # noqa: E402
+
+PORTS = {"1": {"role": "host", "to": 2}, "2": {"role": "fabric", "to": 1}}
 # Directories of constants, and the chips that have room for them.
 CASES = {
     "hashpipe": ["tofino2"],
@@ -44,7 +49,7 @@ def compiled(case, target, place):
     includes = os.environ.get("P4C_INCLUDE", "").split(":") + [HERE, HERE / "constants" / case / "t2na"]
     command = ["p4c-barefoot", f"-D__TARGET_TOFINO__={number}", "--target", target, "--arch", architecture, "-g"]
     command += [word for include in includes if include for word in ("-I", str(include))]
-    run(command + ["-o", str(place), str(HERE / "switch/t2na.p4")], case)
+    run(command + ["--bf-rt-schema", str(place / "bfrt.json"), "-o", str(place), str(HERE / "switch/t2na.p4")], case)
     pipe = place / "pipe"
     (pipe / "logs").mkdir(exist_ok=True)
     run(["bfas", "--target", target, "--log-hashes", "-o", ".", "t2na.bfa"], case, pipe)
@@ -115,14 +120,30 @@ def written(report):
     return "\n".join(["{", *lines, '  "by_stage": [', stages, "  ]", "}", ""])
 
 
+def controlled(case, place):
+    """Tries the control script with the program's tables and registers. Returns the number of entries."""
+    control = json.loads((HERE / "constants" / case / "t2na/control.json").read_text())
+    info = schema.Info(place / "bfrt.json")
+    switch = control_script.Switch(schema, info, None)
+    control_script.load(switch, control, PORTS, range(2))
+    for program in control["programs"].values():
+        for register in program["registers"]:
+            _, table, field = switch.register(register["register"])
+            has = table.description["size"], table.info.data_field_name_list_get()
+            if has[0] != 2 * register["cells"] or field not in has[1]:
+                raise SystemExit(f"{case}: {register} is not the program's {has}")
+    return sum(len(table.entries) for table in info.tables.values())
+
+
 def place(case, target, arguments):
-    """Compiles, checks the hashes, and writes or compares the report."""
+    """Compiles, checks hashes and tables, and writes or compares the report."""
     with tempfile.TemporaryDirectory() as scratch:
         at = pathlib.Path(arguments.keep or scratch) / f"{case}-{target}"
         at.mkdir(parents=True, exist_ok=True)
         pipe = compiled(case, target, at)
         placed = report(pipe, target)
         equal = hashes.compare(pipe, HERE / "constants" / case / "t2na")
+        entries = controlled(case, at)
     file = HERE / "constants" / case / "t2na" / f"{target}.json"
     text = written(placed)
     if arguments.check and file.read_text() != text:
@@ -131,7 +152,7 @@ def place(case, target, arguments):
     print(
         f"{case:13} {target:8} {placed['stages']:2} stages, {placed['stateful_alus']:2} stateful ALUs, "
         f"{placed['sram_blocks']:3} SRAM and {placed['tcam_blocks']:2} TCAM blocks, "
-        f"{placed['hash_distribution_units']:2} hash units; {equal}"
+        f"{placed['hash_distribution_units']:2} hash units; {entries} entries; {equal}"
     )
 
 

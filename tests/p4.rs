@@ -172,12 +172,15 @@ const CONSTANTS: &[(&str, &str, &[&str])] = &[
     ("hashpipe", "t2na", &[NARROW_HASHPIPE]),
     ("chamelemon", "t2na", &[NARROW_CHAMELEMON]),
     ("pint", "t2na", &["pint"]),
+    ("pint-latency", "t2na", &[LATENCY]),
     ("disketch", "t2na", &["disketch"]),
+    ("all-latency", "t2na", &[NARROW_HASHPIPE, NARROW_CHAMELEMON, LATENCY, "disketch"]),
     ("all", "t2na", &[NARROW_HASHPIPE, NARROW_CHAMELEMON, "pint", "disketch"]),
 ];
 
 /// What a stateful ALU's words have room for, and parts of which the sources have the lengths.
 const NARROW_HASHPIPE: &str = "hashpipe:key=src,slots6=0,scope=network";
+const LATENCY: &str = "pint:queries=path:bits=8+latency:bits=8";
 const NARROW_CHAMELEMON: &str = "chamelemon:downstream=4096,hh=2048,hl=1024,ll=1024";
 
 /// The constants beside the sources are those that the command writes.

@@ -42,6 +42,11 @@ struct pair_t {
     } \
     NEXT
 
+/* The number of the comparisons (same key, smaller count): bit i is 1 for the outcome i, whose lowest
+ * bit is the first comparison. */
+#define NEITHER 1
+#define LESS 4
+
 /* Between two stages: the slot in stage TO of the key that goes on. */
 #define HASHPIPE_CARRY(N, TO) \
     CRC(evicted_crc_##TO, CRC_HASHPIPE_IPV4_##TO, 12) \
@@ -58,7 +63,11 @@ struct pair_t {
         key = { meta.hashpipe.comparison : exact @name("comparison"); } \
         actions = { stop; evict_##N; keep_##N; } \
         default_action = stop(); \
-        size = 16; \
+        const entries = { \
+            NEITHER: keep_##N(); \
+            LESS: evict_##N(); \
+        } \
+        size = 2; \
     }
 
 /* Behind the last stage the pair is lost. */
