@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Two weirs with a BMv2 switch between them, and a controller that all three report to.
+
+    left (10.9.0.1) -- weir p4-left -- BMv2 p4-middle -- weir p4-right -- right (10.9.0.2)
+                                           |
+                                     side (10.9.0.3)
+
+Each host sends counted packets to the others. What the controller then answers is held against what was sent and received.
+It needs root, p4c-bm2-ss, simple_switch and simple_switch_CLI on the PATH, BMv2's Python modules, and grpcio-tools.
+
+    p4/demo.py
+    p4/demo.py --drop 10%       # a lossy link between BMv2 and p4-right
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+HOSTS = {"left": 1, "right": 2, "side": 3}
+NET, LEFT, MIDDLE, RIGHT = "p4-net", "p4-left", "p4-middle", "p4-right"
+PORT = 5000
+# Flows from each host to each other one; the Nth has N times as many packets.
+FLOWS, PACKETS = 4, 25
+RATE = 200
+# socket.h: UDP without a checksum, as nothing on these wires computes those that the kernel leaves to a NIC.
+SO_NO_CHECK = 11
+
+SWITCH = """[switch]
+name = "{name}"
+epoch = "{epoch}ns"
+"""
+PORTS = """forward = "learn"
+[[port]]
+name = "host"
+dev = "veth:{host}"
+[[port]]
+name = "fabric"
+dev = "veth:{fabric}"
+role = "fabric"
+mtu = 1600
+"""
+# What a BMv2 switch reads in time, in any epoch; every other key is the network's.
+PROGRAMS = {
+    "hashpipe": 'scope = "network"\nstages = {stages}\nslots = {slots}',
+    "chamelemon": 'tower = "8x4096+16x2048"\nupstream = 1024\ndownstream = 768\nhl = 512\nnames = 0\nattention = "fixed"',
+    "pint": "",
+    "disketch": 'memory = "8KB"\nmax_sub_epochs = {sub_epochs}',
+}
+
+
+def mac(host):
+    return f"02:00:00:00:09:{HOSTS[host]:02x}"
+
+
+def ip(host):
+    return f"10.9.0.{HOSTS[host]}"
+
+
+def run(*command, **options):
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if ran.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{ran.stdout[-2000:]}{ran.stderr[-4000:]}")
+    return ran.stdout
+
+
+def programs(**of):
+    return "".join(f'[[program]]\nname = "{name}"\n{keys.format(**of)}\n' for name, keys in PROGRAMS.items())
+
+
+class Bench:
+    """Namespaces, switches and their controller, until it is closed."""
+
+    def __init__(self, arguments, directory):
+        self.weir, self.directory, self.arguments = arguments.weir, directory, arguments
+        self.processes, self.out = [], directory / "p4"
+
+    def __enter__(self):
+        self.close()
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait()
+        self.close()
+
+    def close(self):
+        """Takes away what this bench has, or one that was killed left."""
+        for host in HOSTS:
+            subprocess.run(["ip", "netns", "del", f"p4-{host}"], capture_output=True)
+        for link in ("p4-l", "p4-r", "p4-lm", "p4-mr", "p4-m"):
+            subprocess.run(["ip", "link", "del", link], capture_output=True)
+
+    def start(self, name, *command):
+        log = open(self.directory / f"{name}.log", "w")
+        process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        return process
+
+    def wire(self):
+        for host, at in (("left", "p4-l"), ("right", "p4-r"), ("side", "p4-m")):
+            space = f"p4-{host}"
+            run("ip", "netns", "add", space)
+            run("ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+            run("ip", "link", "add", at, "type", "veth", "peer", "name", "eth0", "netns", space)
+            run("ip", "-n", space, "link", "set", "eth0", "address", mac(host))
+            run("ip", "-n", space, "addr", "add", f"{ip(host)}/24", "dev", "eth0")
+            run("ip", "-n", space, "link", "set", "eth0", "up")
+            for other in HOSTS:
+                if other != host:
+                    run("ip", "-n", space, "neigh", "add", ip(other), "lladdr", mac(other), "dev", "eth0")
+        for one, other in (("p4-lm", "p4-ml"), ("p4-mr", "p4-rm")):
+            run("ip", "link", "add", one, "mtu", 1600, "type", "veth", "peer", "name", other, "mtu", 1600)
+        for link in ("p4-l", "p4-r", "p4-m", "p4-lm", "p4-ml", "p4-mr", "p4-rm"):
+            # Nothing but the hosts' packets: no neighbour discovery of this machine.
+            run("sysctl", "-qw", f"net.ipv6.conf.{link}.disable_ipv6=1")
+            run("ip", "link", "set", link, "up")
+
+    def configure(self):
+        epoch = 1 << self.arguments.epoch_shift
+        sizes = {"stages": self.arguments.stages, "slots": self.arguments.slots}
+        own = programs(sub_epochs=1, **sizes)
+        (self.directory / "middle.toml").write_text(SWITCH.format(name=MIDDLE, epoch=epoch) + own)
+        for name, host, fabric in ((LEFT, "p4-l", "p4-lm"), (RIGHT, "p4-r", "p4-rm")):
+            ports = PORTS.format(host=host, fabric=fabric)
+            text = SWITCH.format(name=name, epoch=epoch) + ports + programs(sub_epochs=64, **sizes)
+            (self.directory / f"{name}.toml").write_text(text)
+        expected = f'name = "{NET}"\nswitches = ["{LEFT}", "{MIDDLE}", "{RIGHT}"]\nepoch = "{epoch}ns"\n'
+        (self.directory / "net.toml").write_text(expected + programs(sub_epochs=64, **sizes))
+
+    def compile(self):
+        # The CRCs' polynomials are set when the controller tells its secret, so the seed does not matter.
+        config = self.directory / "middle.toml"
+        run(self.weir, "p4", "-c", config, "--target", "v1model", "--reproducible", 0, "--out", self.out)
+        sources = ["-I", self.out, "-I", HERE, "-o", self.out / "switch.json", HERE / "switch/v1model.p4"]
+        run("p4c-bm2-ss", *sources)
+        fabric = {"role": "fabric"}
+        ports = {"0": fabric | {"macs": [mac("left")]}, "1": fabric | {"macs": [mac("right")]}}
+        ports["2"] = {"role": "host", "macs": [mac("side")]}
+        (self.out / "ports.json").write_text(json.dumps(ports))
+
+    def switches(self):
+        port = ["--thrift-port", self.arguments.thrift_port]
+        links = ["-i", "0@p4-ml", "-i", "1@p4-mr", "-i", "2@p4-m"]
+        ipc = ["--notifications-addr", f"ipc://{self.directory}/notifications.ipc"]
+        self.start("bmv2", "simple_switch", *port, *ipc, *links, self.out / "switch.json")
+        self.start("net", self.weir, "controller", "-c", self.directory / "net.toml", "--state", self.directory / "state.json")
+        time.sleep(2)
+        files = ["--json", self.out / "switch.json", "--control", self.out / "control.json", "--ports", self.out / "ports.json"]
+        run(sys.executable, HERE / "control/bmv2.py", *port, "load", *files)
+        run("simple_switch_CLI", *port, input="set_queue_depth 10000\n")
+        for name in (LEFT, RIGHT):
+            self.start(name, self.weir, "run", "-c", self.directory / f"{name}.toml", "--controller", NET)
+        member = ["--dir", self.out, "--config", self.directory / "middle.toml", "--weir", self.weir, *port]
+        # The controller's first line says where its switches reach it.
+        at = (self.directory / "net.log").read_text().split("switches at ", 1)[1].split(";")[0]
+        self.start(MIDDLE, sys.executable, HERE / "control/member.py", *member, "--controller", at)
+
+    def ask(self, *words):
+        return json.loads(run(self.weir, *words, "--name", NET, "--json"))
+
+    def wait_for_switches(self):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            found = self.ask("show", "switches")["switches"]
+            if sum(switch["connected"] for switch in found) == 3:
+                return
+            time.sleep(0.5)
+        sys.exit(f"not all switches have come: {json.dumps(found)[:2000]}")
+
+
+def host(name):
+    """A host: counts what it receives, and sends its flows when told to."""
+    others = [other for other in HOSTS if other != name]
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    receiver.bind((ip(name), PORT))
+    senders, packets = {}, []
+    for other in others:
+        for number in range(1, FLOWS + 1):
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sender.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+            sender.bind((ip(name), 40000 + number))
+            senders[other, number] = sender
+            packets += [(other, number)] * (number * PACKETS)
+    # All flows side by side, in the same order each time.
+    packets = packets[::2] + packets[1::2]
+    sys.stdin.readline()
+    for sequence, (other, number) in enumerate(packets):
+        senders[other, number].sendto(struct.pack(">I", sequence) + bytes(60), (ip(other), PORT))
+        time.sleep(1 / RATE)
+    sent = collections.Counter(packets)
+    print(json.dumps([[other, number, count] for (other, number), count in sent.items()]), flush=True)
+    sys.stdin.readline()
+    received = collections.Counter()
+    receiver.setblocking(False)
+    try:
+        while True:
+            _, (source, port) = receiver.recvfrom(2048)
+            received[source, port] += 1
+    except BlockingIOError:
+        pass
+    print(json.dumps([[source, port, count] for (source, port), count in received.items()]), flush=True)
+
+
+def traffic(bench):
+    """What each flow sent and what of it arrived."""
+    hosts = {}
+    for name in HOSTS:
+        command = ["ip", "netns", "exec", f"p4-{name}", sys.executable, str(HERE / "demo.py"), "--host", name]
+        hosts[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        bench.processes.append(hosts[name])
+    time.sleep(1)
+    tell = lambda process: (process.stdin.write("\n"), process.stdin.flush())
+    for process in hosts.values():
+        tell(process)
+    sent, received = {}, collections.Counter()
+    for name, process in hosts.items():
+        for other, number, count in json.loads(process.stdout.readline()):
+            sent[ip(name), 40000 + number, ip(other)] = count
+    time.sleep(1)
+    for name, process in hosts.items():
+        tell(process)
+        for source, port, count in json.loads(process.stdout.readline()):
+            received[source, port, ip(name)] += count
+    return sent, {flow: received[flow] for flow in sent}
+
+
+def flow_of(flow):
+    """The same flow in an answer."""
+    return flow["src"], flow["sport"], flow["dst"]
