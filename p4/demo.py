@@ -39,7 +39,7 @@ SWITCH = """[switch]
 name = "{name}"
 epoch = "{epoch}ns"
 """
-PORTS = """forward = "learn"
+PORTS = """forward = "xconnect"
 [[port]]
 name = "host"
 dev = "veth:{host}"
@@ -185,19 +185,16 @@ def host(name):
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
     receiver.bind((ip(name), PORT))
-    senders, packets = {}, []
-    for other in others:
-        for number in range(1, FLOWS + 1):
-            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            sender.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
-            sender.bind((ip(name), 40000 + number))
-            senders[other, number] = sender
-            packets += [(other, number)] * (number * PACKETS)
-    # All flows side by side, in the same order each time.
-    packets = packets[::2] + packets[1::2]
+    senders = {}
+    for number in range(1, FLOWS + 1):
+        senders[number] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        senders[number].setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+        senders[number].bind((ip(name), 40000 + number))
+    # The flows side by side.
+    packets = [(other, number) for round in range(PACKETS * FLOWS) for other in others for number in senders if round < number * PACKETS]
     sys.stdin.readline()
     for sequence, (other, number) in enumerate(packets):
-        senders[other, number].sendto(struct.pack(">I", sequence) + bytes(60), (ip(other), PORT))
+        senders[number].sendto(struct.pack(">I", sequence) + bytes(60), (ip(other), PORT))
         time.sleep(1 / RATE)
     sent = collections.Counter(packets)
     print(json.dumps([[other, number, count] for (other, number), count in sent.items()]), flush=True)
@@ -236,6 +233,104 @@ def traffic(bench):
     return sent, {flow: received[flow] for flow in sent}
 
 
-def flow_of(flow):
-    """The same flow in an answer."""
+def key_of(flow):
+    """The flow of an answer as the truth has it."""
     return flow["src"], flow["sport"], flow["dst"]
+
+
+class Check:
+    """Prints what holds and what does not."""
+
+    def __init__(self):
+        self.wrong = 0
+
+    def __call__(self, holds, text):
+        self.wrong += not holds
+        print(f"{'ok   ' if holds else 'WRONG'} {text}", flush=True)
+
+
+def compare(bench, sent, received, last, check):
+    """Holds the answers over the last seconds against what hosts sent and received."""
+    network = sorted([LEFT, MIDDLE, RIGHT])
+    claims = lambda answer: (sorted(answer["switches"]), answer["gaps"])
+    heavy = bench.ask("show", "heavy", "--program", "hashpipe", "--last", last, "--top", 1000)
+    counted = {key_of(found["flow"]): found["packets"] for found in heavy["heavy"]}
+    exact = sum(counted.get(flow) == packets for flow, packets in sent.items())
+    check(claims(heavy) == (network, []), f"hashpipe: records of {', '.join(heavy['switches'])}, {len(heavy['gaps'])} gaps")
+    check(exact == len(sent) == len(counted), f"hashpipe: {exact} of {len(sent)} flows with the packets that hosts sent, {len(counted)} named")
+
+    losses = bench.ask("show", "losses", "--program", "chamelemon", "--last", last, "--top", 1000)
+    lost = {flow: sent[flow] - received[flow] for flow in sent if sent[flow] > received[flow]}
+    named = {key_of(found["flow"]): found["packets"] for found in losses["losses"]}
+    check(claims(losses) == (network, []) and losses["complete"], f"chamelemon: complete, from {', '.join(losses['switches'])}: {losses['complete']}, {len(losses['gaps'])} gaps {losses['incomplete']}")
+    check(named == lost, f"chamelemon: {sum(named.values())} packets of {len(named)} flows lost; hosts lack {sum(lost.values())} of {len(lost)}")
+
+    paths = bench.ask("show", "paths", "--program", "pint", "--last", last, "--top", 1000)
+    known = {key_of(found["flow"]): found["switches"] for found in paths["paths"]}
+    expected = {flow: path_of(flow) for flow in sent if flow[2] != ip("side")}
+    right = sum(known.get(flow) == path for flow, path in expected.items())
+    middle = ' → '.join(path_of((ip('left'), 0, ip('right'))))
+    check(right == len(expected), f"pint: {right} of {len(expected)} paths that end at a weir, such as {middle}")
+
+    counts, rests = [], set()
+    for source, port, to in expected:
+        answer = bench.ask("query", "frequency", "--program", "disketch", "--flow", f"{source}:{port} → {to}:{PORT} udp", "--last", last)
+        counts.append((answer["packets"]["estimate"], sent[source, port, to]))
+        rests |= set(answer.get("rests_on") or {})
+    off = sum(abs(estimate - true) for estimate, true in counts) / max(len(counts), 1)
+    check(MIDDLE in rests and off < 10, f"disketch: {len(counts)} flows from records of {', '.join(sorted(rests))}; off by {off:.1f} packets on average")
+
+
+def path_of(flow):
+    """The switches of a flow's path."""
+    ends = {ip("left"): LEFT, ip("right"): RIGHT, ip("side"): MIDDLE}
+    first, last = ends[flow[0]], ends[flow[2]]
+    return [first] + ([MIDDLE] if MIDDLE not in (first, last) else []) + [last]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weir", default=HERE.parent / "target/release/weir", type=pathlib.Path)
+    parser.add_argument("--epoch-shift", type=int, default=31, help="log2 of an epoch's nanoseconds")
+    parser.add_argument("--stages", type=int, default=4)
+    parser.add_argument("--slots", type=int, default=256)
+    parser.add_argument("--drop", metavar="RATE", help="packets that are lost from BMv2 to p4-right, such as 10%%")
+    parser.add_argument("--thrift-port", type=int, default=9090)
+    parser.add_argument("--keep", type=pathlib.Path, help="keep configurations and logs here")
+    parser.add_argument("--stay", action="store_true", help="leave everything running until Enter")
+    parser.add_argument("--host", choices=HOSTS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.host:
+        return host(arguments.host)
+    if os.geteuid():
+        sys.exit("network namespaces need root")
+    if missing := [tool for tool in ("p4c-bm2-ss", "simple_switch", "simple_switch_CLI") if not shutil.which(tool)]:
+        sys.exit(f"not on the PATH: {', '.join(missing)}")
+    arguments.weir = arguments.weir.resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = arguments.keep or pathlib.Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        with Bench(arguments, directory.resolve()) as bench:
+            bench.configure()
+            bench.compile()
+            bench.wire()
+            bench.switches()
+            bench.wait_for_switches()
+            if arguments.drop:
+                run(arguments.weir, "port", "fault", "fabric", f"rx:drop={arguments.drop}", "--name", RIGHT)
+            check, length = Check(), (1 << arguments.epoch_shift) / 1e9
+            # Whole epochs of all switches, and none of the ones in which they came.
+            time.sleep(3 * length)
+            began = time.time()
+            sent, received = traffic(bench)
+            # Final answers come after the horizon of two epochs.
+            time.sleep(4 * length + 1)
+            compare(bench, sent, received, f"{time.time() - began + length:.0f}s", check)
+            print((directory / f"{MIDDLE}.log").read_text(), end="")
+            if arguments.stay:
+                input("Enter ends it. ")
+    sys.exit(1 if check.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
