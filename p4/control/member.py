@@ -31,8 +31,6 @@ import records
 PROTOCOL = 3
 # Epochs whose table entries are asked of `weir p4` at once.
 ENTRIES = 64
-# Registers of programs that are no arrays of theirs: counters of what their records lack, one for each copy.
-COUNTERS = {"chamelemon": ("strays", "unfollowed", "unnamed"), "pint": ("unreported",)}
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -139,12 +137,14 @@ class Member:
         self.switch, self.link, self.weir, self.copies, self.say = switch, link, weir, copies, say
         self.length, self.transit = member["epoch_ns"], member["transit_ns"]
         self.programs = member["programs"]
-        names = [own["name"] for own in self.programs]
-        self.counters = [f"{name}.{counter}" for name in names for counter in COUNTERS.get(name, ())]
+        # Registers that are no arrays of a program.
+        self.counters = [f"{own['name']}.{name}" for own in self.programs for name in records.ENCODERS[own["name"]].counters]
         # By program: the parameters from an epoch on, the first ones first.
         self.updates = [[(0, bytes.fromhex(own["parameters"]))] for own in self.programs]
         # By epoch that is prepared: its control data, and the entries that were added for it.
         self.prepared = {}
+        # Packets that were not measured, since the member began.
+        self.unprepared = 0
 
     def run(self):
         self.begin()
@@ -182,6 +182,7 @@ class Member:
         self.switch.add_entries(entry for entry in control["entries"] if "epoch" not in entry)
         for copy in range(self.copies):
             self.clear(control, copy)
+        self.switch.write_register("epoch.unprepared", range(1), 0)
 
     def parameters(self, epoch):
         """The parameters of each program in an epoch, as far as updates have come."""
@@ -203,11 +204,13 @@ class Member:
         entries = [entry for entry in control["entries"] if "epoch" in entry]
         entries.append({"table": "epoch.prepared", "action": "measure", "match": [epoch % 65536], "data": [epoch % self.copies]})
         added = self.switch.add_entries(entries)
-        spare = begin - self.switch.now()
-        if spare <= 0:
+        late = self.switch.now() - begin
+        if late >= 0:
             self.switch.delete_entries(added)
+            # What is under way in the switch was counted by then.
+            self.switch.wait(self.switch.now() + self.transit)
             self.clear(control, epoch % self.copies)
-            self.say(f"epoch {epoch}: not measured, as it began {-spare / 1e6:.1f} ms before it was prepared")
+            self.say(f"epoch {epoch}: not measured, as it began {late / 1e6:.1f} ms before it was prepared")
             return False
         self.prepared[epoch] = (control, parameters, added)
         return True
@@ -221,7 +224,7 @@ class Member:
         self.switch.delete_entries(added)
         late = max(self.switch.now() - (epoch + 1) * self.length - self.transit, 0)
         names = bmv2.register_names(control)
-        cells = self.switch.read_registers(names + self.counters)
+        cells = self.switch.read_registers(names + self.counters + ["epoch.unprepared"])
         read = self.switch.now()
         # The copy is cleared before its records are made: the epoch after the next one begins soon.
         copy = epoch % self.copies
@@ -233,11 +236,15 @@ class Member:
             of = control["programs"][own["name"]]
             copies = bmv2.copies_of(control, cells, copy, self.copies, cut=(0, [0]))[own["name"]]
             arrays = {array["file"]: bmv2.array_of(of, array, cells, copies[0]) for array in of["layout"]["arrays"]}
-            measured = records.Epoch(epoch, own["program"], of["layout"], arrays, parameters[own["name"]], next_parameters[own["name"]])
-            for counter in COUNTERS.get(own["name"], ()):
-                setattr(measured, counter, cells[f"{own['name']}.{counter}"][copy])
-            record = records.ENCODERS[own["name"]](measured)
+            encoder = records.ENCODERS[own["name"]]
+            counters = {name: cells[f"{own['name']}.{name}"][copy] for name in encoder.counters}
+            both = parameters[own["name"]], next_parameters[own["name"]]
+            record = encoder.encode(records.Epoch(epoch, own["program"], of["layout"], arrays, *both, counters))
             self.link.report(place, epoch, record, self.switch.now(), late)
+        [unprepared] = cells["epoch.unprepared"]
+        if unprepared > self.unprepared:
+            self.say(f"epoch {epoch}: {unprepared - self.unprepared} packets came in no prepared epoch, or too late in theirs")
+            self.unprepared = unprepared
         done = self.switch.now()
         self.say(f"epoch {epoch}: read in {(read - began) / 1e6:.0f} ms, reported {(done - began) / 1e6:.0f} ms after its transit time")
 
@@ -273,11 +280,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     member = json.loads((arguments.dir / "member.json").read_text())
     compiled = json.loads((arguments.dir / "switch.json").read_text())
-    lacking = [own["name"] for own in member["programs"] if own["name"] not in records.ENCODERS]
-    if lacking:
-        sys.exit(f"member.py: no records of {', '.join(lacking)}")
-    if any(own["program"].get("names") for own in member["programs"]):
-        sys.exit("member.py: a P4 switch names no IPv6 flows: chamelemon with names = 0")
+    for own in member["programs"]:
+        encoder = records.ENCODERS.get(own["name"])
+        if encoder is None:
+            sys.exit(f"member.py: there are no records of {own['name']}")
+        for key, value in encoder.needs.items():
+            if own["program"].get(key) != value:
+                sys.exit(f"member.py: {own['name']}: {key} = {own['program'].get(key)}: {value} in a P4 switch")
     import thrift_switch
 
     say = lambda text: print(f"{member['name']}: {text}", flush=True)

@@ -7,6 +7,7 @@ REGISTERS is a directory of `weir replay --registers`, and MEMBER the member.jso
 configuration. What a record says beside the registers is in `Epoch`.
 """
 
+import collections.abc
 import dataclasses
 import itertools
 import json
@@ -28,12 +29,8 @@ class Epoch:
     # The byte forms of the parameters that this epoch is measured with, and the next one.
     parameters: bytes = b""
     next_parameters: bytes = b""
-    # PINT: packets that left the network.
-    unreported: int = 0
-    # ChameleMon: packets that left and were not encoded, copies and fragments that left, and packets of IPv6 flows.
-    strays: int = 0
-    unfollowed: int = 0
-    unnamed: int = 0
+    # By name: what the counters of the encoder show.
+    counters: dict = dataclasses.field(default_factory=dict)
 
     def cells(self, name):
         """The cells of all arrays of this name, array by array: each a list of its fields' numbers."""
@@ -111,7 +108,8 @@ def chamelemon(epoch):
     left = [(hl, ll), (next_hl, next_ll)]
     if bit:
         left.reverse()
-    record = bytes([4, bit]) + epoch.parameters + numbers(0, epoch.strays, 0, epoch.unfollowed, 0, epoch.unnamed)
+    strays, unfollowed, unnamed = (epoch.counters.get(name, 0) for name in ENCODERS["chamelemon"].counters)
+    record = bytes([4, bit]) + epoch.parameters + numbers(0, strays, 0, unfollowed, 0, unnamed)
     record += numbers(*left[0], *left[1])
     for counters, bits in zip(epoch.cells("tower"), widths(epoch.layout, "tower")):
         infinity = (1 << bits) - 1
@@ -173,10 +171,28 @@ def read_numbers(data):
 def pint(epoch):
     """No digests, and how many packets left with one that nobody reports. A plan is known by its CRC."""
     plans = (numbers(2, zlib.crc32(parameters)) for parameters in (epoch.parameters, epoch.next_parameters))
-    return bytes([4]) + b"".join(plans) + numbers(epoch.unreported, 0, 0, 0)
+    return bytes([4]) + b"".join(plans) + numbers(epoch.counters.get("unreported", 0), 0, 0, 0)
 
 
-ENCODERS = {"hashpipe": hashpipe, "disketch": disketch, "chamelemon": chamelemon, "pint": pint}
+@dataclasses.dataclass
+class Encoder:
+    """How registers of a program become a record."""
+
+    encode: collections.abc.Callable[[Epoch], bytes]
+    # Registers of one cell, of what the record says beside the program's arrays.
+    counters: tuple = ()
+    # Keys of the configuration with the only value that there is an encoding for.
+    needs: dict = dataclasses.field(default_factory=dict)
+
+
+ENCODERS = {
+    "hashpipe": Encoder(hashpipe),
+    # Packets that left and were not encoded, copies and fragments that left, and packets of IPv6 flows.
+    "chamelemon": Encoder(chamelemon, ("strays", "unfollowed", "unnamed"), {"names": 0}),
+    # Packets that left with a digest.
+    "pint": Encoder(pint, ("unreported",)),
+    "disketch": Encoder(disketch),
+}
 
 
 def main(registers, member, program, epoch):
@@ -187,7 +203,7 @@ def main(registers, member, program, epoch):
     arrays = {array["file"]: (bank / array["file"]).read_bytes() for array in layout["arrays"]}
     parameters = bytes.fromhex(own["parameters"])
     of = Epoch(int(epoch), own["program"], layout, arrays, parameters, parameters)
-    sys.stdout.buffer.write(ENCODERS[program](of))
+    sys.stdout.buffer.write(ENCODERS[program].encode(of))
 
 
 if __name__ == "__main__":

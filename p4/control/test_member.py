@@ -68,7 +68,7 @@ class Switch:
         self.read_ns, self.add_ns, self.slow = read_ns, add_ns, slow
         self.registers = {f"hashpipe.ipv4_0.{part}": part for part in PARTS}
         self.sizes = {name: 2 * CELLS for name in self.registers}
-        self.cells = {name: [0] * size for name, size in self.sizes.items()}
+        self.cells = {name: [0] * size for name, size in self.sizes.items()} | {"epoch.unprepared": [0]}
         self.tables = {name: {"name": name} for name in ("epoch.prepared", "hashpipe.some")}
         self.entries, self.handles, self.sent = {}, 0, {}
 
