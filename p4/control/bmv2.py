@@ -11,8 +11,13 @@ import argparse
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
+
+
+# Of struct, by bytes.
+CODES = {1: "B", 2: "H", 4: "I"}
 
 
 class Failed(Exception):
@@ -178,15 +183,17 @@ def array_of(program, array, cells, copy):
     if not parts:
         return None
     has_halves = any((half["array"], half["index"]) == (array["name"], array["index"]) for half in program.get("halves", []))
-    values = [[0] * len(array["field_bits"]) for _ in range(array["cells"])]
+    columns = [[0] * array["cells"] for _ in array["field_bits"]]
     for part in parts:
-        mask = (1 << part["bits"]) - 1
-        first = copy * part["cells"]
+        mask, shift = (1 << part["bits"]) - 1, part["shift"]
         begin = copy % 2 * part["cells"] if has_halves else 0
-        for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]], begin):
-            values[slot][part["field"]] |= (cell & mask) << part["shift"]
+        span, column = slice(begin, begin + part["cells"]), columns[part["field"]]
+        of_copy = cells[part["register"]][copy * part["cells"] : (copy + 1) * part["cells"]]
+        column[span] = [value | (cell & mask) << shift for value, cell in zip(column[span], of_copy)]
     sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
-    return b"".join(v.to_bytes(n, "little") for cell in values for v, n in zip(cell, sizes))
+    if len(sizes) == 1 and sizes[0] in CODES:
+        return struct.pack(f"<{array['cells']}{CODES[sizes[0]]}", *columns[0])
+    return b"".join(value.to_bytes(size, "little") for cell in zip(*columns) for value, size in zip(cell, sizes))
 
 
 def register_names(control):

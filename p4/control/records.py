@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import struct
 import sys
 import zlib
 
@@ -41,12 +42,11 @@ class Epoch:
 
 def cells_of(array, data):
     sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
-    for at in range(0, len(data), sum(sizes)):
-        cell = []
-        for size in sizes:
-            cell.append(int.from_bytes(data[at : at + size], "little"))
-            at += size
-        yield cell
+    fields = struct.iter_unpack("<" + "".join({1: "B", 2: "H", 4: "I"}.get(size, f"{size}s") for size in sizes), data)
+    # Fields of other sizes are bytes so far.
+    if all(size in (1, 2, 4) for size in sizes):
+        return fields
+    return (tuple(int.from_bytes(f, "little") if isinstance(f, bytes) else f for f in cell) for cell in fields)
 
 
 def number(value):
@@ -126,7 +126,7 @@ def widths(layout, name):
 
 def parts(epoch, name, half, lengths):
     """The parts of an encoder, which lie side by side in each row: the last one comes first in the record."""
-    arrays = list(epoch.cells(name))
+    arrays = [[cell[0] for cell in array] for array in epoch.cells(name)]
     rows = [list(zip(*arrays[at : at + 5])) for at in range(0, len(arrays), 5)]
     full, small = epoch.config["arrays"], epoch.config["small"]
     record = b""
@@ -140,9 +140,8 @@ def parts(epoch, name, half, lengths):
 
 def bucket(cell):
     """A bucket: four sums of fragments, and the packets."""
-    *sums, (packets,) = cell
-    filled = packets or any(value for (value,) in sums)
-    return b"".join(value.to_bytes(4, "little") for (value,) in sums) + number(2 * packets) if filled else b""
+    *sums, packets = cell
+    return struct.pack("<4I", *sums) + number(2 * packets) if any(cell) else b""
 
 
 def runs(cells):
