@@ -53,7 +53,7 @@ mtu = 1600
 # What a BMv2 switch reads in time, in any epoch; every other key is the network's.
 PROGRAMS = {
     "hashpipe": 'scope = "network"\nstages = {stages}\nslots = {slots}',
-    "chamelemon": 'tower = "8x4096+16x2048"\nupstream = 1024\ndownstream = 768\nhl = 512\nnames = 0\nattention = "fixed"',
+    "chamelemon": 'tower = "8x4096+16x2048"\nupstream = 1024\ndownstream = 768\nhl = 512\nnames = 0',
     "pint": "",
     "disketch": 'memory = "8KB"\nmax_sub_epochs = {sub_epochs}',
 }

@@ -29,8 +29,7 @@ class ThriftSwitch(bmv2.Switch):
         clients = [client(TMultiplexedProtocol.TMultiplexedProtocol(protocol, name)) for name, client in services]
         transport.open()
         self.standard, _, self.simple_switch = clients
-        with contextlib.redirect_stdout(io.StringIO()):
-            runtime_CLI.load_json_config(self.standard)
+        runtime_CLI.load_json_str(self.standard.bm_get_config())
         self.cli = sswitch_CLI.SimpleSwitchAPI(pre, *clients)
         self.offset_ns = 0
 
