@@ -92,11 +92,12 @@ class Link:
 
 def channel_to(grpc, address, certificates):
     """A Unix socket by its path, or HOST:PORT with the files of CA, certificate and key."""
+    alive = [("grpc.keepalive_time_ms", 2000), ("grpc.keepalive_timeout_ms", 3000)]
     if certificates is None:
         # By itself gRPC takes the path as authority, which HTTP servers refuse.
-        return grpc.insecure_channel(f"unix:{address}", [("grpc.default_authority", "controller")])
+        return grpc.insecure_channel(f"unix:{address}", [*alive, ("grpc.default_authority", "controller")])
     ca, certificate, key = (pathlib.Path(file).read_bytes() for file in certificates)
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), alive)
 
 
 class Weir:
@@ -173,7 +174,9 @@ class Member:
         off_by = self.switch.set_clock()
         self.say(f"clock: set to the wall clock of its machine, off by at most {off_by / 1000:.0f} µs")
         if off_by > self.transit // 2:
-            raise bmv2.Failed(f"the switch's clock can be read to {off_by} ns alone, and the transit time is {self.transit} ns")
+            raise bmv2.Failed(
+                f"the switch's clock can be read to {off_by} ns alone, and the transit time is {self.transit} ns"
+            )
         epoch = self.switch.now() // self.length
         control = self.weir.control(epoch, self.parameters(epoch))
         tables = {"epoch.prepared"} | {entry["table"] for entry in control["entries"]}
@@ -202,7 +205,9 @@ class Member:
         parameters = self.parameters(epoch)
         control = self.weir.control(epoch, parameters)
         entries = [entry for entry in control["entries"] if "epoch" in entry]
-        entries.append({"table": "epoch.prepared", "action": "measure", "match": [epoch % 65536], "data": [epoch % self.copies]})
+        entries.append(
+            {"table": "epoch.prepared", "action": "measure", "match": [epoch % 65536], "data": [epoch % self.copies]}
+        )
         added = self.switch.add_entries(entries)
         late = self.switch.now() - begin
         if late >= 0:
@@ -229,24 +234,30 @@ class Member:
         # The copy is cleared before its records are made: the epoch after the next one begins soon.
         copy = epoch % self.copies
         self.clear(control, copy)
-        next_parameters = self.parameters(epoch + 1)
+        _, next_parameters, _ = self.prepared.get(epoch + 1) or (None, self.parameters(epoch + 1), None)
         for place, own in enumerate(self.programs):
-            if place in self.link.refused:
-                continue
-            of = control["programs"][own["name"]]
-            copies = bmv2.copies_of(control, cells, copy, self.copies, cut=(0, [0]))[own["name"]]
-            arrays = {array["file"]: bmv2.array_of(of, array, cells, copies[0]) for array in of["layout"]["arrays"]}
-            encoder = records.ENCODERS[own["name"]]
-            counters = {name: cells[f"{own['name']}.{name}"][copy] for name in encoder.counters}
-            both = parameters[own["name"]], next_parameters[own["name"]]
-            record = encoder.encode(records.Epoch(epoch, own["program"], of["layout"], arrays, *both, counters))
-            self.link.report(place, epoch, record, self.switch.now(), late)
-        [unprepared] = cells["epoch.unprepared"]
-        if unprepared > self.unprepared:
-            self.say(f"epoch {epoch}: {unprepared - self.unprepared} packets came in no prepared epoch, or too late in theirs")
-            self.unprepared = unprepared
+            if place not in self.link.refused:
+                both = parameters[own["name"]], next_parameters[own["name"]]
+                record = self.record(own, epoch, control["programs"], cells, both)
+                self.link.report(place, epoch, record, self.switch.now(), late)
+        self.say_unprepared(epoch, *cells["epoch.unprepared"])
         done = self.switch.now()
-        self.say(f"epoch {epoch}: read in {(read - began) / 1e6:.0f} ms, reported {(done - began) / 1e6:.0f} ms after its transit time")
+        took = f"read in {(read - began) / 1e6:.0f} ms, reported {(done - began) / 1e6:.0f} ms after its transit time"
+        self.say(f"epoch {epoch}: {took}")
+
+    def record(self, own, epoch, programs, cells, parameters):
+        """The record of a program of an epoch that is not cut into sub-epochs."""
+        name, copy = own["name"], epoch % self.copies
+        of, encoder = programs[name], records.ENCODERS[name]
+        [of_program] = bmv2.copies_of({"programs": programs}, cells, copy, self.copies, cut=(0, [0]))[name]
+        arrays = {array["file"]: bmv2.array_of(of, array, cells, of_program) for array in of["layout"]["arrays"]}
+        counters = {counter: cells[f"{name}.{counter}"][copy] for counter in encoder.counters}
+        return encoder.encode(records.Epoch(epoch, own["program"], of["layout"], arrays, *parameters, counters))
+
+    def say_unprepared(self, epoch, packets):
+        if packets > self.unprepared:
+            self.say(f"epoch {epoch}: {packets - self.unprepared} packets came in no prepared epoch, or too late in theirs")
+            self.unprepared = packets
 
     def clear(self, control, copy):
         """Sets the registers of a copy to 0."""
@@ -298,7 +309,9 @@ def main():
                 say(f"{member['programs'][place]['name']} is not taken: {why}")
             say("joined")
             try:
-                Member(switch, link, Weir(arguments.weir, arguments.config, link.secret), member, arguments.copies, say).run()
+                Member(
+                    switch, link, Weir(arguments.weir, arguments.config, link.secret), member, arguments.copies, say
+                ).run()
             finally:
                 link.close()
         except Left as left:
@@ -306,6 +319,8 @@ def main():
             time.sleep(1)
         except bmv2.Failed as failed:
             sys.exit(f"member.py: {failed}")
+        except thrift_switch.SwitchLost as lost:
+            sys.exit(f"member.py: the connection to BMv2 broke: {lost}")
 
 
 if __name__ == "__main__":

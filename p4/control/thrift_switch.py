@@ -15,6 +15,7 @@ from thrift.protocol import TBinaryProtocol, TMultiplexedProtocol
 from thrift.transport import TSocket, TTransport
 
 CLOCK_READS = 20
+SwitchLost = TTransport.TTransportException
 
 
 class ThriftSwitch(bmv2.Switch):
@@ -53,7 +54,9 @@ class ThriftSwitch(bmv2.Switch):
         BMv2 reads one clock, and counts it once from 1970 and once from its own start. Both are read several times, and the
         closest three readings count."""
         wall, elapsed = self.simple_switch.get_time_since_epoch_us, self.simple_switch.get_time_elapsed_us
-        before, own, after = min(((wall(), elapsed(), wall()) for _ in range(CLOCK_READS)), key=lambda read: read[2] - read[0])
+        before, own, after = min(
+            ((wall(), elapsed(), wall()) for _ in range(CLOCK_READS)), key=lambda read: read[2] - read[0]
+        )
         self.offset_ns = (before + after) // 2 * 1000 - own * 1000
         self.write_register("epoch.clock_offset", range(1), self.offset_ns)
         # Readings are whole microseconds.
