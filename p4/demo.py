@@ -145,9 +145,7 @@ class Bench:
             ports = PORTS.format(host=host, fabric=fabric)
             text = SWITCH.format(name=name, epoch=epoch) + ports + programs(sub_epochs=64, **sizes)
             (self.directory / f"{name}.toml").write_text(text)
-        expected = f'name = "{NET}"\nswitches = ["{LEFT}", "{MIDDLE}", "{RIGHT}"]\nepoch = "{epoch}ns"\n'
-        # Reading BMv2's registers takes longer than weir's collector does.
-        expected += f'transit = "100ms"\nrecord_timeout = "{epoch}ns"\n'
+        expected = f'name = "{NET}"\nswitches = ["{LEFT}", "{MIDDLE}", "{RIGHT}"]\nepoch = "{epoch}ns"\ntransit = "100ms"\n'
         (self.directory / "net.toml").write_text(expected + programs(sub_epochs=64, **sizes))
 
     def compile(self):
