@@ -63,9 +63,9 @@ class Link:
 class Switch:
     """Counts one packet of flow 1 every 100 ms, in the copy of the running epoch, if that is prepared."""
 
-    def __init__(self, read_ns=20_000_000, add_ns=5_000_000, slow=()):
+    def __init__(self, read_ns=20_000_000, add_ns=5_000_000, slow=(), slow_to_add=()):
         self.time = FIRST * LENGTH + 123_456_789
-        self.read_ns, self.add_ns, self.slow = read_ns, add_ns, slow
+        self.read_ns, self.add_ns, self.slow, self.slow_to_add = read_ns, add_ns, slow, slow_to_add
         self.registers = {f"hashpipe.ipv4_0.{part}": part for part in PARTS}
         self.sizes = {name: 2 * CELLS for name in self.registers}
         self.cells = {name: [0] * size for name, size in self.sizes.items()} | {"epoch.unprepared": [0]}
@@ -99,12 +99,14 @@ class Switch:
         pass
 
     def add_entries(self, entries):
-        added = []
+        added, epoch = [], self.time // LENGTH - FIRST
         for entry in entries:
             self.pass_time(self.add_ns)
             self.handles += 1
             self.entries[self.handles] = entry
             added.append((entry["table"], self.handles))
+        if epoch in self.slow_to_add:
+            self.pass_time(LENGTH // 2)
         return added
 
     def delete_entries(self, added):
@@ -158,6 +160,15 @@ class Schedule(unittest.TestCase):
         missing = set(range(FIRST + 1, FIRST + 15)) - set(link.records)
         self.assertTrue(missing and len(missing) <= 5, missing)
         self.assertIn(FIRST + 14, link.records)
+        for epoch, reported in link.records.items():
+            self.assertEqual(reported, record(switch.sent[epoch]), epoch)
+
+    def test_what_is_prepared_late_leaves_nothing(self):
+        # Packets of epoch 6 are counted, before it is known that some were not.
+        switch = Switch(slow_to_add=[5])
+        link, _ = run(switch, 12)
+        self.assertGreater(switch.sent[FIRST + 6], 0)
+        self.assertEqual(set(range(FIRST + 1, FIRST + 12)) - set(link.records), {FIRST + 6})
         for epoch, reported in link.records.items():
             self.assertEqual(reported, record(switch.sent[epoch]), epoch)
 
