@@ -23,7 +23,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch p4 p4-tofino fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch p4 p4-tofino p4-demo fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ p4: ## the P4 sources in BMv2 beside weir, registers and frames byte for byte; n
 
 p4-tofino: ## the P4 sources through the Tofino compiler and assembler; needs p4c-barefoot, bfas and P4C_INCLUDE
 	@p4/tofino.py
+
+p4-demo: setup-build ## two weirs with a BMv2 switch between them and one controller; as root, needs what make p4 needs and grpcio-tools
+	@echo "Building (release) …" >&2
+	@$(CARGO) build $(LOCKED) --release $(QUIET) --package weir --bins
+	@p4/demo.py
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2

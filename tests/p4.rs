@@ -201,6 +201,124 @@ fn constants_are_those_of_the_command() {
     }
 }
 
+/// The scripts of a BMv2 switch make the record that weir makes of the same registers, byte for byte.
+#[test]
+fn python_encodes_registers_as_weir_does() {
+    for (program, ipv6) in [
+        ("hashpipe:scope=network,stages=4,slots=128", 0.25),
+        ("disketch:memory=4KB,counter_bits=8,max_sub_epochs=1", 0.25),
+        ("disketch:sketch=cms,memory=4KB,max_sub_epochs=1", 0.25),
+        ("disketch:sketch=univmon,memory=16KB,counter_bits=16,max_sub_epochs=1", 0.25),
+        ("chamelemon:attention=fixed,names=0", 0.0),
+        (
+            "chamelemon:attention=fixed,names=0,tower=8x500+16x100,arrays=4,small=2,upstream=3000,downstream=2000,\
+             hh=1100,hl=1000,ll=900,hh_threshold=60,hl_threshold=8,sample=30000",
+            0.0,
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let [capture, registers, records] = ["t.pcap", "registers", "records"].map(|file| directory.path().join(file));
+        let workload = format!("isp/burst,flows=2000,packets=20000,ipv6={ipv6},rate=100000");
+        let mut pcap = Vec::new();
+        workload.parse::<Workload>().unwrap().generate().write_pcap(&mut pcap).unwrap();
+        fs::write(&capture, pcap).unwrap();
+        let weir = || Command::new(env!("CARGO_BIN_EXE_weir"));
+        let epochs = ["--program", program, "--epoch", "67108864ns"];
+        let replayed = weir()
+            .arg("replay")
+            .arg(&capture)
+            .args(epochs)
+            .args(["--registers".as_ref(), registers.as_os_str()])
+            .args(["--records".as_ref(), records.as_os_str()])
+            .output()
+            .unwrap();
+        assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+        let config = directory.path().join("switch.toml");
+        fs::write(&config, table_of(program)).unwrap();
+        let written = weir()
+            .args(["p4", "--target", "v1model", "--reproducible", "7", "-c"])
+            .arg(&config)
+            .arg("--out")
+            .arg(directory.path())
+            .status()
+            .unwrap();
+        assert!(written.success(), "{program}");
+        let name = program.split(':').next().unwrap();
+        let mut compared = 0;
+        for file in fs::read_dir(records.join(name)).unwrap() {
+            let file = file.unwrap().path();
+            let epoch = file.file_stem().unwrap().to_str().unwrap().trim_start_matches("epoch-").to_owned();
+            let encoder = Path::new(env!("CARGO_MANIFEST_DIR")).join("p4/control/records.py");
+            let mut python = Command::new("python3");
+            python.arg(encoder).arg(&registers).arg(directory.path().join("member.json")).args([name, &epoch]);
+            let encoded = python.output().unwrap();
+            assert!(encoded.status.success(), "{}", String::from_utf8_lossy(&encoded.stderr));
+            assert!(encoded.stdout == fs::read(&file).unwrap(), "{program}: epoch {epoch}");
+            compared += 1;
+        }
+        assert!(compared > 2, "{program}: {compared} epochs");
+    }
+}
+
+/// A program of the command line as a configuration file.
+fn table_of(program: &str) -> String {
+    let config: ProgramConfig = program.parse().unwrap();
+    let program = toml::to_string(&config).unwrap();
+    format!("[switch]\nname = \"s\"\nepoch = \"67108864ns\"\n[[program]]\n{program}")
+}
+
+/// The schedule of a member of a controller's network, without switch and controller.
+#[test]
+fn a_member_reports_the_epochs_that_it_prepared() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("p4/control/test_member.py");
+    let output = Command::new("python3").arg(tests).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A secret and parameters as a controller tells them: those of the seed and of the start give the same files.
+#[test]
+fn secret_and_parameters_of_a_controller_are_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = |name: &str| directory.path().join(name);
+    let secret = format!("07{}", "00".repeat(31));
+    fs::write(out("secret"), &secret).unwrap();
+    fs::write(out("short"), &secret[2..]).unwrap();
+    let weir = |to: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.current_dir(&directory).args(["p4", "--target", "v1model", "--program", "chamelemon", "--out", to]);
+        command.args(arguments).output().unwrap()
+    };
+    let read = |of: &str, file: &str| fs::read_to_string(out(of).join(file)).unwrap();
+    assert!(weir("seed", &["--reproducible", "7"]).status.success());
+    let member: serde_json::Value = serde_json::from_str(&read("seed", "member.json")).unwrap();
+    let start = member["programs"][0]["parameters"].as_str().unwrap();
+    let given = format!("chamelemon={start}");
+    assert!(weir("secret-7", &["--secret", "secret", "--parameters", &given]).status.success());
+    assert_eq!(read("seed", "control.json"), read("secret-7", "control.json"));
+    assert_eq!(read("seed", "member.json"), read("secret-7", "member.json"));
+    // T_h, the fourth number, is 250; 8 of its 14 bits stand in the first byte.
+    let raised = start.replacen("fa01", "fb01", 1);
+    assert_ne!(start, raised);
+    assert!(weir("raised", &["--secret", "secret", "--parameters", &format!("chamelemon={raised}")]).status.success());
+    let thresholds = |of: &str| {
+        let control: serde_json::Value = serde_json::from_str(&read(of, "control.json")).unwrap();
+        let entries = control["entries"].as_array().unwrap().clone();
+        let sets = entries.into_iter().filter(|entry| entry["action"] == "set");
+        sets.map(|entry| entry["data"][0].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((thresholds("seed"), thresholds("raised")), (vec![250, 250], vec![251, 251]));
+    for (arguments, why) in [
+        (&["--secret", "short"][..], "short: not 64 hexadecimal digits"),
+        (&["--secret", "secret", "--parameters", "hashpipe="], "no such program"),
+        (&["--secret", "secret", "--parameters", "chamelemon=00"], "--parameters chamelemon=…: it ends after 1 bytes"),
+        (&["--secret", "secret", "--parameters", "chamelemon=0"], "not PROGRAM=HEX"),
+    ] {
+        let output = weir("refused", arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{arguments:?}: {said}");
+    }
+}
+
 /// Without a program, with one twice, and with keys that the sources have no form for.
 #[test]
 fn what_the_sources_lack_is_refused() {

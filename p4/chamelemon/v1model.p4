@@ -13,6 +13,9 @@ control ChameleMonIngress(inout headers_t hdr, inout metadata_t meta) {
     TowerSketch() tower;
     ClassTable() classes;
     FermatSketch(CHAMELEMON_UPSTREAM_CELLS, CHAMELEMON_UPSTREAM_SMALL_CELLS) upstream;
+    /* Packets of IPv6 flows that were encoded: their digests have no names here. */
+    register<bit<32>>(WITH_COPIES(1)) unnamed;
+    bit<32> packets = 0;
 
     /* The part of a class, and the class that its packets carry on: none where no part of the
      * downstream encoder takes them. */
@@ -42,6 +45,10 @@ control ChameleMonIngress(inout headers_t hdr, inout metadata_t meta) {
                 classes.apply(meta);
                 if (upstream_parts.apply().hit) {
                     upstream.apply(meta.chamelemon, meta.epoch.copy);
+                    if (meta.net == NET_IPV6) {
+                        unnamed.read(packets, meta.epoch.copy);
+                        unnamed.write(meta.epoch.copy, packets + 1);
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads a switch of p4/switch/v1model.p4 in BMv2 with what `weir p4` wrote, and reads its registers.
 
-    bmv2.py load --json switch.json --control control.json --ports ports.json --epochs 5..6
+    bmv2.py load --json switch.json --control control.json --ports ports.json [--epochs 5..6]
     bmv2.py read --json switch.json --control control.json --copy 1 --out DIR
 
 Speaks by simple_switch_CLI, BMv2's own command line, which must be on the PATH.
@@ -11,8 +11,13 @@ import argparse
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import sys
+
+
+# Of struct, by bytes.
+CODES = {1: "B", 2: "H", 4: "I"}
 
 
 class Failed(Exception):
@@ -26,6 +31,7 @@ class Switch:
         self.thrift_port = thrift_port
         self.compiled = compiled
         self.registers = {short(register["name"]): register["name"] for register in compiled["register_arrays"]}
+        self.sizes = {short(register["name"]): register["size"] for register in compiled["register_arrays"]}
         tables = [table for pipeline in compiled["pipelines"] for table in pipeline["tables"]]
         self.tables = {short(table["name"]): table for table in tables}
 
@@ -40,10 +46,9 @@ class Switch:
             capture_output=True,
             text=True,
         )
-        wrong = re.search(r"^.*(Invalid|Error|Could not|Exception|Unknown syntax).*$", ran.stdout + ran.stderr, re.MULTILINE)
-        if ran.returncode or wrong:
-            raise Failed(f"simple_switch_CLI: {wrong.group(0) if wrong else ran.stderr.strip()}")
-        return ran.stdout
+        if ran.returncode:
+            raise Failed(f"simple_switch_CLI: {ran.stderr.strip()}")
+        return checked(ran.stdout + ran.stderr)
 
     def set_crcs(self, control):
         """Gives each CRC its polynomial. The compiled program says which calculation an action computes."""
@@ -61,8 +66,16 @@ class Switch:
         self.commands(lines)
 
     def add_entries(self, entries):
-        """Adds table entries. Each names its table without the control at the top."""
-        self.commands(self.entry_line(entry) for entry in entries)
+        """Adds table entries, and returns the table and the handle of each. Each names its table without the control at
+        the top."""
+        entries = list(entries)
+        printed = self.commands(self.entry_line(entry) for entry in entries)
+        handles = re.findall(r"^.*added with handle (\d+)", printed, re.MULTILINE)
+        return [(entry["table"], handle) for entry, handle in zip(entries, handles, strict=True)]
+
+    def delete_entries(self, added):
+        """Deletes entries that were added."""
+        self.commands(f"table_delete {self.tables[table]['name']} {handle}" for table, handle in added)
 
     def entry_line(self, entry):
         table = self.tables.get(entry["table"])
@@ -86,6 +99,14 @@ class Switch:
         self.commands(f"register_reset {self.registers[name]}" for name in names)
 
 
+def checked(printed):
+    """What the CLI printed, which says in words that something failed."""
+    wrong = re.search(r"^.*(Invalid|Error|Could not|Exception|Unknown syntax).*$", printed, re.MULTILINE)
+    if wrong:
+        raise Failed(f"simple_switch_CLI: {wrong.group(0)}")
+    return printed
+
+
 def short(name):
     """A name without the control at the top."""
     return name.split(".", 1)[-1]
@@ -107,13 +128,15 @@ def calculations_of(compiled):
 def common_entries(ports, epochs, copies):
     """Entries of the tables that every switch has: the roles of ports, how they are joined, and the epochs that are prepared.
 
-    `ports`: by number {"role": "host" or "fabric", "to": the port that it is paired with}.
+    `ports`: by number {"role": "host" or "fabric", "to": the port that it is paired with, "macs": those behind it}.
     """
     for number, port in ports.items():
         yield {"table": "arrival.roles", "action": port["role"], "match": [number]}
         yield {"table": "departure.roles", "action": port["role"], "match": [number]}
         if "to" in port:
             yield {"table": "forward.pairs", "action": "forward", "match": [number], "data": [port["to"]]}
+        for mac in port.get("macs", []):
+            yield {"table": "forward.l2", "action": "forward", "match": ["0&&&0", f"{mac}&&&ff:ff:ff:ff:ff:ff"], "data": [number], "priority": 1}
     for epoch in epochs:
         yield {"table": "epoch.prepared", "action": "measure", "match": [epoch % 65536], "data": [epoch % copies]}
 
@@ -160,15 +183,17 @@ def array_of(program, array, cells, copy):
     if not parts:
         return None
     has_halves = any((half["array"], half["index"]) == (array["name"], array["index"]) for half in program.get("halves", []))
-    values = [[0] * len(array["field_bits"]) for _ in range(array["cells"])]
+    columns = [[0] * array["cells"] for _ in array["field_bits"]]
     for part in parts:
-        mask = (1 << part["bits"]) - 1
-        first = copy * part["cells"]
+        mask, shift = (1 << part["bits"]) - 1, part["shift"]
         begin = copy % 2 * part["cells"] if has_halves else 0
-        for slot, cell in enumerate(cells[part["register"]][first : first + part["cells"]], begin):
-            values[slot][part["field"]] |= (cell & mask) << part["shift"]
+        span, column = slice(begin, begin + part["cells"]), columns[part["field"]]
+        of_copy = cells[part["register"]][copy * part["cells"] : (copy + 1) * part["cells"]]
+        column[span] = [value | (cell & mask) << shift for value, cell in zip(column[span], of_copy)]
     sizes = [(bits + 7) // 8 for bits in array["field_bits"]]
-    return b"".join(v.to_bytes(n, "little") for cell in values for v, n in zip(cell, sizes))
+    if len(sizes) == 1 and sizes[0] in CODES:
+        return struct.pack(f"<{array['cells']}{CODES[sizes[0]]}", *columns[0])
+    return b"".join(value.to_bytes(size, "little") for cell in zip(*columns) for value, size in zip(cell, sizes))
 
 
 def register_names(control):
@@ -183,8 +208,8 @@ def main():
     load = commands.add_parser("load", help="set CRCs and table entries")
     load.add_argument("--json", required=True, help="what p4c made of the switch")
     load.add_argument("--control", required=True, help="control.json of weir p4")
-    load.add_argument("--ports", required=True, help='JSON: {"0": {"role": "host", "to": 1}, …}')
-    load.add_argument("--epochs", required=True, help="FIRST..LAST")
+    load.add_argument("--ports", required=True, help='JSON: {"0": {"role": "host", "to": 1}, "1": {"role": "fabric", "macs": ["02:00:00:00:00:01"]}, …}')
+    load.add_argument("--epochs", help="FIRST..LAST: those that are measured; without, the ports alone are set, and member.py does the rest")
     load.add_argument("--copies", type=int, default=2)
     read = commands.add_parser("read", help="write the arrays of one copy as files")
     read.add_argument("--json", required=True, help="what p4c made of the switch")
@@ -198,11 +223,12 @@ def main():
     control = json.loads(pathlib.Path(arguments.control).read_text())
     try:
         if arguments.command == "load":
-            first, last = (int(end) for end in arguments.epochs.split(".."))
+            first, last = map(int, arguments.epochs.split("..")) if arguments.epochs else (0, -1)
             ports = json.loads(pathlib.Path(arguments.ports).read_text())
-            switch.set_crcs(control)
             switch.add_entries(common_entries(ports, range(first, last + 1), arguments.copies))
-            switch.add_entries(control["entries"])
+            if arguments.epochs:
+                switch.set_crcs(control)
+                switch.add_entries(control["entries"])
         else:
             cells = switch.read_registers(register_names(control))
             cut = None if arguments.cuts is None else (arguments.cuts, range(1 << arguments.cuts))

@@ -1,5 +1,5 @@
 /* PINT (Ben Basat et al., SIGCOMM 2020): what the packets of a flow meet on their way, on 16 bits of
- * each. The hashes and codes are those of src/program/pint. It has no register. */
+ * each. The hashes and codes are those of src/program/pint. */
 
 /* Puts a query's bits into the digest. */
 #define PUT_PART(DIGEST, PLACE, PART) \
@@ -19,6 +19,9 @@
 control Pint(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Identity() identity;
     QueryEngine() query_engine;
+    /* Packets that left the network, by the lowest bits of the running epoch: nobody reports their digests. */
+    register<bit<32>>(WITH_COPIES(1)) unreported;
+    bit<32> packets = 0;
 #if PINT_PATH_INSTANCES > 0
     PathEncoding() path;
 #endif
@@ -49,6 +52,10 @@ control Pint(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
              * identity. The highest count says so to all switches behind. */
             meta.hop = MAX_HOP;
         } else {
+            if (meta.port.disposition == TO_HOST && meta.epoch.measured == 1) {
+                unreported.read(packets, meta.epoch.copy);
+                unreported.write(meta.epoch.copy, packets + 1);
+            }
             /* At the first hop nothing stands in the digest. */
             if (meta.hop == 1) {
                 meta.digest = 0;

@@ -30,6 +30,8 @@ impl P4Target {
 /// The switch, the target and the epochs of a P4 form.
 pub struct P4Request<'a, C> {
     pub config: &'a C,
+    /// The byte form of the parameters that the epochs are measured with.
+    pub parameters: &'a [u8],
     /// The name of the switch.
     pub switch: &'a str,
     pub hashes: &'a HashFamily,

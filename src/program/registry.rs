@@ -135,13 +135,15 @@ pub trait Configured: Any + Send + Sync {
     fn clash(&self, names: &[&str]) -> Option<Clash>;
     /// [`Program::analysis`], with an empty history that has this room.
     fn analyser(&self, salt: u64, room: Room) -> Box<dyn AnyAnalyser>;
-    /// [`Program::p4`], for these epochs of the switch of this name.
+    /// [`Program::p4`], for these epochs of the switch of this name, which are measured with these
+    /// parameters.
     fn p4(
         &self,
         switch: &str,
         hashes: &HashFamily,
         target: P4Target,
         epochs: RangeInclusive<u64>,
+        parameters: &[u8],
     ) -> Result<Option<P4Form>, ProgramError>;
     /// What makes a history that has this room of an archive's epochs.
     fn restorer(&self, room: Room) -> Box<dyn AnyRestorer>;
@@ -262,9 +264,10 @@ impl<P: Program> Configured for Of<P> {
         hashes: &HashFamily,
         target: P4Target,
         epochs: RangeInclusive<u64>,
+        parameters: &[u8],
     ) -> Result<Option<P4Form>, ProgramError> {
         let layout = self.schedule().dataplane(switch, hashes)?.layout();
-        P::p4(&P4Request { config: &self.0, switch, hashes, layout: &layout, target, epochs })
+        P::p4(&P4Request { config: &self.0, parameters, switch, hashes, layout: &layout, target, epochs })
     }
 
     fn restorer(&self, room: Room) -> Box<dyn AnyRestorer> {

@@ -51,6 +51,12 @@ control Arrival(inout headers_t hdr, inout metadata_t meta) {
 control Epoch(inout headers_t hdr, inout metadata_t meta) {
     register<bit<32>>(1) unprepared;
     bit<32> packets = 0;
+#ifndef TEST_CLOCK
+    /* The wall clock in nanoseconds at which BMv2's own clock was 0. The controller writes it; without
+     * it the epochs begin with the switch. */
+    register<bit<64>>(1) clock_offset;
+    bit<64> offset_ns = 0;
+#endif
 
     action measure(bit<32> copy) {
         meta.epoch.copy = copy;
@@ -68,6 +74,10 @@ control Epoch(inout headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
+#ifndef TEST_CLOCK
+        clock_offset.read(offset_ns, 0);
+        meta.clock.received_ns = meta.clock.received_ns + offset_ns;
+#endif
         meta.epoch.number = meta.clock.received_ns >> EPOCH_SHIFT;
         prepared.apply();
         if (meta.port.enters == 1) {

@@ -3,8 +3,8 @@
 mod t2na;
 mod v1model;
 
-use super::Config;
-use crate::program::{P4Form, P4Register, P4Request, P4Target, ProgramError};
+use super::{ChameleMon, Config, EncoderParameters};
+use crate::program::{P4Form, P4Register, P4Request, P4Target, Parameters as _, Program, ProgramError};
 
 /// The P4 form of a configuration.
 ///
@@ -15,6 +15,16 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         P4Target::V1model => v1model::form(of),
         P4Target::T2na => t2na::form(of),
     }
+}
+
+/// The parameters that the epochs are measured with.
+fn parameters(of: &P4Request<'_, Config>) -> Result<EncoderParameters, ProgramError> {
+    EncoderParameters::decode(of.parameters).map_err(|error| ProgramError::Value {
+        program: ChameleMon::NAME,
+        key: "parameters",
+        value: format!("{} bytes", of.parameters.len()),
+        right: error.to_string(),
+    })
 }
 
 /// A register that holds an array, all bits of each cell.

@@ -3,7 +3,7 @@
 use super::super::dataplane::{COUNTERS, ClassTable, Part, class};
 use super::super::parameters::Shape;
 use super::super::{ChameleMon, Config, EncoderParameters, hashes};
-use super::register;
+use super::{parameters, register};
 use crate::pisa::hash::{HashLayout, Which};
 use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request, Program, ProgramError};
 use crate::wire::shim;
@@ -25,7 +25,7 @@ const ARRAYS: [&str; COUNTERS] = ["source", "destination", "ports", "rest", "cou
 /// If the sources have none.
 pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     let shape = of.config.shape();
-    let parameters = ChameleMon::start(of.config);
+    let parameters = parameters(of)?;
     check(of.config, &shape, &parameters)?;
     let mut form = P4Form::default();
     form.constant("UPSTREAM_CELLS", shape.upstream);

@@ -5,7 +5,7 @@ use super::super::field::P;
 use super::super::id::FRAGMENTS;
 use super::super::parameters::{Shape, counter_slots};
 use super::super::{ChameleMon, Config, EncoderParameters, hashes, id};
-use super::register;
+use super::{parameters, register};
 use crate::pisa::hash::HashLayout;
 use crate::program::{P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, Program, ProgramError};
 use crate::wire::shim;
@@ -16,8 +16,7 @@ const MAX_LEVELS: usize = 4;
 /// The registers of a row, in the order of its arrays.
 const ARRAYS: [&str; COUNTERS] = ["source", "destination", "ports", "rest", "count"];
 
-/// The P4 form of a configuration. The table entries are those
-/// of the parameters with which a switch starts.
+/// The P4 form of a configuration.
 ///
 /// # Errors
 /// If the sources have none.
@@ -53,7 +52,7 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         modulus: if array % COUNTERS < FRAGMENTS { P.into() } else { 1 << u32::BITS },
     });
     form.halves = arrays.collect();
-    let parameters = ChameleMon::start(of.config);
+    let parameters = parameters(of)?;
     form.entries = of.epochs.clone().flat_map(|epoch| entries(&parameters, &shape, epoch)).collect();
     Ok(form)
 }
@@ -151,13 +150,17 @@ mod tests {
     use crate::pisa::hash::HashFamily;
     use crate::program::Dataplane;
     use crate::program::P4Target;
+    use crate::program::Parameters as _;
     use crate::program::chamelemon::ChameleMonDataplane;
 
     fn form_of(config: &Config) -> (Layout, Result<P4Form, ProgramError>) {
         let hashes = HashFamily::reproducible(7);
         let layout = ChameleMonDataplane::new(config, &hashes).unwrap().layout();
         let target = P4Target::V1model;
-        let form = form(&P4Request { config, switch: "s", hashes: &hashes, layout: &layout, target, epochs: 5..=6 });
+        let (epochs, parameters) = (5..=6, ChameleMon::start(config).encode());
+        let parameters = &parameters;
+        let form =
+            form(&P4Request { config, parameters, switch: "s", hashes: &hashes, layout: &layout, target, epochs });
         (layout, form)
     }
 

@@ -245,6 +245,7 @@ mod tests {
     use crate::pisa::Layout;
     use crate::pisa::hash::{HashFamily, INIT, XOROUT, bitwise};
     use crate::program::P4Target;
+    use crate::program::Parameters as _;
     use crate::program::pint::dataplane::Measured;
     use crate::program::pint::query::Queries;
 
@@ -254,7 +255,9 @@ mod tests {
         let queries = queries.parse::<Queries>().unwrap();
         let (config, hashes) = (Config { queries, ..Config::default() }, HashFamily::reproducible(7));
         let (target, layout) = (P4Target::V1model, Layout::new(Pint::NAME));
-        form(&P4Request { config: &config, switch: SWITCH, hashes: &hashes, layout: &layout, target, epochs: 0..=0 })
+        let (switch, epochs, parameters) = (SWITCH, 0..=0, Pint::start(&config).encode());
+        let (config, hashes, layout, parameters) = (&config, &hashes, &layout, &parameters);
+        form(&P4Request { config, parameters, switch, hashes, layout, target, epochs })
     }
 
     /// The sources in `p4/pint`, in few words.
