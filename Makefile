@@ -91,10 +91,10 @@ p4: ## the P4 sources in BMv2 beside weir, registers and frames byte for byte; n
 p4-tofino: ## the P4 sources through the Tofino compiler and assembler; needs p4c-barefoot, bfas and P4C_INCLUDE
 	@p4/tofino.py
 
-p4-demo: setup-build ## two weirs with a BMv2 switch between them and one controller; as root, needs what make p4 needs and grpcio-tools
-	@echo "Building (release) …" >&2
-	@$(CARGO) build $(LOCKED) --release $(QUIET) --package weir --bins
-	@p4/demo.py
+p4-demo: build ## two weirs with a BMv2 switch between them and one controller; as root, needs what make p4 needs and BMv2's Python modules
+	@[ -x target/p4/bin/python ] || { python3 -m venv --system-site-packages target/p4 && \
+		target/p4/bin/pip install --quiet grpcio-tools thrift; }
+	@target/p4/bin/python p4/demo.py
 
 figures-network: ## ChameleMon's figures of a simulated network, in out/figures too; an hour or more on two cores
 	@echo "Building (release) …" >&2

@@ -6,7 +6,8 @@
                                      side (10.9.0.3)
 
 Each host sends counted packets to the others. What the controller then answers is held against what was sent and received.
-It needs root, p4c-bm2-ss, simple_switch and simple_switch_CLI on the PATH, BMv2's Python modules, and grpcio-tools.
+It needs root, p4c-bm2-ss, simple_switch and simple_switch_CLI on the PATH, BMv2's Python modules, and
+grpcio-tools and thrift of PyPI (`make p4-demo` installs these).
 
     p4/demo.py
     p4/demo.py --drop 10%       # a lossy link between BMv2 and p4-right
