@@ -45,6 +45,7 @@ WAIT = int(os.environ.get("BMV2_WAIT", "10"))
 # Programs as they are compared: with parameters that stay.
 CASES = {
     "hashpipe": ["hashpipe"],
+    "hashpipe-digest32": ["hashpipe:key=digest32"],
     "chamelemon": ["chamelemon:attention=fixed"],
     # All classes, parts of lengths that are no power of two, and a small row.
     "chamelemon-classes": [

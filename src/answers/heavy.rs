@@ -3,7 +3,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, digests};
+use super::{
+    Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, digests, unresolved_text,
+};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 use crate::wire::Flow;
@@ -15,7 +17,18 @@ pub struct HeavyFlows {
     pub unit: Unit,
     /// Flows that were found and are not named here.
     pub omitted_flows: u64,
+    /// Digests of 32 bits without a name, and those of several flows, named here or not; of programs
+    /// that know flows by digests.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub unnamed_digests: u64,
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub ambiguous_digests: u64,
     pub heavy: Vec<HeavyFlow>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -99,6 +112,7 @@ impl FoundFlows {
             flows.iter().for_each(|flow| *counts.entry(flow.flow).or_default() += flow.count);
         }
         sum.flows = counts.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        sum.resolve_by_own();
         sum.named_from = unnamed.flatten().map(|most| most.saturating_add(1));
         sum
     }
@@ -119,6 +133,7 @@ impl FoundFlows {
     /// Why flows are missing among those that a query asks for.
     pub fn lack_of(&self, query: &Query) -> Reasons {
         let mut lack = self.lack.clone();
+        lack.extend(&self.lack_of_names());
         lack.add_if(self.flows.iter().any(|flow| flow.count.at_least), Reason::Saturated);
         lack.add_if(self.named_from.is_some_and(|from| query.threshold < from), Reason::BelowThreshold);
         lack
@@ -146,10 +161,11 @@ impl HeavyFlows {
     pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> ProgramAnswer {
         let mut lack = found.lack_of(query);
         lack.add_if(epochs.iter().any(|entry| entry.switches.is_empty()), Reason::NotAnalysed);
-        let unit = found.unit;
+        let (unit, (unnamed_digests, ambiguous_digests)) = (found.unit, found.unresolved());
         let (heavy, omitted_flows) = found.named(query);
         let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect();
-        ProgramAnswer::new(Self { program: program.into(), unit, omitted_flows, heavy }, lack)
+        let program = program.into();
+        ProgramAnswer::new(Self { program, unit, omitted_flows, unnamed_digests, ambiguous_digests, heavy }, lack)
     }
 
     /// The flows and their counts, the heaviest first; those that are known by a digest are not there.
@@ -168,6 +184,7 @@ impl HeavyFlows {
             format!("{}, {claimed}", flows.program),
             output::unnamed(flows.omitted_flows, 0, ""),
             digests(flows.heavy.iter().map(|heavy| &heavy.name)),
+            unresolved_text(flows.unnamed_digests, flows.ambiguous_digests),
         ]))
     }
 }

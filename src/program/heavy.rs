@@ -24,9 +24,13 @@ type Found<R> = dyn Fn(&R) -> FoundFlows + Send;
 /// excess may be larger than the estimate says.
 type Count<R> = dyn Fn(&R, &Flow, f64) -> Estimate + Send + Sync;
 
+/// The flows by whose names a record's digests are resolved.
+type Names<R> = dyn Fn(&R) -> Vec<Flow> + Send;
+
 /// Puts the records of switches together.
 pub struct HeavyAnalysis<R> {
     found: Box<Found<R>>,
+    names: Option<Box<Names<R>>>,
     /// Whether each packet is in the record of one switch alone.
     adds: bool,
     counting: Option<Counting<R>>,
@@ -42,12 +46,19 @@ impl<R: Record> HeavyAnalysis<R> {
     /// Of a flow that several switches saw the largest count is taken, because each switch counts
     /// every packet that passes it. `found` gives the flows of a record.
     pub fn new(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
-        Self { found: Box::new(found), adds: false, counting: None }
+        Self { found: Box::new(found), names: None, adds: false, counting: None }
     }
 
     /// The records are added up, because a packet is counted where it enters the network alone.
     pub fn adding(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
         Self { adds: true, ..Self::new(found) }
+    }
+
+    /// Flows that are known by [digests](crate::answers::Digest32) have the names that `names` gives of any
+    /// record of their epoch.
+    #[must_use]
+    pub fn naming(self, names: impl Fn(&R) -> Vec<Flow> + Send + 'static) -> Self {
+        Self { names: Some(Box::new(names)), ..self }
     }
 
     /// The history keeps records as well, to answer about the frequency of any flow: `count` gives
@@ -71,7 +82,14 @@ impl<R: Record> HeavyAnalysis<R> {
                 others.iter().for_each(|other| added &= sum.merge(other).is_ok());
             }
         }
-        let found = records.iter().map(|record| (self.found)(record)).reduce(largest);
+        let names = self.names.iter().flat_map(|names| records.iter().flat_map(|record| names(record)));
+        let names: Vec<_> = names.collect();
+        let found = records.iter().map(|record| {
+            let mut found = (self.found)(record);
+            found.resolve(names.iter().copied());
+            found
+        });
+        let found = found.reduce(largest);
         let mut found = found.unwrap_or_default();
         found.lack.add_if(!added, Reason::Gap);
         (records, found)
@@ -226,7 +244,7 @@ impl<R: Record> KeptFlows<R> {
         for flow in &found.flows {
             match flow.flow {
                 FlowName::Flow(name) => flows::write(&mut to, &name, flow.count),
-                FlowName::Digest(_) => digests.push(*flow),
+                FlowName::Digest(_) | FlowName::Digest32(_) => digests.push(*flow),
             }
         }
         let FoundFlows { unit, are_lower_bounds, named_from, ref lack, .. } = *found;
@@ -265,8 +283,10 @@ impl<R: Record> KeptFlows<R> {
         if let Some((counters, flow)) = self.counters.as_ref().zip(flow) {
             return (counters.count(&flow), Reasons::default());
         }
-        let found = self.found();
+        let mut found = self.found();
+        found.resolve(flow);
         let mut lack = found.lack.clone();
+        lack.extend(&found.lack_of_names());
         let is_full = |flow: &FlowCount| flow.count.at_least && query.is_meant(&flow.flow);
         lack.add_if(found.flows.iter().any(is_full), Reason::Saturated);
         lack.add_if(self.is_compacted, Reason::Forgotten);
@@ -357,7 +377,7 @@ mod tests {
     fn the_network_has_the_largest_count_of_each_flow() {
         let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
         let counts = |counts: &[(u16, u64)]| {
-            Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect())))
+            Ok(Box::new(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect::<Counts>()))
         };
         let named = |scope| {
             let switches = vec![
@@ -393,7 +413,7 @@ mod tests {
     #[test]
     fn records_go_first() {
         let mut analysis = HeavyAnalysis::new(|_: &Counts| FoundFlows::default())
-            .counting(|counts| counts.0.len() * 100, |counts, flow, _| Estimate::exact(counts.0[flow].number));
+            .counting(|counts| counts.flows.len() * 100, |counts, flow, _| Estimate::exact(counts.flows[flow].number));
         let mut keep = |record: Counts| {
             let reported = Reported { switch: "a".into(), record: Ok(Box::new(record)), before: Before::Nothing };
             let epoch = analysis.epoch(1, &(), vec![reported]);
@@ -403,7 +423,7 @@ mod tests {
         let one = Flow { dport: Some(0), proto: Some(6), ..flow(1) };
         let ip = |last: u8| Some(std::net::IpAddr::from([10, 0, 0, last]));
         let one = Flow { src: ip(1), dst: ip(2), ..one };
-        let kept = keep(Counts([(one, 7.into())].into_iter().collect()));
+        let kept = keep([(one, 7.into())].into_iter().collect());
         let of_one = Query { flow: Some(one.to_string().parse().unwrap()), ..query.clone() };
         assert_eq!(kept.frequency(&of_one), (Estimate::exact(7), Reasons::default()));
         assert_eq!(kept.frequency(&query).0, Estimate::unbounded(0), "several flows may match");

@@ -289,7 +289,7 @@ mod tests {
         }
 
         fn record(&self) -> AnyRecord {
-            Box::new(Counts([(FLOW, self.0.into())].into_iter().filter(|_| self.0 > 0).collect()))
+            Box::new([(FLOW, self.0.into())].into_iter().filter(|_| self.0 > 0).collect::<Counts>())
         }
 
         fn arrays(&self) -> Vec<ArrayCells> {
