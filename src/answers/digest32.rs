@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Counted, FlowCount, FlowName, FoundFlows};
 use crate::history::{Reason, Reasons};
+use crate::output;
 use crate::pisa::hash::FlowDigests;
 use crate::wire::Flow;
 
@@ -39,6 +40,34 @@ impl fmt::Display for Digest32 {
         let family = if *is_ipv6 { "ipv6" } else { "ipv4" };
         let flows = if *is_ambiguous { "several flows" } else { "flow" };
         f.pad(&format!("{family} {flows} {crc:08x}"))
+    }
+}
+
+/// Digests of an answer that name no flow, whether they stand in it or are omitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unresolved {
+    /// Those without a name.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub unnamed_digests: u64,
+    /// Those of several flows.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub ambiguous_digests: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Unresolved {
+    /// The line about them; empty if there is none.
+    pub fn text(self) -> String {
+        let count = |number: u64, what: &str| {
+            (number > 0).then(|| format!("{} {what}", output::count(number, "digest")))
+        };
+        let unnamed = count(self.unnamed_digests, "without a name: no packet was reported");
+        let ambiguous = count(self.ambiguous_digests, "of several flows each");
+        unnamed.into_iter().chain(ambiguous).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -99,28 +128,23 @@ impl FoundFlows {
         self.flows.iter().filter_map(|flow| flow.flow.digest32())
     }
 
-    /// The numbers of digests without a name, and of those with several.
-    pub fn unresolved(&self) -> (u64, u64) {
-        self.digests().fold((0, 0), |(unnamed, ambiguous), digest| {
-            if digest.is_ambiguous { (unnamed, ambiguous + 1) } else { (unnamed + 1, ambiguous) }
-        })
+    /// The numbers of digests that name no flow.
+    pub fn unresolved(&self) -> Unresolved {
+        let mut unresolved = Unresolved::default();
+        for digest in self.digests() {
+            let Unresolved { unnamed_digests, ambiguous_digests } = &mut unresolved;
+            *if digest.is_ambiguous { ambiguous_digests } else { unnamed_digests } += 1;
+        }
+        unresolved
     }
 
     /// Why flows are missing among those with names.
     pub fn lack_of_names(&self) -> Reasons {
-        let ((unnamed, ambiguous), mut lack) = (self.unresolved(), Reasons::default());
-        lack.add_if(unnamed > 0, Reason::DigestsUnnamed);
-        lack.add_if(ambiguous > 0, Reason::DigestsAmbiguous);
+        let (unresolved, mut lack) = (self.unresolved(), Reasons::default());
+        lack.add_if(unresolved.unnamed_digests > 0, Reason::DigestsUnnamed);
+        lack.add_if(unresolved.ambiguous_digests > 0, Reason::DigestsAmbiguous);
         lack
     }
-}
-
-/// The line that says how many digests have no name, or several; empty if there is none.
-pub fn unresolved_text(unnamed: u64, ambiguous: u64) -> String {
-    let digests = |number: u64| crate::output::count(number, "digest");
-    let unnamed = (unnamed > 0).then(|| format!("{} without a name: no packet was reported", digests(unnamed)));
-    let ambiguous = (ambiguous > 0).then(|| format!("{} of several flows each", digests(ambiguous)));
-    unnamed.into_iter().chain(ambiguous).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -156,9 +180,9 @@ mod tests {
         let mut flows = found(&[(digest(&known), 7), (digest(&other), 5), (FlowName::Flow(known), 3)]);
         flows.resolve([known]);
         assert_eq!(counts(&flows), [(FlowName::Flow(known), 10), (digest(&other), 5)]);
-        assert_eq!(flows.unresolved(), (1, 0));
+        assert_eq!(flows.unresolved(), Unresolved { unnamed_digests: 1, ambiguous_digests: 0 });
         assert!(flows.lack_of_names().contains(Reason::DigestsUnnamed));
-        assert_eq!(unresolved_text(1, 2), "1 digest without a name: no packet was reported; 2 digests of several flows each");
+        assert_eq!(flows.unresolved().text(), "1 digest without a name: no packet was reported");
     }
 
     /// A digest of two flows names neither, whatever else is known, and has the counts of both.
@@ -169,7 +193,8 @@ mod tests {
         let mut flows = found(&[(digest(&one), 7)]);
         flows.resolve([one, other]);
         let Some(ambiguous) = flows.flows[0].flow.digest32() else { panic!("a digest") };
-        assert!(ambiguous.is_ambiguous && flows.unresolved() == (0, 1));
+        assert_eq!(flows.unresolved(), Unresolved { unnamed_digests: 0, ambiguous_digests: 1 });
+        assert!(ambiguous.is_ambiguous);
         assert!(flows.lack_of_names().contains(Reason::DigestsAmbiguous));
         let mut sum = FoundFlows::sum([flows, found(&[(digest(&one), 2)])].into_iter());
         assert_eq!(counts(&sum), [(FlowName::Digest32(ambiguous), 9)]);

@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, digests, unresolved_text,
+    Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, Unresolved, digests,
 };
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
@@ -17,18 +17,9 @@ pub struct HeavyFlows {
     pub unit: Unit,
     /// Flows that were found and are not named here.
     pub omitted_flows: u64,
-    /// Digests of 32 bits without a name, and those of several flows, named here or not; of programs
-    /// that know flows by digests.
-    #[serde(skip_serializing_if = "is_none", default)]
-    pub unnamed_digests: u64,
-    #[serde(skip_serializing_if = "is_none", default)]
-    pub ambiguous_digests: u64,
+    #[serde(flatten)]
+    pub unresolved: Unresolved,
     pub heavy: Vec<HeavyFlow>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-fn is_none(number: &u64) -> bool {
-    *number == 0
 }
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
@@ -161,11 +152,10 @@ impl HeavyFlows {
     pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> ProgramAnswer {
         let mut lack = found.lack_of(query);
         lack.add_if(epochs.iter().any(|entry| entry.switches.is_empty()), Reason::NotAnalysed);
-        let (unit, (unnamed_digests, ambiguous_digests)) = (found.unit, found.unresolved());
+        let (unit, unresolved) = (found.unit, found.unresolved());
         let (heavy, omitted_flows) = found.named(query);
         let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect();
-        let program = program.into();
-        ProgramAnswer::new(Self { program, unit, omitted_flows, unnamed_digests, ambiguous_digests, heavy }, lack)
+        ProgramAnswer::new(Self { program: program.into(), unit, omitted_flows, unresolved, heavy }, lack)
     }
 
     /// The flows and their counts, the heaviest first; those that are known by a digest are not there.
@@ -184,7 +174,7 @@ impl HeavyFlows {
             format!("{}, {claimed}", flows.program),
             output::unnamed(flows.omitted_flows, 0, ""),
             digests(flows.heavy.iter().map(|heavy| &heavy.name)),
-            unresolved_text(flows.unnamed_digests, flows.ambiguous_digests),
+            flows.unresolved.text(),
         ]))
     }
 }

@@ -40,7 +40,7 @@ pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};
 pub use changes::{Change, Changed, HeavyChanges};
 pub use claim::{Claim, Claimed, Gap};
 pub use counted::Counted;
-pub use digest32::{Digest32, unresolved_text};
+pub use digest32::{Digest32, Unresolved};
 pub use distribution::{Distribution, rounded};
 pub use exact::{Exact, FlowCounts, Heavy, Truth};
 pub use flow::{FlowCount, FlowName, Unit, digests};

@@ -365,9 +365,12 @@ impl<R: Record> Answers for KeptFlows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Digest32;
     use crate::history::{Gap, Window};
-    use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
-    use crate::program::{Before, Program};
+    use crate::pisa::hash::FlowDigests;
+    use crate::program::hashpipe::{Config, Counts, Digests, HashPipe, Key as HashPipeKey, Name, Scope};
+    use crate::program::{Before, Program, ReportBuffer};
+    use crate::wire::FiveTuple;
 
     fn flow(sport: u16) -> Flow {
         Flow { sport: Some(sport), ..Flow::default() }
@@ -398,12 +401,49 @@ mod tests {
         assert_eq!(named(Scope::Network), of([(1, 22), (2, 30), (3, 1), (4, 5)]));
     }
 
+    /// A flow that one switch reports is named at the others too, and one that none does stays a digest. A
+    /// question about a five-tuple finds it by its digest.
+    #[test]
+    fn digests_have_the_names_of_any_switch() {
+        let [named, unnamed] = [1, 2].map(Flow::from_port);
+        let crc = |flow: &Flow| FlowDigests::default().of(flow).unwrap();
+        let record = |name: Option<Flow>, counts: &[(u32, u64)]| {
+            let mut names = ReportBuffer::with_capacity(3);
+            name.iter().for_each(|flow| names.push(Name(FiveTuple::of_flow(flow).unwrap())));
+            let mut digests = Digests::named(names.read());
+            digests.counts[0].extend(counts.iter().map(|&(crc, count)| (crc, Counted::from(count))));
+            Ok(Box::new(Counts { digests: Some(digests), ..Counts::default() }))
+        };
+        let switches = [
+            record(None, &[(crc(&named), 9), (crc(&unnamed), 4)]),
+            record(Some(named), &[(crc(&named), 7)]),
+        ];
+        let names = ["a", "b"].into_iter().zip(switches);
+        let reported = names.map(|(switch, record)| Reported { switch: switch.into(), record, before: Before::Nothing });
+        let mut analysis = HashPipe::analysis(&Config { key: HashPipeKey::Digest32, ..Config::default() }, 0);
+        let epoch = analysis.epoch(7, &(), reported.collect());
+        let kept = analysis.keep(epoch);
+        let found = kept.found();
+        let digest = Digest32 { is_ipv6: false, crc: crc(&unnamed), is_ambiguous: false };
+        let counts = found.heaviest(9).iter().map(|flow| (flow.flow, flow.count.number)).collect::<Vec<_>>();
+        assert_eq!(counts, [(FlowName::Flow(named), 9), (FlowName::Digest32(digest), 4)]);
+        assert!(!found.are_lower_bounds && kept.certain().is_none());
+        let about = |flow: &Flow| {
+            let query = Query { flow: Some(flow.to_string().parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
+            kept.frequency(&query)
+        };
+        assert_eq!(about(&named).0, Estimate::unbounded(9));
+        assert!(about(&named).1.contains(Reason::DigestsUnnamed));
+        assert_eq!(about(&unnamed), (Estimate::unbounded(4), [Reason::Evicted].into_iter().collect()));
+    }
+
     #[test]
     fn kept_flows_come_back() {
         let count = Counted { number: 7, at_least: true };
         let flows = vec![
             FlowCount { flow: FlowName::Flow(flow(1)), count },
             FlowCount { flow: FlowName::Digest([9; 12]), count: 3.into() },
+            FlowCount { flow: FlowName::Digest32(Digest32 { is_ipv6: true, crc: 7, is_ambiguous: true }), count },
         ];
         let found = FoundFlows { unit: Unit::Bytes, flows, named_from: Some(5), ..FoundFlows::default() };
         assert_eq!(KeptFlows::<Counts>::new(&found).found(), found);
