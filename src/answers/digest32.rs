@@ -54,7 +54,6 @@ pub struct Unresolved {
     pub ambiguous_digests: u64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_none(number: &u64) -> bool {
     *number == 0
 }

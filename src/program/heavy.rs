@@ -82,7 +82,7 @@ impl<R: Record> HeavyAnalysis<R> {
                 others.iter().for_each(|other| added &= sum.merge(other).is_ok());
             }
         }
-        let names = self.names.iter().flat_map(|names| records.iter().flat_map(|record| names(record)));
+        let names = self.names.iter().flat_map(|names| records.iter().flat_map(move |record| names(record)));
         let names: Vec<_> = names.collect();
         let found = records.iter().map(|record| {
             let mut found = (self.found)(record);

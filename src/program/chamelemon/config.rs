@@ -137,7 +137,6 @@ pub enum Parts {
 }
 
 impl Parts {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
     pub(super) fn are_any(&self) -> bool {
         *self == Self::Any
     }

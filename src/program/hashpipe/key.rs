@@ -10,7 +10,7 @@ use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Report};
 use crate::wire::{Addr4, Addr6, FiveTuple, FlowKey, Headers, Pair4, Pair6, Tuple4, Tuple6};
 
-/// What a slot holds of a flow.
+/// What a slot holds of a flow: its fields, or with `digest32` the CRC-32 of the five-tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Key {
     #[default]
@@ -22,7 +22,6 @@ pub enum Key {
     Source,
     #[serde(rename = "dst")]
     Destination,
-    /// The CRC-32 of the five-tuple.
     #[serde(rename = "digest32")]
     Digest32,
 }

@@ -271,15 +271,14 @@ mod tests {
             let mut sum = one.counts.clone();
             sum.merge(&other.counts).unwrap();
             let [sum, one, other] = [sum, one.counts, other.counts].map(|counts| counts.digests.unwrap());
-            for (family, counts) in sum.counts.iter().enumerate() {
-                for (digest, count) in counts {
+            for family in 0..2 {
+                for digest in one.counts[family].keys().chain(other.counts[family].keys()) {
                     let of = |digests: &Digests| digests.counts[family].get(digest).copied().unwrap_or_default();
                     let mut both = of(&one);
                     both += of(&other);
-                    prop_assert_eq!(*count, both);
+                    prop_assert_eq!(of(&sum), both);
                 }
             }
-            prop_assert_eq!(sum.counts.iter().map(HashMap::len).sum::<usize>() >= one.counts[0].len(), true);
             let kept = |name: &Name| sum.names.kept().contains(name);
             prop_assert!(one.names.kept().iter().chain(other.names.kept()).all(kept) || sum.names.overflow() > 0);
         }
