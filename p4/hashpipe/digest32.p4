@@ -3,7 +3,7 @@
 
 /* Stage 1 (Algorithm 3, lines 1 to 17): always takes the packet's key in, and carries on what was there. */
 control HashPipeInsertDigest(inout metadata_t meta)(bit<32> cells) {
-    register<bit<32>>(WITH_COPIES(cells)) digest;
+    register<bit<32>>(WITH_COPIES(cells)) key;
     register<bit<32>>(WITH_COPIES(cells)) count;
     bit<32> stored;
     bit<32> stored_count;
@@ -14,7 +14,7 @@ control HashPipeInsertDigest(inout metadata_t meta)(bit<32> cells) {
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {
-        digest.read(stored, slot);
+        key.read(stored, slot);
         count.read(stored_count, slot);
     }
 
@@ -25,7 +25,7 @@ control HashPipeInsertDigest(inout metadata_t meta)(bit<32> cells) {
             count.write(slot, stored_count |+| meta.hashpipe.count);
             meta.hashpipe.count = 0;
         } else {
-            digest.write(slot, meta.hashpipe.digest);
+            key.write(slot, meta.hashpipe.digest);
             count.write(slot, meta.hashpipe.count);
             meta.hashpipe.digest = stored;
             meta.hashpipe.count = stored_count;
@@ -36,7 +36,7 @@ control HashPipeInsertDigest(inout metadata_t meta)(bit<32> cells) {
 /* Stages 2 to d (lines 18 to 35): keeps the larger of the stored and the carried pair. An empty slot needs no case of its own, since its
  * count of 0 is less than any carried count. */
 control HashPipeMergeDigest(inout metadata_t meta)(bit<32> cells) {
-    register<bit<32>>(WITH_COPIES(cells)) digest;
+    register<bit<32>>(WITH_COPIES(cells)) key;
     register<bit<32>>(WITH_COPIES(cells)) count;
     bit<32> stored;
     bit<32> stored_count;
@@ -47,7 +47,7 @@ control HashPipeMergeDigest(inout metadata_t meta)(bit<32> cells) {
         slot = slot + meta.epoch.copy * cells;
     }
     action load() {
-        digest.read(stored, slot);
+        key.read(stored, slot);
         count.read(stored_count, slot);
     }
 
@@ -59,7 +59,7 @@ control HashPipeMergeDigest(inout metadata_t meta)(bit<32> cells) {
                 count.write(slot, stored_count |+| meta.hashpipe.count);
                 meta.hashpipe.count = 0;
             } else if (stored_count < meta.hashpipe.count) {
-                digest.write(slot, meta.hashpipe.digest);
+                key.write(slot, meta.hashpipe.digest);
                 count.write(slot, meta.hashpipe.count);
                 meta.hashpipe.digest = stored;
                 meta.hashpipe.count = stored_count;

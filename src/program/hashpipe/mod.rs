@@ -111,11 +111,11 @@ pub struct Config {
     /// How far the dataplane goes to know the current packet's flow.
     pub estimate: Estimate,
     /// With `key = "digest32"`: a packet reports its five-tuple when the estimate of its flow reaches
-    /// this count; by default REPORT_AT packets, or bytes.
+    /// this count; by default 4 packets, or 2000 bytes.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub report_at: Option<u32>,
     /// With `key = "digest32"`: five-tuples that a switch reports in an epoch, each once; by default
-    /// 8192. Digests of other flows have no name.
+    /// 32768. Digests of other flows have no name.
     #[schemars(range(min = 0, max = Config::MAX_NAMES))]
     pub names: Option<u32>,
 }
@@ -143,10 +143,11 @@ impl Config {
     pub const MAX_SLOTS: u32 = 1 << 24;
     pub const MAX_STAGES: u32 = 16;
     pub const MAX_NAMES: u32 = 1 << 16;
-    /// Default count at which a flow is reported, of packets and of bytes.
-    const REPORT_AT: u32 = 8;
-    const REPORT_AT_BYTES: u32 = 4000;
-    const NAMES: u32 = 8192;
+    /// Default count at which a flow is reported, of packets and of bytes. Each packet of another flow in
+    /// its slot evicts a flow from the first stage, so few flows count far there, however heavy they are.
+    const REPORT_AT: u32 = 4;
+    const REPORT_AT_BYTES: u32 = 2000;
+    const NAMES: u32 = 1 << 15;
 
     pub fn slots6(&self) -> u32 {
         self.slots6.unwrap_or((self.slots / 4).max(1))

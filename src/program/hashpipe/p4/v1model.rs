@@ -23,7 +23,7 @@ const KEY6: &[(&str, u32)] = &[
     ("proto", 8),
 ];
 /// The same of a digest.
-const DIGEST: &[(&str, u32)] = &[("digest", 32)];
+const DIGEST: &[(&str, u32)] = &[("key", 32)];
 
 /// The P4 form of a configuration.
 ///
