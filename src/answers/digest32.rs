@@ -149,14 +149,17 @@ impl FoundFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::SplitMix64;
 
-    /// Two TCP flows with one CRC-32.
+    /// Two flows with one CRC-32. Flows in a row have none in common, as a CRC is linear.
     fn twins() -> [Flow; 2] {
-        let mut met = FxHashMap::default();
-        let digests = FlowDigests::default();
-        let flow = |n: u32| Flow { src: Some((n / 60_000).to_be_bytes().into()), ..Flow::from_port((n % 60_000) as u16) };
-        let twins = (0..).find_map(|n| Some([met.insert(digests.of(&flow(n))?, n)?, n]));
-        twins.expect("there are more flows than digests").map(flow)
+        let (mut met, digests) = (FxHashMap::default(), FlowDigests::default());
+        let flow = |n: u64| {
+            let [src, port] = [2 * n, 2 * n + 1].map(|at| SplitMix64::new(7).nth(at) as u32);
+            Flow { src: Some(src.to_be_bytes().into()), ..Flow::from_port(port as u16) }
+        };
+        let twins = (0..1 << 20).find_map(|n| Some([met.insert(digests.of(&flow(n))?, n)?, n]));
+        twins.expect("a million flows have twins").map(flow)
     }
 
     fn digest(flow: &Flow) -> FlowName {

@@ -334,7 +334,7 @@ mod tests {
                 distinct.clear();
                 (set, missed) = (std::collections::BTreeSet::new(), 0);
                 for &report in &seen {
-                    distinct.see(report as u32 / 7 * 0x9e37_79b1, report);
+                    distinct.see((report as u32 / 7).wrapping_mul(0x9e37_79b1), report);
                     if !set.contains(&report) {
                         if set.len() < limit { set.insert(report); } else { missed += 1; }
                     }
