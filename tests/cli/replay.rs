@@ -75,7 +75,7 @@ fn digests_are_named_and_counted() {
     assert!(digests.iter().all(|heavy| heavy["digest32"]["crc"].as_str().is_some_and(|crc| crc.len() == 8)));
     assert_eq!(incomplete(&document), serde_json::json!(["evicted", "overflow", "digests_unnamed"]));
     let packets: u64 = digests.iter().chain(&flows).map(|heavy| heavy["packets"].as_u64().unwrap()).sum();
-    assert_eq!(packets, truth.values().sum());
+    assert_eq!(packets, truth.values().sum::<u64>());
 }
 
 /// Packets of flows and of patterns of flows, with the truth beside them.
