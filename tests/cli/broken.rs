@@ -64,7 +64,7 @@ fn wrong_programs() {
         ("hashpipe:prefix=24", "prefix and prefix6 belong to key=pair, src or dst"),
         ("hashpipe:report_at=9", "report_at and names belong to key=digest32"),
         ("chamelemon:parts=powers,hl=300", "hl = 300: with parts = powers it is 0, 512, 1024 or 2048"),
-        ("chamelemon:parts=powers,downstream=1000", "downstream = 1000 is out of range, it may be 1024 to"),
+        ("chamelemon:parts=powers,downstream=1000", "downstream = 1000: a whole number from 1024 to 1048576"),
         ("hashpipe:slots", "\"slots\" is not of the form key=value"),
         ("hashpipe:slots=1,slots=2", "slots is given twice"),
     ] {

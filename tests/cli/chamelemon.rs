@@ -49,9 +49,8 @@ fn parts_that_are_powers_are_decoded() {
     let document = weir(words).json();
     for (number, epoch) in document["epochs"].as_array().unwrap().iter().enumerate() {
         let chamelemon = &epoch["programs"]["chamelemon"];
-        let parameters = &chamelemon["measured"];
         for key in ["hh_buckets", "hl_buckets", "ll_buckets"] {
-            let buckets = parameters[key].as_u64().unwrap_or_else(|| panic!("{chamelemon}"));
+            let buckets = chamelemon[key].as_u64().unwrap_or_else(|| panic!("{chamelemon}"));
             assert!([0, 512, 1024, 2048].contains(&buckets), "{key} = {buckets}");
         }
         let losses = &chamelemon["losses"];

@@ -180,7 +180,9 @@ impl Config {
         range("slots6", self.slots6(), 0..=Self::MAX_SLOTS)?;
         range("report_at", self.report_at.unwrap_or(1), 1..=u32::MAX)?;
         range("names", self.names(), 0..=Self::MAX_NAMES)?;
-        if self.key != Key::Digest32 && (self.report_at, self.names) != (None, None) {
+        let is_other = |value: Option<u32>, default| value.is_some_and(|value| value != default);
+        let belong = is_other(self.report_at, Self::REPORT_AT) || is_other(self.names, Self::NAMES);
+        if self.key != Key::Digest32 && belong {
             let why = "report_at and names belong to key=digest32";
             return Err(ProgramError::Combination { program: HashPipe::NAME, why });
         }
