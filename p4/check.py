@@ -45,11 +45,17 @@ WAIT = int(os.environ.get("BMV2_WAIT", "10"))
 # Programs as they are compared: with parameters that stay.
 CASES = {
     "hashpipe": ["hashpipe"],
+    "hashpipe-digest32": ["hashpipe:key=digest32"],
     "chamelemon": ["chamelemon:attention=fixed"],
     # All classes, parts of lengths that are no power of two, and a small row.
     "chamelemon-classes": [
         "chamelemon:attention=fixed,tower=8x5000+16x1000,arrays=4,small=2,upstream=3000,downstream=2000,"
         "hh=1100,hl=1000,ll=900,hh_threshold=60,hl_threshold=8,sample=30000"
+    ],
+    # The parts of a Tofino's encoders.
+    "chamelemon-powers": [
+        "chamelemon:attention=fixed,parts=powers,downstream=4096,hh=1024,hl=2048,ll=512,"
+        "hh_threshold=60,hl_threshold=8,sample=30000"
     ],
     "pint": ["pint"],
     "pint-latency": ["pint:queries=path:bits=8+latency:bits=8"],

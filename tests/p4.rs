@@ -181,7 +181,7 @@ const CONSTANTS: &[(&str, &str, &[&str])] = &[
 /// What a stateful ALU's words have room for, and parts of which the sources have the lengths.
 const NARROW_HASHPIPE: &str = "hashpipe:key=src,slots6=0,scope=network";
 const LATENCY: &str = "pint:queries=path:bits=8+latency:bits=8";
-const NARROW_CHAMELEMON: &str = "chamelemon:downstream=4096,hh=2048,hl=1024,ll=1024";
+const NARROW_CHAMELEMON: &str = "chamelemon:parts=powers,downstream=4096,hh=2048,hl=1024,ll=1024";
 
 /// The constants beside the sources are those that the command writes.
 #[test]
@@ -316,6 +316,26 @@ fn secret_and_parameters_of_a_controller_are_taken() {
         let output = weir("refused", arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(why), "{arguments:?}: {said}");
+/// The constant by which the sources take a digest as the key, and the CRCs of zlib that compute it.
+#[test]
+fn digests_have_a_form_on_both_targets() {
+    let written = tempfile::tempdir().unwrap();
+    for (target, program, actions) in [
+        ("v1model", "hashpipe:key=digest32", &["hashpipe.key4", "hashpipe.key6"][..]),
+        ("t2na", "hashpipe:key=digest32,slots6=0", &["hashpipe.digest"]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["p4", "--reproducible", "7", "--target", target, "--program", program, "--out"]);
+        assert!(command.arg(written.path()).status().unwrap().success(), "{target}");
+        let [constants, control] =
+            ["constants.p4", "control.json"].map(|file| fs::read_to_string(written.path().join(file)).unwrap());
+        assert!(constants.contains("#define HASHPIPE_KEY_DIGEST32 1\n"), "{target}");
+        let control: serde_json::Value = serde_json::from_str(&control).unwrap();
+        let crcs = control["programs"]["hashpipe"]["crcs"].as_array().unwrap();
+        for action in actions {
+            let crc = crcs.iter().find(|crc| crc["action"] == *action).unwrap();
+            assert_eq!(crc["polynomial"], "0x04c11db7", "{target} {action}");
+        }
     }
 }
 
@@ -334,6 +354,11 @@ fn what_the_sources_lack_is_refused() {
         ),
         (&["v1model", "--program", "pint:queries=loops"], "loops"),
         (&["t2na", "--program", "hashpipe"], "key = 5tuple"),
+        (&["t2na", "--program", "hashpipe:key=src,prefix=24,slots6=0"], "prefix = 24"),
+        (&["t2na", "--program", "hashpipe:key=digest32"], "slots6 = 1024"),
+        (&["v1model", "--program", "hashpipe:key=src"], "key = src"),
+        (&["t2na", "--program", "chamelemon"], "parts = any"),
+        (&["t2na", "--program", "chamelemon:parts=powers"], "downstream = 3072"),
     ] {
         let out = directory.path().join("out");
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));

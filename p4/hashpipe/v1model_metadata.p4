@@ -15,8 +15,12 @@ struct key6_t {
 }
 
 struct hashpipe_t {
+#ifdef HASHPIPE_KEY_DIGEST32
+    bit<32> digest;
+#else
     key4_t key4;
     key6_t key6;
+#endif
     /* A count of 0 ends the processing. */
     bit<32> count;
 }

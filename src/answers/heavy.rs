@@ -3,7 +3,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::{Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, digests};
+use super::{
+    Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, Unresolved, digests,
+};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 use crate::wire::Flow;
@@ -15,6 +17,8 @@ pub struct HeavyFlows {
     pub unit: Unit,
     /// Flows that were found and are not named here.
     pub omitted_flows: u64,
+    #[serde(flatten)]
+    pub unresolved: Unresolved,
     pub heavy: Vec<HeavyFlow>,
 }
 
@@ -99,6 +103,7 @@ impl FoundFlows {
             flows.iter().for_each(|flow| *counts.entry(flow.flow).or_default() += flow.count);
         }
         sum.flows = counts.into_iter().map(|(flow, count)| FlowCount { flow, count }).collect();
+        sum.resolve_by_own();
         sum.named_from = unnamed.flatten().map(|most| most.saturating_add(1));
         sum
     }
@@ -119,6 +124,7 @@ impl FoundFlows {
     /// Why flows are missing among those that a query asks for.
     pub fn lack_of(&self, query: &Query) -> Reasons {
         let mut lack = self.lack.clone();
+        lack.extend(&self.lack_of_names());
         lack.add_if(self.flows.iter().any(|flow| flow.count.at_least), Reason::Saturated);
         lack.add_if(self.named_from.is_some_and(|from| query.threshold < from), Reason::BelowThreshold);
         lack
@@ -146,10 +152,10 @@ impl HeavyFlows {
     pub fn told<K>(program: &str, epochs: &Epochs<K>, query: &Query, found: FoundFlows) -> ProgramAnswer {
         let mut lack = found.lack_of(query);
         lack.add_if(epochs.iter().any(|entry| entry.switches.is_empty()), Reason::NotAnalysed);
-        let unit = found.unit;
+        let (unit, unresolved) = (found.unit, found.unresolved());
         let (heavy, omitted_flows) = found.named(query);
         let heavy = heavy.iter().map(|flow| HeavyFlow::new(flow, unit)).collect();
-        ProgramAnswer::new(Self { program: program.into(), unit, omitted_flows, heavy }, lack)
+        ProgramAnswer::new(Self { program: program.into(), unit, omitted_flows, unresolved, heavy }, lack)
     }
 
     /// The flows and their counts, the heaviest first; those that are known by a digest are not there.
@@ -168,6 +174,7 @@ impl HeavyFlows {
             format!("{}, {claimed}", flows.program),
             output::unnamed(flows.omitted_flows, 0, ""),
             digests(flows.heavy.iter().map(|heavy| &heavy.name)),
+            flows.unresolved.text(),
         ]))
     }
 }

@@ -32,6 +32,7 @@ pub const SCHEMA: &str = "message weir {
     OPTIONAL INT32 dport (INTEGER(16, false));
     OPTIONAL INT32 proto (INTEGER(8, false));
     OPTIONAL BYTE_ARRAY ipv6_digest (STRING);
+    OPTIONAL BYTE_ARRAY digest32 (STRING);
     OPTIONAL INT64 packets (INTEGER(64, false));
     OPTIONAL INT64 bytes (INTEGER(64, false));
     OPTIONAL BOOLEAN exact;
@@ -237,6 +238,7 @@ pub fn write<W: Write + Send>(
     columns.some::<Int32Type>(|row| flow(row).dport.map(i32::from))?;
     columns.some::<Int32Type>(|row| flow(row).proto.map(i32::from))?;
     columns.some::<ByteArrayType>(|row| row.flow.as_ref().and_then(FlowName::digest).as_deref().map(text))?;
+    columns.some::<ByteArrayType>(|row| Some(text(&row.flow.as_ref()?.digest32()?.to_string())))?;
     columns.some::<Int64Type>(|row| row.packets.map(unsigned))?;
     columns.some::<Int64Type>(|row| row.bytes.map(unsigned))?;
     columns.some::<BoolType>(|row| row.exact)?;

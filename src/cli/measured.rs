@@ -9,7 +9,7 @@ use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
     ByRoute, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
     FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
-    Queryable, Score, SizeClass, Task, Unit, Utilisation, Value, Values, digests, frequency_table, heavy_table,
+    Queryable, Score, SizeClass, Task, Unit, Unresolved, Utilisation, Value, Values, digests, frequency_table, heavy_table,
     latency_table, loops_table, paths_table, score, utilisation_table,
 };
 use crate::history::{Reason, Reasons, Window};
@@ -23,6 +23,8 @@ pub struct Measured {
     /// What is claimed of the answer to each task.
     pub claims: BTreeMap<Task, Claim>,
     pub heavy: Vec<HeavyFlow>,
+    #[serde(flatten)]
+    pub unresolved: Unresolved,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
     /// The counts that were asked for, of programs that have them.
@@ -143,11 +145,12 @@ impl Measured {
         let asking = Asking { history, routes: routes.clone(), top };
         if let Some(heavy) = measured.claimed::<HeavyFlows>(&asking, |_| true) {
             measured.unit = heavy.unit;
-            measured.heavy = heavy.heavy.clone();
+            (measured.heavy, measured.unresolved) = (heavy.heavy.clone(), heavy.unresolved);
             if let Some(exact) = exact {
                 let truth = exact.counts();
                 let count = |heavy: &HeavyFlow| heavy.name.flow().and_then(|flow| truth.get(&flow).copied());
-                measured.heavy.iter_mut().for_each(|heavy| {
+                // A digest that names no flow has no truth.
+                measured.heavy.iter_mut().filter(|heavy| heavy.name.digest32().is_none()).for_each(|heavy| {
                     *heavy = heavy.clone().with_truth(count(heavy).unwrap_or_default());
                 });
                 let report: Vec<_> = heavy.counts().collect();
@@ -247,7 +250,8 @@ impl Measured {
         if !is_alone || !self.values.is_empty() {
             return page.and(Values { values: self.values.clone() }.tables());
         }
-        let digests = digests(self.heavy.iter().map(|heavy| &heavy.name));
+        let digests =
+            output::lines([digests(self.heavy.iter().map(|heavy| &heavy.name)), self.unresolved.text()]);
         let page = page.table("heavy", heavy_table(&self.heavy, self.unit)).text(digests);
         let page = match self.frequencies[..] {
             [] => page,

@@ -274,7 +274,7 @@ mod tests {
             "--program hashpipe:slots=many: slots = \"many\": a whole number from 1 to 16777216"
         );
         assert!(refused("hashpipe:slotz=3").contains("no such key, there are "));
-        assert!(refused("hashpipe:key=flow").ends_with("key = \"flow\": one of 5tuple, pair, src, dst"));
+        assert!(refused("hashpipe:key=flow").ends_with("key = \"flow\": one of 5tuple, pair, src, dst, digest32"));
         assert!(refused("hashpipe:count=3").ends_with("count = \"3\": one of packets, bytes"));
         assert!(refused("hashpipe:estimate=last").ends_with("one of first, sum"));
         assert!(refused("hashpipe:stages=17").ends_with("stages = 17: a whole number from 1 to 16"));
@@ -334,7 +334,7 @@ mod tests {
     fn a_program_of_the_file_is_named_by_its_place() {
         let text = "[[program]]\nname = \"hashpipe\"\n[[program]]\nslots = 9\nkey = \"sauce\"\nname = \"hashpipe\"\n";
         let error = Config::parse(text).unwrap_err();
-        assert_eq!(error.to_string(), "program[1].key = \"sauce\": one of 5tuple, pair, src, dst");
+        assert_eq!(error.to_string(), "program[1].key = \"sauce\": one of 5tuple, pair, src, dst, digest32");
         let ConfigError::Value { key, .. } = error else { panic!("{error}") };
         assert_eq!(line_of(text, &key), Some(5));
         let error = Config::parse("[[program]]\nname = \"hashpipe\"\nstages = 0\n").unwrap_err();

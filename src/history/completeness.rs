@@ -79,6 +79,12 @@ named! {
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",
+        /// Flows are known by digests of 32 bits alone.
+        #[error("flows whose digest no packet named are not among those with names")]
+        DigestsUnnamed = "digests_unnamed",
+        /// Flows share a digest of 32 bits.
+        #[error("several flows have one digest: their counts are told together")]
+        DigestsAmbiguous = "digests_ambiguous",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::hint::select_unpredictable;
 
+use super::hash::Digest;
 use super::vectors::{self, Pairs};
 use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
 
@@ -138,6 +139,19 @@ macro_rules! address_words {
 }
 
 address_words!(Addr4, Addr6);
+
+impl<const V6: bool> sealed::Sealed for Digest<V6> {}
+impl<const V6: bool> Word for Digest<V6> {
+    const BITS: u32 = <Self as FlowKey>::BITS;
+
+    fn describe(&self) -> String {
+        format!("digest {:08x}", self.0)
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        write_key(*self, to);
+    }
+}
 
 impl<A: Word, B: Word> sealed::Sealed for (A, B) {}
 

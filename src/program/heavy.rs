@@ -24,9 +24,13 @@ type Found<R> = dyn Fn(&R) -> FoundFlows + Send;
 /// excess may be larger than the estimate says.
 type Count<R> = dyn Fn(&R, &Flow, f64) -> Estimate + Send + Sync;
 
+/// The flows by whose names a record's digests are resolved.
+type Names<R> = dyn Fn(&R) -> Vec<Flow> + Send;
+
 /// Puts the records of switches together.
 pub struct HeavyAnalysis<R> {
     found: Box<Found<R>>,
+    names: Option<Box<Names<R>>>,
     /// Whether each packet is in the record of one switch alone.
     adds: bool,
     counting: Option<Counting<R>>,
@@ -42,12 +46,19 @@ impl<R: Record> HeavyAnalysis<R> {
     /// Of a flow that several switches saw the largest count is taken, because each switch counts
     /// every packet that passes it. `found` gives the flows of a record.
     pub fn new(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
-        Self { found: Box::new(found), adds: false, counting: None }
+        Self { found: Box::new(found), names: None, adds: false, counting: None }
     }
 
     /// The records are added up, because a packet is counted where it enters the network alone.
     pub fn adding(found: impl Fn(&R) -> FoundFlows + Send + 'static) -> Self {
         Self { adds: true, ..Self::new(found) }
+    }
+
+    /// Flows that are known by [digests](crate::answers::Digest32) have the names that `names` gives of any
+    /// record of their epoch.
+    #[must_use]
+    pub fn naming(self, names: impl Fn(&R) -> Vec<Flow> + Send + 'static) -> Self {
+        Self { names: Some(Box::new(names)), ..self }
     }
 
     /// The history keeps records as well, to answer about the frequency of any flow: `count` gives
@@ -71,7 +82,14 @@ impl<R: Record> HeavyAnalysis<R> {
                 others.iter().for_each(|other| added &= sum.merge(other).is_ok());
             }
         }
-        let found = records.iter().map(|record| (self.found)(record)).reduce(largest);
+        let names = self.names.iter().flat_map(|names| records.iter().flat_map(move |record| names(record)));
+        let names: Vec<_> = names.collect();
+        let found = records.iter().map(|record| {
+            let mut found = (self.found)(record);
+            found.resolve(names.iter().copied());
+            found
+        });
+        let found = found.reduce(largest);
         let mut found = found.unwrap_or_default();
         found.lack.add_if(!added, Reason::Gap);
         (records, found)
@@ -226,7 +244,7 @@ impl<R: Record> KeptFlows<R> {
         for flow in &found.flows {
             match flow.flow {
                 FlowName::Flow(name) => flows::write(&mut to, &name, flow.count),
-                FlowName::Digest(_) => digests.push(*flow),
+                FlowName::Digest(_) | FlowName::Digest32(_) => digests.push(*flow),
             }
         }
         let FoundFlows { unit, are_lower_bounds, named_from, ref lack, .. } = *found;
@@ -265,8 +283,10 @@ impl<R: Record> KeptFlows<R> {
         if let Some((counters, flow)) = self.counters.as_ref().zip(flow) {
             return (counters.count(&flow), Reasons::default());
         }
-        let found = self.found();
+        let mut found = self.found();
+        found.resolve(flow);
         let mut lack = found.lack.clone();
+        lack.extend(&found.lack_of_names());
         let is_full = |flow: &FlowCount| flow.count.at_least && query.is_meant(&flow.flow);
         lack.add_if(found.flows.iter().any(is_full), Reason::Saturated);
         lack.add_if(self.is_compacted, Reason::Forgotten);
@@ -345,9 +365,12 @@ impl<R: Record> Answers for KeptFlows<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Digest32;
     use crate::history::{Gap, Window};
-    use crate::program::hashpipe::{Config, Counts, HashPipe, Scope};
-    use crate::program::{Before, Program};
+    use crate::pisa::hash::FlowDigests;
+    use crate::program::hashpipe::{Config, Counts, Digests, HashPipe, Key as HashPipeKey, Name, Scope};
+    use crate::program::{Before, Program, ReportBuffer};
+    use crate::wire::FiveTuple;
 
     fn flow(sport: u16) -> Flow {
         Flow { sport: Some(sport), ..Flow::default() }
@@ -357,7 +380,7 @@ mod tests {
     fn the_network_has_the_largest_count_of_each_flow() {
         let reported = |switch: &str, record| Reported { switch: switch.into(), record, before: Before::Nothing };
         let counts = |counts: &[(u16, u64)]| {
-            Ok(Box::new(Counts(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect())))
+            Ok(Box::new(counts.iter().map(|&(port, count)| (flow(port), count.into())).collect::<Counts>()))
         };
         let named = |scope| {
             let switches = vec![
@@ -378,12 +401,49 @@ mod tests {
         assert_eq!(named(Scope::Network), of([(1, 22), (2, 30), (3, 1), (4, 5)]));
     }
 
+    /// A flow that one switch reports is named at the others too, and one that none does stays a digest. A
+    /// question about a five-tuple finds it by its digest.
+    #[test]
+    fn digests_have_the_names_of_any_switch() {
+        let [named, unnamed] = [1, 2].map(Flow::from_port);
+        let crc = |flow: &Flow| FlowDigests::default().of(flow).unwrap();
+        let record = |name: Option<Flow>, counts: &[(u32, u64)]| {
+            let mut names = ReportBuffer::with_capacity(3);
+            name.iter().for_each(|flow| names.push(Name(FiveTuple::of_flow(flow).unwrap())));
+            let mut digests = Digests::named(names.read());
+            digests.counts[0].extend(counts.iter().map(|&(crc, count)| (crc, Counted::from(count))));
+            Ok(Box::new(Counts { digests: Some(digests), ..Counts::default() }))
+        };
+        let switches = [
+            record(None, &[(crc(&named), 9), (crc(&unnamed), 4)]),
+            record(Some(named), &[(crc(&named), 7)]),
+        ];
+        let names = ["a", "b"].into_iter().zip(switches);
+        let reported = names.map(|(switch, record)| Reported { switch: switch.into(), record, before: Before::Nothing });
+        let mut analysis = HashPipe::analysis(&Config { key: HashPipeKey::Digest32, ..Config::default() }, 0);
+        let epoch = analysis.epoch(7, &(), reported.collect());
+        let kept = analysis.keep(epoch);
+        let found = kept.found();
+        let digest = Digest32 { is_ipv6: false, crc: crc(&unnamed), is_ambiguous: false };
+        let counts = found.heaviest(9).iter().map(|flow| (flow.flow, flow.count.number)).collect::<Vec<_>>();
+        assert_eq!(counts, [(FlowName::Flow(named), 9), (FlowName::Digest32(digest), 4)]);
+        assert!(!found.are_lower_bounds && kept.certain().is_none());
+        let about = |flow: &Flow| {
+            let query = Query { flow: Some(flow.to_string().parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
+            kept.frequency(&query)
+        };
+        assert_eq!(about(&named).0, Estimate::unbounded(9));
+        assert!(about(&named).1.contains(Reason::DigestsUnnamed));
+        assert_eq!(about(&unnamed), (Estimate::unbounded(4), [Reason::Evicted].into_iter().collect()));
+    }
+
     #[test]
     fn kept_flows_come_back() {
         let count = Counted { number: 7, at_least: true };
         let flows = vec![
             FlowCount { flow: FlowName::Flow(flow(1)), count },
             FlowCount { flow: FlowName::Digest([9; 12]), count: 3.into() },
+            FlowCount { flow: FlowName::Digest32(Digest32 { is_ipv6: true, crc: 7, is_ambiguous: true }), count },
         ];
         let found = FoundFlows { unit: Unit::Bytes, flows, named_from: Some(5), ..FoundFlows::default() };
         assert_eq!(KeptFlows::<Counts>::new(&found).found(), found);
@@ -393,7 +453,7 @@ mod tests {
     #[test]
     fn records_go_first() {
         let mut analysis = HeavyAnalysis::new(|_: &Counts| FoundFlows::default())
-            .counting(|counts| counts.0.len() * 100, |counts, flow, _| Estimate::exact(counts.0[flow].number));
+            .counting(|counts| counts.flows.len() * 100, |counts, flow, _| Estimate::exact(counts.flows[flow].number));
         let mut keep = |record: Counts| {
             let reported = Reported { switch: "a".into(), record: Ok(Box::new(record)), before: Before::Nothing };
             let epoch = analysis.epoch(1, &(), vec![reported]);
@@ -403,7 +463,7 @@ mod tests {
         let one = Flow { dport: Some(0), proto: Some(6), ..flow(1) };
         let ip = |last: u8| Some(std::net::IpAddr::from([10, 0, 0, last]));
         let one = Flow { src: ip(1), dst: ip(2), ..one };
-        let kept = keep(Counts([(one, 7.into())].into_iter().collect()));
+        let kept = keep([(one, 7.into())].into_iter().collect());
         let of_one = Query { flow: Some(one.to_string().parse().unwrap()), ..query.clone() };
         assert_eq!(kept.frequency(&of_one), (Estimate::exact(7), Reasons::default()));
         assert_eq!(kept.frequency(&query).0, Estimate::unbounded(0), "several flows may match");

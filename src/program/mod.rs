@@ -48,7 +48,7 @@ pub use p4::{P4Constant, P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request
 pub use parameters::Parameters;
 pub use record::{AnyRecord, MAX_REPLICAS, MergeError, Record};
 pub use registry::{ProgramConfig, Programs, RecordReader, Settings};
-pub use reports::{Report, ReportBuffer, Reports};
+pub use reports::{DistinctReports, Report, ReportBuffer, Reports};
 pub use schedule::{AnySchedule, Derived, Schedule, Steps};
 pub use setting::SettingReader;
 pub use staged::Staged;

@@ -63,6 +63,10 @@ impl<T: Report> ReportBuffer<T> {
         self.kept.is_empty()
     }
 
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= self.limit
+    }
+
     pub fn get(&self, place: usize) -> Option<&T> {
         self.kept.get(place)
     }
@@ -96,6 +100,54 @@ impl<T: Report> ReportBuffer<T> {
     /// What the budget says of them.
     pub fn usage(limit: u32) -> ReportUse {
         ReportUse { reports: limit, report_bits: T::BITS }
+    }
+}
+
+/// Reports of which one replica keeps each once in an epoch: those of a switch whose learning filter
+/// holds repeated ones back.
+#[derive(Debug)]
+pub struct DistinctReports<T> {
+    reports: ReportBuffer<T>,
+    /// Hash table of reports: the number of a report, from 1, or 0. A power of two; at most half of
+    /// it is in use, so a search ends.
+    places: Box<[u32]>,
+}
+
+impl<T: Report> DistinctReports<T> {
+    /// Room for this number of reports. Without room none is kept, and memory is not taken.
+    pub fn with_room(limit: usize) -> Self {
+        let places = if limit == 0 { 0 } else { (limit << 1).next_power_of_two() };
+        Self { reports: ReportBuffer::with_capacity(limit), places: vec![0; places].into() }
+    }
+
+    /// Keeps a report with this hash, unless it is there. Where there is no room, it is counted.
+    /// Never allocates.
+    pub fn see(&mut self, hash: u32, report: T) {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut place = hash as usize;
+        while let Some(number) = self.places.get_mut(place & mask) {
+            match number.checked_sub(1) {
+                Some(number) if self.reports.get(number as usize) == Some(&report) => return,
+                Some(_) => place = place.wrapping_add(1),
+                None if self.reports.is_full() => break,
+                None => {
+                    self.reports.push(report);
+                    *number = self.reports.len() as u32;
+                    return;
+                }
+            }
+        }
+        self.reports.miss();
+    }
+
+    pub fn clear(&mut self) {
+        self.reports.clear();
+        self.places.fill(0);
+    }
+
+    /// The reports as a part of a record.
+    pub fn read(&self) -> Reports<T> {
+        self.reports.read()
     }
 }
 
@@ -269,6 +321,28 @@ mod tests {
             let mut to = Writer::default();
             sum.encode(&mut to);
             prop_assert_eq!(Reports::decode(&mut Reader::new(&to.0), limit), Ok(sum));
+        }
+
+        /// Whatever is seen, with hashes that collide: reports are kept once each, the first ones that
+        /// there is room for, and all others are counted.
+        #[test]
+        fn distinct_reports_are_those_of_a_set(seen in prop::collection::vec(0..80u64, 0..300), limit in 0..60usize) {
+            let mut distinct = DistinctReports::with_room(limit);
+            let before = distinct.places.as_ptr();
+            let (mut set, mut missed) = (std::collections::BTreeSet::new(), 0);
+            for _ in 0..2 {
+                distinct.clear();
+                (set, missed) = (std::collections::BTreeSet::new(), 0);
+                for &report in &seen {
+                    distinct.see((report as u32 / 7).wrapping_mul(0x9e37_79b1), report);
+                    if !set.contains(&report) {
+                        if set.len() < limit { set.insert(report); } else { missed += 1; }
+                    }
+                }
+            }
+            let read = distinct.read();
+            prop_assert_eq!(read.kept(), &set.iter().copied().collect::<Vec<_>>()[..]);
+            prop_assert_eq!((read.overflow(), distinct.places.as_ptr()), (missed, before));
         }
 
         /// Bytes of a peer take no more memory than the limit, and have one form only.

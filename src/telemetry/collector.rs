@@ -289,7 +289,7 @@ mod tests {
         }
 
         fn record(&self) -> AnyRecord {
-            Box::new(Counts([(FLOW, self.0.into())].into_iter().filter(|_| self.0 > 0).collect()))
+            Box::new([(FLOW, self.0.into())].into_iter().filter(|_| self.0 > 0).collect::<Counts>())
         }
 
         fn arrays(&self) -> Vec<ArrayCells> {
@@ -340,7 +340,7 @@ mod tests {
 
     impl Seen {
         fn take(&self, Closed { program, first, last, record, .. }: Closed<'_>, whole: bool) {
-            let count = record.get::<Counts>().unwrap().0.values().map(|count| count.number).sum();
+            let count = record.get::<Counts>().unwrap().flows.values().map(|count| count.number).sum();
             self.0.lock().unwrap().push(Record { program, first, last, count, whole });
         }
 

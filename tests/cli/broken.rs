@@ -55,13 +55,16 @@ fn wrong_programs() {
         ("hashpip", "name = \"hashpip\": one of hashpipe"),
         (
             "hashpipe:slotz=3",
-            "slotz = 3: no such key, there are count, estimate, key, prefix, prefix6, scope, slots, slots6, stages",
+            "slotz = 3: no such key, there are count, estimate, key, names, prefix, prefix6, report_at, scope, slots, slots6, stages",
         ),
         ("hashpipe:slots=many", "slots = \"many\": a whole number from 1 to 16777216"),
         ("hashpipe:slots=0", "slots = 0: a whole number from 1 to 16777216"),
         ("hashpipe:stages=17", "stages = 17: a whole number from 1 to 16"),
         ("hashpipe:key=flow", "key = \"flow\": one of 5tuple, pair, src, dst"),
         ("hashpipe:prefix=24", "prefix and prefix6 belong to key=pair, src or dst"),
+        ("hashpipe:report_at=9", "report_at and names belong to key=digest32"),
+        ("chamelemon:parts=powers,hl=300", "hl = 300: with parts = powers it is 0, 512, 1024 or 2048"),
+        ("chamelemon:parts=powers,downstream=1000", "downstream = 1000: a whole number from 1024 to 1048576"),
         ("hashpipe:slots", "\"slots\" is not of the form key=value"),
         ("hashpipe:slots=1,slots=2", "slots is given twice"),
     ] {

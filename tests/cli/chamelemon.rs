@@ -41,6 +41,24 @@ fn a_replay_beside_the_truth() {
     assert!((candidates..candidates * 5 / 4).contains(&document["heavy_candidates"].as_u64().unwrap()));
 }
 
+/// Encoders as a Tofino has them: what they chose is powers of two, and losses are decoded all the same.
+#[test]
+fn parts_that_are_powers_are_decoded() {
+    let words = "sim --topology line:3 --workload keyvalue/uniform,flows=3000,seed=4 --loss flows=30%,rate=5% --epochs 5 \
+                 --program chamelemon:parts=powers,downstream=4096 --json";
+    let document = weir(words).json();
+    for (number, epoch) in document["epochs"].as_array().unwrap().iter().enumerate() {
+        let chamelemon = &epoch["programs"]["chamelemon"];
+        for key in ["hh_buckets", "hl_buckets", "ll_buckets"] {
+            let buckets = chamelemon[key].as_u64().unwrap_or_else(|| panic!("{chamelemon}"));
+            assert!([0, 512, 1024, 2048].contains(&buckets), "{key} = {buckets}");
+        }
+        let losses = &chamelemon["losses"];
+        let exact = (losses["complete"] == true, losses["exact_flows"] == losses["true_flows"]);
+        assert!(number < 2 || exact == (true, true), "{number}: {losses}");
+    }
+}
+
 /// Without memory for heavy losses none are known, and none are invented.
 #[test]
 fn losses_that_are_not_measured_are_not_told() {

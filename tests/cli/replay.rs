@@ -48,6 +48,36 @@ fn flows_are_named_by_other_programs() {
     assert_eq!(reported(&alone, "disketch", "packets"), []);
 }
 
+/// HashPipe's slots with digests: flows that were reported have names, and what has none is told.
+#[test]
+fn digests_are_named_and_counted() {
+    let files = Files::new();
+    let truth = truth(&files.capture("t.pcap", "isp/burst,flows=300,packets=20000,ipv6=0.3,seed=3"));
+    let replay = |keys: &str| {
+        let words = format!("replay t.pcap --program hashpipe:key=digest32{keys} --reproducible 1 --json --top 400");
+        files.weir(&words).json()["programs"]["hashpipe"].clone()
+    };
+    let document = replay(",report_at=1");
+    let named = reported(&serde_json::json!({ "programs": { "hashpipe": document } }), "hashpipe", "packets");
+    // Here no two of these flows have one digest, and each is reported.
+    assert_heaviest(&named, &truth, 300);
+    assert_eq!((document.get("unnamed_digests"), document.get("ambiguous_digests")), (None, None));
+    let incomplete = |document: &Value| document["claims"]["heavy"]["incomplete"].clone();
+    assert_eq!(incomplete(&document), serde_json::json!(["evicted"]));
+
+    let document = replay(",report_at=1,names=100");
+    let [digests, flows]: [Vec<&Value>; 2] = {
+        let heavy = document["heavy"].as_array().unwrap();
+        let (digests, flows) = heavy.iter().partition(|heavy| heavy.get("digest32").is_some());
+        [digests, flows]
+    };
+    assert_eq!((flows.len(), digests.len(), &document["unnamed_digests"]), (100, 200, &200.into()));
+    assert!(digests.iter().all(|heavy| heavy["digest32"]["crc"].as_str().is_some_and(|crc| crc.len() == 8)));
+    assert_eq!(incomplete(&document), serde_json::json!(["evicted", "overflow", "digests_unnamed"]));
+    let packets: u64 = digests.iter().chain(&flows).map(|heavy| heavy["packets"].as_u64().unwrap()).sum();
+    assert_eq!(packets, truth.values().sum::<u64>());
+}
+
 /// Packets of flows and of patterns of flows, with the truth beside them.
 #[test]
 fn counts_of_flows_have_bounds() {

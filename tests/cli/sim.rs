@@ -109,7 +109,7 @@ fn settings_of_switches_come_from_a_file() {
     );
     refused(
         &table("\"s1\"", "\"hashpipe\"", "key = \"srk\""),
-        "4: program[0].key = \"srk\": one of 5tuple, pair, src, dst",
+        "4: program[0].key = \"srk\": one of 5tuple, pair, src, dst, digest32",
     );
     let why = "4: program[0].count = bytes: it has to be packets, as in the other switches";
     refused(&table("\"s1\"", "\"hashpipe\"", "count = \"bytes\""), why);

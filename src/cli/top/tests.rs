@@ -31,7 +31,7 @@ fn heavy(flows: u8) -> Claimed<HeavyFlows> {
     let (first_epoch, last_epoch) = (Some(1), Some(15));
     let claim = Claim { first_epoch, last_epoch, epoch_ns: 1 << 26, seconds: 1.0, ..Claim::default() };
     let heavy = (1..=flows).map(count).collect();
-    Claimed::of(claim, HeavyFlows { program: "hashpipe".into(), unit: Unit::Packets, omitted_flows: 0, heavy })
+    Claimed::of(claim, HeavyFlows { program: "hashpipe".into(), heavy, ..HeavyFlows::default() })
 }
 
 /// A switch after so many seconds of steady traffic.

@@ -488,7 +488,7 @@ fn a_hello_is_short() {
 fn records_are_as_long_as_their_switch_says() {
     let lab = Lab::open(&[]);
     let flow = |port: u16| crate::wire::Flow { sport: Some(port), ..Default::default() };
-    let counts = Counts((0..60_000).map(|port| (flow(port), 7.into())).collect());
+    let counts: Counts = (0..60_000).map(|port| (flow(port), 7.into())).collect();
     let record = proto::Record { record: Record::encode(&counts).into(), ..Default::default() };
     let say = |name: &str, slots: u32| {
         let hashpipe = format!("hashpipe:stages=2,slots={slots},slots6=8,scope=network").parse().unwrap();

@@ -21,6 +21,7 @@
 mod bank;
 pub mod bitwise;
 pub mod burst;
+mod digest;
 mod family;
 mod global;
 pub mod index;
@@ -42,6 +43,7 @@ use super::{BATCH, Slot};
 use crate::wire::FlowKey;
 
 pub use bank::{BurstKey, IndexBank, Lanes};
+pub use digest::{Digest, FlowDigests};
 #[cfg(test)]
 pub use family::CLASH;
 pub use family::{Derived, HashFamily};

@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, class, lane, sign};
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId, KEY};
-use super::names::Names;
+use super::names::{Name, Names};
 use super::replica::{Encoder, TowerStage};
 use crate::pisa::hash::burst::Words;
 use crate::pisa::hash::{HighRange, IndexBank, LANES, Lanes, Which};
@@ -184,7 +184,7 @@ impl Batch {
         for (at, (id, &place)) in self.ids.iter().zip(&self.places).enumerate().take(self.len) {
             let Some(phv) = phvs.get(usize::from(place)) else { continue };
             if self.is_encoded(at) && phv.headers.net == Net::Ipv6 {
-                names.see(FlowId::of_words(*id), Tuple6::of(&phv.headers));
+                names.see(FlowId::of_words(*id).hash(), Name(Tuple6::of(&phv.headers)));
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChameleMon;
 use super::dataplane::MAX_LEVELS;
-use super::parameters::{EncoderParameters, Partition, Shape};
+use super::parameters::{EncoderParameters, POWERS, Partition, Shape};
 use crate::program::{Program, ProgramError};
 use crate::text::serde_as_text;
 
@@ -124,6 +124,24 @@ pub enum AttentionMode {
     Fixed,
 }
 
+/// The lengths that parts of encoders may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Parts {
+    /// Any number of buckets.
+    #[default]
+    Any,
+    /// 512, 1024 or 2048 buckets, as a Tofino has them: a bucket is the highest bits of the index hash
+    /// behind bits that name the part.
+    Powers,
+}
+
+impl Parts {
+    pub(super) fn are_any(&self) -> bool {
+        *self == Self::Any
+    }
+}
+
 /// ChameleMon's parameters. Those from `hh` on are what the switch starts with; a controller may
 /// change them between epochs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -144,6 +162,9 @@ pub struct Config {
     /// Buckets an array of the downstream encoder, for each of the two epoch bits.
     #[schemars(range(min = 1, max = Config::MAX_BUCKETS))]
     pub downstream: u32,
+    /// Lengths of the parts of an encoder: any, or powers (512, 1024 or 2048 buckets an array), as a
+    /// Tofino has them.
+    pub parts: Parts,
     /// Buckets an array for heavy hitters; by default what the others leave of the upstream
     /// encoder.
     #[schemars(range(min = 0, max = Config::MAX_BUCKETS))]
@@ -181,6 +202,7 @@ impl Default for Config {
             small: 0,
             upstream: 4096,
             downstream: 3072,
+            parts: Parts::Any,
             hh: None,
             hl: None,
             ll: 0,
@@ -199,9 +221,12 @@ impl Config {
     pub const MAX_BUCKETS: u32 = 1 << 20;
     pub const MAX_COUNTERS: u32 = 1 << 24;
     pub const MAX_NAMES: u32 = 1 << 16;
+    /// The least lengths of encoders whose parts are powers of two: room for one of each class.
+    const MIN_POWERS: [u32; 2] = [3 * POWERS[0], 2 * POWERS[0]];
 
     pub fn shape(&self) -> Shape {
-        Shape { arrays: self.arrays, small: self.small, upstream: self.upstream, downstream: self.downstream }
+        let Self { arrays, small, upstream, downstream, parts, .. } = *self;
+        Shape { arrays, small, upstream, downstream, parts }
     }
 
     /// The parameters of the first epoch. Thresholds end where the classifier does.
@@ -212,7 +237,8 @@ impl Config {
     fn asked(&self) -> EncoderParameters {
         let room = self.downstream.min(self.upstream).saturating_sub(self.ll);
         let hl = self.hl.unwrap_or(room.min(512));
-        let hh = self.hh.unwrap_or(self.upstream.saturating_sub(self.ll).saturating_sub(hl));
+        let rest = self.upstream.saturating_sub(self.ll).saturating_sub(hl);
+        let hh = self.hh.unwrap_or(self.shape().longest_part(rest));
         EncoderParameters {
             partition: Partition { hh, hl, ll: self.ll },
             hh_threshold: self.hh_threshold,
@@ -230,6 +256,11 @@ impl Config {
         range("upstream", self.upstream, 1..=Self::MAX_BUCKETS)?;
         range("downstream", self.downstream, 1..=Self::MAX_BUCKETS)?;
         range("names", self.names, 0..=Self::MAX_NAMES)?;
+        if self.parts == Parts::Powers {
+            let [upstream, downstream] = Self::MIN_POWERS;
+            range("upstream", self.upstream, upstream..=Self::MAX_BUCKETS)?;
+            range("downstream", self.downstream, downstream..=Self::MAX_BUCKETS)?;
+        }
         self.asked().validate(&self.shape())
     }
 }

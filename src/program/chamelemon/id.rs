@@ -83,6 +83,12 @@ impl FlowId {
         self.0
     }
 
+    /// A hash of it, if it is a digest: the first word is a CRC.
+    pub fn hash(self) -> u32 {
+        let [first, ..] = self.0;
+        first
+    }
+
     /// The bytes that are hashed, those of [`Tuple4`].
     #[inline(always)]
     pub fn bytes(self) -> [u8; KEY] {

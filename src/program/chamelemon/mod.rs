@@ -41,6 +41,8 @@
 //! *Deviations:*
 //! - IPv6 flows are measured by a digest ([`FlowId`]); the switch where they enter reports their
 //!   five-tuples beside (`names.rs`).
+//! - With `parts = "powers"` parts have 512, 1024 or 2048 buckets, for a Tofino without D.1's range
+//!   match.
 //! - Array indexes, fingerprint and sampling hash are high bits of the sum of two CRCs, not a CRC.
 //! - The decoded size of a candidate is T_h − 1 + q, where the paper has T_h + q: the packet that
 //!   reaches T_h is encoded.
@@ -89,16 +91,16 @@ mod replica;
 pub use super::strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use analysis::NetworkAnalysis;
 pub use bank::{ChameleMonBank, Counters, RowRegisters};
-pub use config::{AttentionMode, Config, Level, TowerShape, Width};
+pub use config::{AttentionMode, Config, Level, Parts, TowerShape, Width};
 pub use decoder::{Analysis, Sketches};
 pub use hashes::Hashes;
 pub use id::{FINGERPRINT_BITS, FlowId, Naming};
 pub use kept::Showed;
 pub use names::Known;
-pub use parameters::{EncoderParameters, Partition, Shape};
+pub use parameters::{EncoderParameters, POWERS, Partition, Shape};
 pub use replica::ChameleMonDataplane;
 
-use super::{Dataplane, Difference, MergeError, P4Form, P4Request, Program, ProgramError, ReadRecord, Record};
+use super::{Dataplane, Difference, MergeError, P4Form, P4Request, Program, ProgramError, ReadRecord, Record, word};
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
 
@@ -169,11 +171,17 @@ impl Program for ChameleMon {
     /// Sketches add up when they have the same lengths.
     fn difference(config: &Config, other: &Config) -> Option<Difference> {
         let numbers = |config: &Config| {
-            let Shape { arrays, small, upstream, downstream } = config.shape();
+            let Shape { arrays, small, upstream, downstream, parts: _ } = config.shape();
             [("arrays", arrays), ("small", small), ("upstream", upstream), ("downstream", downstream)]
                 .map(|(key, number)| (key, number.to_string()))
         };
-        let others = |config: &Config| [("tower", config.tower.to_string()), ("names", config.names.to_string())];
+        let others = |config: &Config| {
+            [
+                ("tower", config.tower.to_string()),
+                ("names", config.names.to_string()),
+                ("parts", word(&config.parts)),
+            ]
+        };
         let values = |config: &Config| numbers(config).into_iter().chain(others(config));
         Difference::first(values(config), values(other))
     }

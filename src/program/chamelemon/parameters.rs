@@ -1,9 +1,12 @@
 //! What may change from epoch to epoch: how the encoders are divided, the thresholds, the sample
 //! rate.
 
+use std::cmp::Reverse;
+
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
+use super::config::Parts;
 use super::ChameleMon;
 use super::dataplane::{MAX_ROWS, Part, Place, class};
 use crate::pisa::hash::{HighRange, HighSlots};
@@ -20,9 +23,36 @@ pub struct Shape {
     pub upstream: u32,
     /// Buckets an array of the downstream encoder.
     pub downstream: u32,
+    /// The lengths that parts may have.
+    #[serde(default, skip_serializing_if = "Parts::are_any")]
+    pub parts: Parts,
 }
 
+/// Buckets an array of parts that are powers of two, the shortest first.
+pub const POWERS: [u32; 3] = [512, 1024, 2048];
+
 impl Shape {
+    /// Whether a part may have this number of buckets an array.
+    fn allows(&self, length: u32) -> bool {
+        self.parts == Parts::Any || length == 0 || POWERS.contains(&length)
+    }
+
+    /// The longest part of at most this length; 0 if there is none.
+    pub fn longest_part(&self, most: u32) -> u32 {
+        match self.parts {
+            Parts::Any => most,
+            Parts::Powers => POWERS.into_iter().rev().find(|length| *length <= most).unwrap_or(0),
+        }
+    }
+
+    /// The shortest part of at least this length, or the longest one that there is.
+    pub fn shortest_part(&self, least: u32) -> u32 {
+        match self.parts {
+            Parts::Any => least,
+            Parts::Powers => POWERS.into_iter().find(|length| *length >= least).unwrap_or(POWERS[POWERS.len() - 1]),
+        }
+    }
+
     pub fn rows(&self) -> u32 {
         self.arrays + u32::from(self.small > 0)
     }
@@ -39,18 +69,25 @@ impl Shape {
     }
 
     /// Where the parts of the given lengths lie in each row, from the left; the whole begins at
-    /// `start(row)`.
+    /// `start(row)`. Of powers of two the longest is first, so that each begins at a multiple of its
+    /// length: a bucket is then bits of a hash behind bits of the part.
     fn parts<const N: usize>(&self, lengths: [u32; N], start: impl Fn(u32) -> u32) -> [Part; N] {
         let mut offsets: ArrayVec<u32, MAX_ROWS> = (0..self.rows()).map(start).collect();
-        lengths.map(|length| {
+        let mut order: [usize; N] = std::array::from_fn(|part| part);
+        if self.parts == Parts::Powers {
+            order.sort_by_key(|part| Reverse(lengths[*part]));
+        }
+        let mut parts = lengths.map(|_| Part::new());
+        for number in order {
             let place = |(row, offset): (u32, &mut u32)| {
-                let width = self.width(row, length);
+                let width = self.width(row, lengths[number]);
                 let place = Place::new(*offset, width);
                 *offset += width;
                 place
             };
-            (0..).zip(&mut offsets).filter_map(place).collect()
-        })
+            parts[number] = (0..).zip(&mut offsets).filter_map(place).collect();
+        }
+        parts
     }
 
     /// One FermatSketch of this many buckets an array, each row beginning at 0.
@@ -129,6 +166,10 @@ impl EncoderParameters {
         range("ll", ll, room)?;
         range("hl", hl, room - ll)?;
         range("hh", hh, shape.upstream - hl - ll)?;
+        if let Some((key, length)) = [("ll", ll), ("hl", hl), ("hh", hh)].into_iter().find(|of| !shape.allows(of.1)) {
+            let (value, right) = (length.to_string(), "with parts = powers it is 0, 512, 1024 or 2048".into());
+            return Err(ProgramError::Value { program: ChameleMon::NAME, key, value, right });
+        }
         range("sample", self.sample, Self::ALL)?;
         range("hl_threshold", self.hl_threshold, self.hh_threshold.max(1))
     }
@@ -139,7 +180,7 @@ impl EncoderParameters {
     }
 
     /// The match-action entries for packets that enter: LL on the left, HL in the middle, HH on the
-    /// right.
+    /// right, but for parts that are powers of two.
     pub(super) fn upstream(&self, shape: &Shape) -> [Part; 4] {
         let Partition { hh, hl, ll } = self.partition;
         let [ll, hl, hh] = shape.parts([ll, hl, hh], |_| 0);
@@ -167,7 +208,7 @@ mod tests {
         /// Parts of a row follow each other without a gap, and end within it.
         #[test]
         fn parts_fit(arrays in 1..5u32, small in 0..8u32, up in 1..5000u32, down in 1..5000u32, cut: [u16; 2]) {
-            let shape = Shape { arrays, small, upstream: up, downstream: down };
+            let shape = Shape { arrays, small, upstream: up, downstream: down, parts: Parts::Any };
             let ll = u32::from(cut[0]) % (up.min(down) + 1);
             let hl = u32::from(cut[1]) % (up.min(down) - ll + 1);
             let partition = Partition { ll, hl, hh: up - hl - ll };
@@ -185,11 +226,27 @@ mod tests {
                 }
             }
         }
+
+        /// Parts that are powers of two begin at multiples of their lengths, in both halves.
+        #[test]
+        fn powers_are_aligned(small in 0..8u32, lengths in prop::array::uniform3(prop::sample::select(&[0u32, 512, 1024, 2048][..]))) {
+            prop_assume!(lengths.iter().sum::<u32>() <= 4096);
+            let shape = Shape { arrays: 3, small, upstream: 4096, downstream: 4096, parts: Parts::Powers };
+            let partition = Partition { hh: lengths[0], hl: lengths[1], ll: lengths[2] };
+            let parameters = EncoderParameters { partition, hh_threshold: 9, hl_threshold: 1, sample: 0, sample_seed: 0 };
+            parameters.validate(&shape).unwrap();
+            for parts in [parameters.upstream(&shape), parameters.downstream(&shape, false), parameters.downstream(&shape, true)] {
+                let mut taken: Vec<_> = parts.iter().filter_map(|part| part.first()).collect();
+                taken.sort_by_key(|place| place.offset);
+                prop_assert!(taken.iter().all(|place| place.offset % place.range.slots() == 0), "{taken:?}");
+                prop_assert!(taken.windows(2).all(|two| two[0].offset + two[0].range.slots() <= two[1].offset));
+            }
+        }
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
+        let shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072, parts: Parts::Any };
         let fits = EncoderParameters {
             partition: Partition { hh: 1024, hl: 2560, ll: 512 },
             hh_threshold: 100,
@@ -204,5 +261,9 @@ mod tests {
         }
         assert!(EncoderParameters { hl_threshold: 101, ..fits }.validate(&shape).is_err());
         assert!(EncoderParameters { sample: 65_537, ..fits }.validate(&shape).is_err());
+        let powers = Shape { parts: Parts::Powers, ..shape };
+        assert_eq!(partition(1024, 2048, 512).validate(&powers), Ok(()));
+        let error = fits.validate(&powers).unwrap_err().to_string();
+        assert!(error.contains("hl = 2560") && error.contains("parts = powers"), "{error}");
     }
 }

@@ -26,8 +26,10 @@
 //!
 //! *Deviations:*
 //! - IPv6 flows live in tables of their own, 296-bit keys, a quarter as many slots unless told
-//!   otherwise: one table of wide keys would spend 328 bits on each IPv4 flow, and a digest could
+//!   otherwise: one table of wide keys would spend 328 bits on each IPv4 flow, and a digest does
 //!   not name the flow. A packet touches one family.
+//! - With `key = "digest32"` a slot holds the five-tuple's CRC-32, as in the P4 form for Tofino 2. Names
+//!   come from reports of packets, and a count is that of all flows with the digest.
 //! - Counts saturate at 2³² − 1 instead of wrapping.
 //! - Byte counting inserts the packet's length where the paper inserts 1.
 //! - Packets that are neither IPv4 nor IPv6 are not measured, and counted as such.
@@ -36,23 +38,25 @@
 
 pub mod decoder;
 pub mod dataplane;
+mod key;
 mod p4;
 pub mod record;
 mod replica;
 
 use serde::{Deserialize, Serialize};
 
-pub use decoder::Counts;
+pub use decoder::{Counts, Digests};
+pub use key::{Key, Name, SlotKey};
 pub use replica::{HashPipeBank, HashPipeDataplane, Tables, label};
 
 use super::{
     Dataplane, Difference, Exact, FlowCounts, HeavyAnalysis, Naming, P4Form, P4Request, Program, ProgramError,
     ReadRecord, Schedule, word,
 };
-pub use super::{Heavy, Key, Unit};
-use crate::pisa::hash::HashFamily;
-use crate::pisa::{Excess, Word};
-use crate::wire::{Addr4, Addr6, FlowKey, Pair4, Pair6, Tuple4, Tuple6};
+pub use super::{Heavy, Unit};
+use crate::pisa::Excess;
+use crate::pisa::hash::{Digest, HashFamily};
+use crate::wire::{Addr4, Addr6, Pair4, Pair6, Tuple4, Tuple6};
 
 /// How far the dataplane goes to know the current packet's flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -90,7 +94,8 @@ pub struct Config {
     /// Slots a stage for IPv6 flows; by default a quarter of `slots`. 0 leaves IPv6 unmeasured.
     #[schemars(range(min = 0, max = Config::MAX_SLOTS))]
     pub slots6: Option<u32>,
-    /// The fields that name a flow.
+    /// The fields that name a flow. With `digest32` a slot holds a digest of the five-tuple, and packets
+    /// report five-tuples.
     pub key: Key,
     /// Leading bits of an IPv4 address that count, for keys of addresses.
     #[schemars(range(min = 0, max = 32))]
@@ -105,6 +110,14 @@ pub struct Config {
     pub scope: Scope,
     /// How far the dataplane goes to know the current packet's flow.
     pub estimate: Estimate,
+    /// With `key = "digest32"`: a packet reports its five-tuple when the estimate of its flow reaches
+    /// this count; by default 4 packets, or 2000 bytes.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub report_at: Option<u32>,
+    /// With `key = "digest32"`: five-tuples that a switch reports in an epoch, each once; by default
+    /// 32768. Digests of other flows have no name.
+    #[schemars(range(min = 0, max = Config::MAX_NAMES))]
+    pub names: Option<u32>,
 }
 
 impl Default for Config {
@@ -119,6 +132,8 @@ impl Default for Config {
             count: Unit::Packets,
             scope: Scope::Switch,
             estimate: Estimate::First,
+            report_at: None,
+            names: None,
         }
     }
 }
@@ -127,6 +142,12 @@ impl Config {
     /// Most slots a stage: an index hash has 32 bits, and a stage's memory has an end.
     pub const MAX_SLOTS: u32 = 1 << 24;
     pub const MAX_STAGES: u32 = 16;
+    pub const MAX_NAMES: u32 = 1 << 16;
+    /// Default count at which a flow is reported, of packets and of bytes. Each packet of another flow in
+    /// its slot evicts a flow from the first stage, so few flows count far there, however heavy they are.
+    const REPORT_AT: u32 = 4;
+    const REPORT_AT_BYTES: u32 = 2000;
+    const NAMES: u32 = 1 << 15;
 
     pub fn slots6(&self) -> u32 {
         self.slots6.unwrap_or((self.slots / 4).max(1))
@@ -134,7 +155,21 @@ impl Config {
 
     /// How flows are named.
     pub fn naming(&self) -> Naming {
-        Naming { key: self.key, prefix: self.prefix, prefix6: self.prefix6 }
+        Naming { key: self.key.fields(), prefix: self.prefix, prefix6: self.prefix6 }
+    }
+
+    /// The count at which a packet reports its five-tuple; `None` where the slots name flows.
+    pub fn report_at(&self) -> Option<u32> {
+        let default = match self.count {
+            Unit::Packets => Self::REPORT_AT,
+            Unit::Bytes => Self::REPORT_AT_BYTES,
+        };
+        (self.key == Key::Digest32).then(|| self.report_at.unwrap_or(default))
+    }
+
+    /// Room for the five-tuples of an epoch.
+    pub fn names(&self) -> u32 {
+        if self.key == Key::Digest32 { self.names.unwrap_or(Self::NAMES) } else { 0 }
     }
 
     /// Checks the ranges and what goes together.
@@ -143,6 +178,14 @@ impl Config {
         range("stages", self.stages, 1..=Self::MAX_STAGES)?;
         range("slots", self.slots, 1..=Self::MAX_SLOTS)?;
         range("slots6", self.slots6(), 0..=Self::MAX_SLOTS)?;
+        range("report_at", self.report_at.unwrap_or(1), 1..=u32::MAX)?;
+        range("names", self.names(), 0..=Self::MAX_NAMES)?;
+        let is_other = |value: Option<u32>, default| value.is_some_and(|value| value != default);
+        let belong = is_other(self.report_at, Self::REPORT_AT) || is_other(self.names, Self::NAMES);
+        if self.key != Key::Digest32 && belong {
+            let why = "report_at and names belong to key=digest32";
+            return Err(ProgramError::Combination { program: HashPipe::NAME, why });
+        }
         self.naming().validate(HashPipe::NAME)
     }
 }
@@ -191,7 +234,7 @@ impl Program for HashPipe {
         _: &Schedule<Self>,
     ) -> Result<Box<dyn Dataplane>, ProgramError> {
         config.validate()?;
-        fn of<A: FlowKey + Word, B: FlowKey + Word>(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
+        fn of<A: SlotKey, B: SlotKey>(config: &Config, hashes: &HashFamily) -> Box<dyn Dataplane> {
             match config.estimate {
                 Estimate::First => Box::new(HashPipeDataplane::<A, B, 0>::new(config, hashes)),
                 Estimate::Sum => Box::new(HashPipeDataplane::<A, B, 1>::new(config, hashes)),
@@ -202,12 +245,13 @@ impl Program for HashPipe {
             Key::Pair => of::<Pair4, Pair6>(config, hashes),
             Key::Source => of::<Addr4<false>, Addr6<false>>(config, hashes),
             Key::Destination => of::<Addr4<true>, Addr6<true>>(config, hashes),
+            Key::Digest32 => of::<Digest<false>, Digest<true>>(config, hashes),
         })
     }
 
     fn reader(config: &Config, _: &str, _: &HashFamily) -> impl ReadRecord<Counts> {
-        let max = record::most_flows(config);
-        move |bytes| Counts::decode(bytes, max)
+        let room = record::Room::of(config);
+        move |bytes| Counts::decode(bytes, &room)
     }
 
     fn longest(config: &Config) -> usize {
@@ -224,6 +268,7 @@ impl Program for HashPipe {
                 ("scope", word(&config.scope)),
                 ("prefix", config.prefix.to_string()),
                 ("prefix6", config.prefix6.to_string()),
+                ("names", config.names().to_string()),
             ]
         };
         Difference::first(values(config), values(other))
@@ -232,10 +277,11 @@ impl Program for HashPipe {
     fn analysis(config: &Config, _: u64) -> HeavyAnalysis<Counts> {
         let unit = config.count;
         let found = move |counts: &Counts| counts.found(unit);
-        match config.scope {
+        let analysis = match config.scope {
             Scope::Switch => HeavyAnalysis::new(found),
             Scope::Network => HeavyAnalysis::adding(found),
-        }
+        };
+        analysis.naming(|counts| counts.names().collect())
     }
 
     fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {

@@ -4,22 +4,23 @@
 use std::num::NonZeroU32;
 
 use super::dataplane::{Carry, Cell, For, Insert, Merge};
-use super::decoder::{self, Counts};
+use super::decoder::{self, Counts, Digests};
+use super::key::{Name, SlotKey};
 use super::{Config, Scope, Unit};
-use crate::pisa::hash::{HashFamily, HashLayout, SlotHash, SlotRange};
+use crate::pisa::hash::{Digest, HashFamily, HashLayout, SlotHash, SlotRange};
 use crate::pisa::{
-    Array, ArrayCells, BATCH, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot, Stage, Then,
-    Vectors, Word,
+    Array, ArrayCells, BATCH, BatchOrder, HashUse, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot, Stage,
+    StageUse, Then, Vectors, Word,
 };
-use crate::program::{AnyRecord, Bank, Dataplane};
-use crate::wire::{FlowKey, Net};
+use crate::program::{AnyRecord, Bank, Dataplane, DistinctReports, ReportBuffer};
+use crate::wire::{FiveTuple, FlowKey, Net, Tuple4, Tuple6};
 
 type Stages<K, const OWN: usize> = Then<Stage<Array<For<Insert<OWN>, K>>>, Repeat<Stage<Array<For<Merge<OWN>, K>>>>>;
 
 /// The tables of one address family.
-struct Family<K: FlowKey + Word, const OWN: usize> {
+struct Family<K: SlotKey, const OWN: usize> {
     stages: Option<Stages<K, OWN>>,
-    mask: K,
+    unit: K::Unit,
     /// Room for a batch.
     carries: Box<[Carry<K, OWN>; BATCH]>,
 }
@@ -36,14 +37,19 @@ fn counts<K: FlowKey>(phv: &Phv, (_, scope): What) -> bool {
     (phv.headers.net == K::NET) & (phv.enters || scope == Scope::Switch)
 }
 
+/// What a packet adds to the count of its flow.
 #[inline(always)]
-fn carry<K: FlowKey, const OWN: usize>(phv: &Phv, mask: K, (unit, _): What, vectors: Vectors) -> Carry<K, OWN> {
-    let weight = match unit {
+fn weight(phv: &Phv, (unit, _): What) -> u32 {
+    match unit {
         Unit::Packets => 1,
         Unit::Bytes => phv.wire_bytes,
-    };
-    let key = vectors.key::<K>(&phv.headers).and(mask);
-    Carry { own: [key; OWN], key, count: weight, estimate: 0 }
+    }
+}
+
+#[inline(always)]
+fn carry<K: SlotKey, const OWN: usize>(phv: &Phv, unit: &K::Unit, what: What, vectors: Vectors) -> Carry<K, OWN> {
+    let key = K::of_packet(unit, &phv.headers, vectors);
+    Carry { own: [key; OWN], key, count: weight(phv, what), estimate: 0 }
 }
 
 /// Names the arrays in budgets and traces.
@@ -62,7 +68,7 @@ pub fn label(net: Net) -> &'static str {
     }
 }
 
-impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
+impl<K: SlotKey, const OWN: usize> Family<K, OWN> {
     fn new(config: &Config, slots: u32, prefix: u8, hashes: &HashFamily) -> Self {
         let stages = NonZeroU32::new(slots).map(|n| {
             let (name, key) =
@@ -78,7 +84,12 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
             Then(first, Repeat((1..config.stages).map(layout).map(later).collect()))
         });
         let none = Carry { own: [K::default(); OWN], key: K::default(), count: 0, estimate: 0 };
-        Self { stages, mask: K::mask(prefix), carries: Box::new([none; BATCH]) }
+        Self { stages, unit: K::unit(prefix), carries: Box::new([none; BATCH]) }
+    }
+
+    /// Whether a packet is counted here.
+    fn measures(&self, phv: &Phv, what: What) -> bool {
+        self.stages.is_some() && counts::<K>(phv, what)
     }
 
     /// Packet by packet.
@@ -87,7 +98,7 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
         let Some(stages) = &mut self.stages else { return };
         let vectors = Vectors::here();
         for phv in phvs.iter_mut().filter(|phv| counts::<K>(phv, what)) {
-            let mut carry = carry(phv, self.mask, what, vectors);
+            let mut carry = carry(phv, &self.unit, what, vectors);
             stages.packet(&mut carry);
             phv.flow_estimate = carry.estimate;
         }
@@ -96,7 +107,7 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     fn trace(&mut self, phv: &mut Phv, what: What, probe: &mut dyn Probe) {
         let Some(stages) = self.stages.as_mut().filter(|_| counts::<K>(phv, what)) else { return };
         let vectors = Vectors::here();
-        let mut carry = carry(phv, self.mask, what, vectors);
+        let mut carry = carry(phv, &self.unit, what, vectors);
         stages.trace(&mut carry, probe);
         phv.flow_estimate = carry.estimate;
     }
@@ -108,7 +119,7 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
         let vectors = Vectors::here();
         for (place, phv) in phvs.iter().enumerate().take(BATCH) {
             if counts::<K>(phv, what) {
-                self.carries[len % BATCH] = carry(phv, self.mask, what, vectors);
+                self.carries[len % BATCH] = carry(phv, &self.unit, what, vectors);
                 places[len % BATCH] = place;
                 len += 1;
             }
@@ -121,7 +132,7 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
     fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
         let vectors = Vectors::here();
         for (room, phv) in self.carries.iter_mut().zip(&*phvs) {
-            *room = carry(phv, self.mask, what, vectors);
+            *room = carry(phv, &self.unit, what, vectors);
         }
         self.run(phvs, phvs.len(), |at| at);
     }
@@ -142,6 +153,19 @@ impl<K: FlowKey + Word, const OWN: usize> Family<K, OWN> {
             // All are still there, and the later stages have added to it.
             carries.iter().enumerate().take(len).for_each(|(at, carry)| estimate(at, carry.estimate));
         }
+    }
+
+    /// The stages as a layout has them. A digest is hashed in a stage of its own before the first.
+    fn usage(&self) -> Vec<StageUse> {
+        let mut stages = Vec::new();
+        let Some(own) = &self.stages else { return stages };
+        if K::IS_DIGEST {
+            let tuple = if K::NET == Net::Ipv6 { Tuple6::FIELDS } else { Tuple4::FIELDS };
+            let digest = HashLayout::standard(Digest::<false>::STANDARD).over(tuple);
+            stages.push(StageUse::hashing(vec![HashUse::new("digest of the five-tuple", u32::BITS, false, Some(&digest))]));
+        }
+        own.usage(&mut stages);
+        stages
     }
 
     fn exchange(&mut self, spare: &mut Tables<K>) {
@@ -167,18 +191,44 @@ impl<K: FlowKey + Word> Tables<K> {
 }
 
 /// HashPipe with keys `A` for IPv4 and `B` for IPv6.
-pub struct HashPipeDataplane<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> {
+pub struct HashPipeDataplane<A: SlotKey, B: SlotKey, const OWN: usize> {
     v4: Family<A, OWN>,
     v6: Family<B, OWN>,
     config: Config,
+    /// Where slots do not name flows: the estimate at which a packet reports its own.
+    report_at: Option<u32>,
+    names: DistinctReports<Name>,
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> HashPipeDataplane<A, B, OWN> {
+impl<A: SlotKey, B: SlotKey, const OWN: usize> HashPipeDataplane<A, B, OWN> {
     pub fn new(config: &Config, hashes: &HashFamily) -> Self {
         Self {
             v4: Family::new(config, config.slots, config.prefix, hashes),
             v6: Family::new(config, config.slots6(), config.prefix6, hashes),
             config: config.clone(),
+            report_at: config.report_at(),
+            names: DistinctReports::with_room(0),
+        }
+    }
+
+    /// Reports the packets with which the estimates of their flows reach the count. Out of line, as the
+    /// common keys name their flows.
+    #[inline(never)]
+    fn report(&mut self, phvs: &[Phv], report_at: u32) {
+        let (what, vectors) = (self.what(), Vectors::here());
+        for phv in phvs {
+            let before = phv.flow_estimate.saturating_sub(weight(phv, what));
+            if phv.flow_estimate < report_at || before >= report_at {
+                continue;
+            }
+            let hash = match phv.headers.net {
+                Net::Ipv4 if self.v4.measures(phv, what) => A::of_packet(&self.v4.unit, &phv.headers, vectors).number(),
+                Net::Ipv6 if self.v6.measures(phv, what) => B::of_packet(&self.v6.unit, &phv.headers, vectors).number(),
+                _ => continue,
+            };
+            if let Some(tuple) = FiveTuple::of(&phv.headers) {
+                self.names.see(hash as u32, Name(tuple));
+            }
         }
     }
 
@@ -187,7 +237,7 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> HashPipeDataplane<A
     }
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashPipeDataplane<A, B, OWN> {
+impl<A: SlotKey, B: SlotKey, const OWN: usize> Dataplane for HashPipeDataplane<A, B, OWN> {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         let what = self.what();
@@ -195,15 +245,18 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
         if order == BatchOrder::PacketMajor {
             self.v4.packets(phvs, what);
             self.v6.packets(phvs, what);
-            return;
-        }
-        for phvs in phvs.chunks_mut(BATCH) {
-            if phvs.iter().all(|phv| counts::<A>(phv, what)) {
-                self.v4.whole_batch(phvs, what);
-            } else {
-                self.v4.batch(phvs, what);
-                self.v6.batch(phvs, what);
+        } else {
+            for phvs in phvs.chunks_mut(BATCH) {
+                if phvs.iter().all(|phv| counts::<A>(phv, what)) {
+                    self.v4.whole_batch(phvs, what);
+                } else {
+                    self.v4.batch(phvs, what);
+                    self.v6.batch(phvs, what);
+                }
             }
+        }
+        if let Some(report_at) = self.report_at {
+            self.report(phvs, report_at);
         }
     }
 
@@ -211,6 +264,9 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
         let what = self.what();
         self.v4.trace(phv, what, probe);
         self.v6.trace(phv, what, probe);
+        if let Some(report_at) = self.report_at {
+            self.report(std::slice::from_ref(phv), report_at);
+        }
     }
 
     fn spare(&self) -> Box<dyn Bank> {
@@ -221,42 +277,50 @@ impl<A: FlowKey + Word, B: FlowKey + Word, const OWN: usize> Dataplane for HashP
         if let Some(spare) = spare.get_mut::<HashPipeBank<A, B>>() {
             self.v4.exchange(&mut spare.v4);
             self.v6.exchange(&mut spare.v6);
+            std::mem::swap(&mut self.names, &mut spare.names);
         }
     }
 
     fn layout(&self) -> Layout {
-        let [mut v4, mut v6] = [Vec::new(), Vec::new()];
-        if let Some(stages) = &self.v4.stages {
-            stages.usage(&mut v4);
-        }
-        if let Some(stages) = &self.v6.stages {
-            stages.usage(&mut v6);
-        }
+        let (v4, v6) = (self.v4.usage(), self.v6.usage());
         let layout = Layout::new("hashpipe").with(Side::Ingress, v4).with(Side::Ingress, v6);
-        Layout { reads: READS.into(), writes: &["phv.flow_estimate"], ..layout }
+        let reports = self.report_at.map(|_| ReportBuffer::<Name>::usage(self.config.names()));
+        Layout {
+            reads: READS.into(),
+            writes: &["phv.flow_estimate"],
+            reports: reports.into_iter().collect(),
+            ..layout
+        }
     }
 }
 
 /// The registers of both families.
-pub struct HashPipeBank<A: FlowKey + Word, B: FlowKey + Word> {
+pub struct HashPipeBank<A: SlotKey, B: SlotKey> {
     pub v4: Tables<A>,
     pub v6: Tables<B>,
+    pub names: DistinctReports<Name>,
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word> HashPipeBank<A, B> {
+impl<A: SlotKey, B: SlotKey> HashPipeBank<A, B> {
     pub fn zeroed(config: &Config) -> Self {
-        Self { v4: Tables::zeroed(config.stages, config.slots), v6: Tables::zeroed(config.stages, config.slots6()) }
+        Self {
+            v4: Tables::zeroed(config.stages, config.slots),
+            v6: Tables::zeroed(config.stages, config.slots6()),
+            names: DistinctReports::with_room(config.names() as usize),
+        }
     }
 }
 
-impl<A: FlowKey + Word, B: FlowKey + Word> Bank for HashPipeBank<A, B> {
+impl<A: SlotKey, B: SlotKey> Bank for HashPipeBank<A, B> {
     fn clear(&mut self) {
         self.v4.0.iter_mut().for_each(Registers::clear);
         self.v6.0.iter_mut().for_each(Registers::clear);
+        self.names.clear();
     }
 
     fn record(&self) -> AnyRecord {
-        let mut counts = Counts::default();
+        let digests = A::IS_DIGEST.then(|| Digests::named(self.names.read()));
+        let mut counts = Counts { digests, ..Counts::default() };
         decoder::read_out(&self.v4.0, &mut counts);
         decoder::read_out(&self.v6.0, &mut counts);
         Box::new(counts)

@@ -2,11 +2,13 @@
 
 use proptest::prelude::*;
 use weir::observe::{Observer, Recorder, Unobserved};
-use weir::pisa::hash::{Crc, HashFamily, INIT, Polynomial, XOROUT, bitwise};
+use weir::pisa::hash::{Crc, Digest, HashFamily, INIT, Polynomial, XOROUT, bitwise};
 use weir::pisa::{BatchOrder, Phv};
-use weir::program::hashpipe::{Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Unit};
+use weir::program::hashpipe::{
+    Config, Counts, Estimate, HashPipe, HashPipeBank, HashPipeDataplane, Key, SlotKey, Unit,
+};
 use weir::program::{Bank, Dataplane, ProgramConfig};
-use weir::wire::{FlowKey, Headers, Net, Tuple4, Tuple6};
+use weir::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 use super::naive::Oracle;
 
@@ -39,19 +41,41 @@ fn oracle<K: FlowKey>(config: &Config, slots: u32, hashes: &HashFamily, packets:
     oracle.tables
 }
 
-fn run<const OWN: usize>(
+fn run<A: SlotKey, B: SlotKey, const OWN: usize>(
     config: &Config,
     hashes: &HashFamily,
     packets: &mut [Phv],
     burst: usize,
     order: BatchOrder,
-) -> HashPipeBank<Tuple4, Tuple6> {
-    let mut program = HashPipeDataplane::<Tuple4, Tuple6, OWN>::new(config, hashes);
+) -> HashPipeBank<A, B> {
+    let mut program = HashPipeDataplane::<A, B, OWN>::new(config, hashes);
     program.allocate();
     packets.chunks_mut(burst).for_each(|burst| program.run_ingress(burst, order));
-    let mut bank = HashPipeBank::<Tuple4, Tuple6>::zeroed(config);
+    let mut bank = HashPipeBank::<A, B>::zeroed(config);
     program.exchange(&mut bank);
     bank
+}
+
+/// The flows of the packets with which a count in the first stage reaches the number, in their order.
+fn reports(config: &Config, hashes: &HashFamily, packets: &[Phv]) -> Vec<Flow> {
+    fn reaches<K: FlowKey>(first: &mut [Option<(K, u32)>], slots: u32, hashes: &HashFamily, phv: &Phv) -> u32 {
+        let label = if K::NET == Net::Ipv6 { "hashpipe/ipv6/stage" } else { "hashpipe/ipv4/stage" };
+        let key = K::of(&phv.headers);
+        let cell = &mut first[slot(hashes.derive(label, 0), slots, key)];
+        let count = cell.filter(|(stored, _)| *stored == key).map_or(1, |(_, count)| count + 1);
+        *cell = Some((key, count));
+        count
+    }
+    let (slots, slots6) = (config.slots, config.slots6());
+    let (mut v4, mut v6) = (vec![None; slots as usize], vec![None; slots6 as usize]);
+    let reached = packets.iter().filter(|phv| {
+        let count = match phv.headers.net {
+            Net::Ipv6 => reaches::<Digest<true>>(&mut v6, slots6, hashes, phv),
+            _ => reaches::<Digest<false>>(&mut v4, slots, hashes, phv),
+        };
+        Some(count) == config.report_at
+    });
+    reached.map(|phv| phv.headers.flow().unwrap()).collect()
 }
 
 fn config() -> impl Strategy<Value = Config> {
@@ -84,12 +108,55 @@ proptest! {
         let v4 = oracle::<Tuple4>(&config, config.slots, &hashes, &packets);
         let v6 = oracle::<Tuple6>(&config, config.slots6(), &hashes, &packets);
         let bank = if sum {
-            run::<1>(&config, &hashes, &mut packets, burst, order)
+            run::<Tuple4, Tuple6, 1>(&config, &hashes, &mut packets, burst, order)
         } else {
-            run::<0>(&config, &hashes, &mut packets, burst, order)
+            run::<Tuple4, Tuple6, 0>(&config, &hashes, &mut packets, burst, order)
         };
         prop_assert_eq!(tables(&bank.v4), v4);
         prop_assert_eq!(tables(&bank.v6), v6);
+    }
+
+    /// Digests stand in the slots as keys do, and what is reported are the flows whose count in the first
+    /// stage reaches the number, each once, as far as there is room.
+    #[test]
+    fn slots_of_digests_are_the_oracles(
+        config in config(),
+        seed: u64,
+        mut packets in proptest::collection::vec(packet(), 0..600),
+        burst in 1..130usize,
+        stage_major: bool,
+        report_at in 1..20u32,
+        names in 0..12u32,
+    ) {
+        let config = Config { key: Key::Digest32, report_at: Some(report_at), names: Some(names), ..config };
+        let hashes = HashFamily::reproducible(seed);
+        let order = if stage_major { BatchOrder::StageMajor } else { BatchOrder::PacketMajor };
+        let v4 = oracle::<Digest<false>>(&config, config.slots, &hashes, &packets);
+        let v6 = oracle::<Digest<true>>(&config, config.slots6(), &hashes, &packets);
+        let bank = run::<Digest<false>, Digest<true>, 0>(&config, &hashes, &mut packets, burst, order);
+        prop_assert_eq!(tables(&bank.v4), v4);
+        prop_assert_eq!(tables(&bank.v6), v6);
+
+        let (reached, mut reported, mut missed) = (reports(&config, &hashes, &packets), Vec::new(), 0);
+        for flow in reached.into_iter().filter(|_| config.count == Unit::Packets) {
+            match reported.contains(&flow) {
+                true => {}
+                false if reported.len() < names as usize => reported.push(flow),
+                false => missed += 1,
+            }
+        }
+        let digests = bank.record().into::<Counts>().unwrap().digests.unwrap();
+        if config.count == Unit::Packets {
+            let mut named: Vec<_> = digests.names.kept().iter().map(|name| name.0.flow()).collect();
+            named.sort_unstable();
+            reported.sort_unstable();
+            prop_assert_eq!((named, digests.names.overflow()), (reported, missed));
+        }
+        fn sum<K>(tables: &[Vec<Option<(K, u32)>>]) -> u64 {
+            tables.iter().flatten().flatten().map(|(_, count)| u64::from(*count)).sum()
+        }
+        let counted = digests.counts.each_ref().map(|counts| counts.values().map(|count| count.number).sum::<u64>());
+        prop_assert_eq!(counted, [sum(&tables(&bank.v4)), sum(&tables(&bank.v6))]);
     }
 
     /// Traced packets among others leave the registers and the PHVs that they leave untraced.
@@ -149,15 +216,15 @@ proptest! {
         for phv in packets.iter_mut() {
             program.ingress(std::slice::from_mut(phv), BatchOrder::PacketMajor);
             let weight = if config.count == Unit::Bytes { phv.wire_bytes } else { 1 };
-            let sent = truth.0.entry(config.naming().narrow(&phv.headers.flow().unwrap())).or_default();
+            let sent = truth.flows.entry(config.naming().narrow(&phv.headers.flow().unwrap())).or_default();
             *sent += u64::from(weight).into();
             prop_assert!(phv.flow_estimate >= weight && u64::from(phv.flow_estimate) <= sent.number);
         }
         let mut bank = program.spare();
         program.exchange(bank.as_mut());
         let counts = bank.record().into::<Counts>().expect("HashPipe's record");
-        for (flow, count) in &counts.0 {
-            prop_assert!(count <= &truth.0[flow], "{flow} reads {count}");
+        for (flow, count) in &counts.flows {
+            prop_assert!(count <= &truth.flows[flow], "{flow} reads {count}");
         }
     }
 }
@@ -196,7 +263,7 @@ fn the_standard_family_hashes_as_published() {
     let headers =
         Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
     let family = HashFamily::standard("hashpipe/ipv4/stage");
-    let bank = run::<0>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
+    let bank = run::<Tuple4, Tuple6, 0>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
     let at = tables(&bank.v4)[0].iter().position(Option::is_some);
     // crc32(bytes 1 to 13), from Python's zlib.
     assert_eq!(at, Some(0xb720_698d % 4096));

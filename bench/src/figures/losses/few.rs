@@ -2,7 +2,7 @@
 //! a small array more, and what its way from hash to bucket costs.
 
 use weir::pisa::hash::HighRange;
-use weir::program::chamelemon::Shape;
+use weir::program::chamelemon::{Parts, Shape};
 use weir::program::chamelemon::decoder::{Fermat as WeirFermat, Verify};
 use weir::trace::SplitMix64;
 
@@ -111,7 +111,7 @@ pub fn hashing(trials: u32, progress: impl Fn(&str)) -> Figure {
         sketch.decode(Verify::Fingerprint).complete
     };
     let whole = |width: usize, trial| {
-        let shape = Shape { arrays: 3, small: 0, upstream: 0, downstream: 0 };
+        let shape = Shape { arrays: 3, small: 0, upstream: 0, downstream: 0, parts: Parts::Any };
         let mut part = shape.sketch(width as u32);
         part.iter_mut().for_each(|row| {
             row.range = HighRange::new(row.range.slots().try_into().expect("a row has buckets"), u32::BITS)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir::pisa::hash::HashFamily;
 use weir::program::chamelemon::decoder::{Fermat as WeirFermat, Verify};
-use weir::program::chamelemon::{FlowId, Hashes, Shape};
+use weir::program::chamelemon::{FlowId, Hashes, Parts, Shape};
 use weir::trace::{Keys, SizeLaw, SplitMix64};
 use weir::wire::Tuple4;
 
@@ -152,7 +152,7 @@ impl Link {
 
 /// An empty sketch of the switch's own form, with polynomials that change from trial to trial.
 pub fn weir_sketch(width: usize, small: u32, trial: u64) -> WeirFermat {
-    let shape = Shape { arrays: 3, small, upstream: 0, downstream: 0 };
+    let shape = Shape { arrays: 3, small, upstream: 0, downstream: 0, parts: Parts::Any };
     WeirFermat::new(hashes(trial), shape.sketch(width as u32))
 }
 

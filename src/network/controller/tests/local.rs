@@ -91,7 +91,7 @@ fn hashpipe() -> [AnySchedule; 1] {
 
 fn record(counts: &[(u32, u64)]) -> AnyRecord {
     let flow = |n| Flow { src: Some(std::net::Ipv4Addr::from(n).into()), ..Flow::default() };
-    Box::new(Counts(counts.iter().map(|&(n, count)| (flow(n), count.into())).collect()))
+    Box::new(counts.iter().map(|&(n, count)| (flow(n), count.into())).collect::<Counts>())
 }
 
 /// Some flows, of which one loses a packet.

@@ -1,6 +1,6 @@
 //! How much memory a number of flows needs, and how the encoders are divided in each state.
 
-use super::super::{Partition, Shape};
+use super::super::{POWERS, Partition, Parts, Shape};
 
 /// The expected load factor that is aimed at, flows for each bucket of three arrays (§4.3.1, step
 /// 1).
@@ -67,33 +67,43 @@ impl Sizing {
         (flows * self.need / (AIM * f64::from(self.shape.arrays))).ceil().min(f64::from(u32::MAX)) as u32
     }
 
-    /// The most for heavy losses, and with light losses.
+    /// The most for heavy losses.
     pub fn most_hl(&self) -> u32 {
+        self.shape.longest_part(self.most_lost())
+    }
+
+    /// The most for heavy and light losses together.
+    fn most_lost(&self) -> u32 {
         let Shape { upstream, downstream, .. } = self.shape;
         downstream.min(upstream - self.least_hh())
     }
 
     pub fn least_hl(&self) -> u32 {
-        self.most_hl().div_ceil(MIN_HL)
+        self.shape.shortest_part(self.most_hl().div_ceil(MIN_HL))
     }
 
     fn least_hh(&self) -> u32 {
-        let Shape { upstream, downstream, .. } = self.shape;
-        upstream.saturating_sub(downstream).max(upstream / MIN_HH)
+        let Shape { upstream, downstream, parts, .. } = self.shape;
+        let least = upstream.saturating_sub(downstream).max(upstream / MIN_HH);
+        match parts {
+            Parts::Any => least,
+            Parts::Powers => self.shape.longest_part(least).max(POWERS[0]),
+        }
     }
 
-    /// All that heavy losses do not need goes to heavy hitters.
+    /// All that heavy losses do not need goes to heavy hitters, as far as a part can have it.
     pub fn healthy(&self, hl: u32) -> Partition {
-        let hl = hl.clamp(self.least_hl(), self.most_hl());
-        Partition { hh: self.shape.upstream - hl, hl, ll: 0 }
+        let hl = self.shape.shortest_part(hl.clamp(self.least_hl(), self.most_hl()));
+        Partition { hh: self.shape.longest_part(self.shape.upstream - hl), hl, ll: 0 }
     }
 
     /// The fixed partition of the ill state.
     pub fn ill(&self) -> Partition {
-        let (hh, room) = (self.shape.upstream - self.most_hl(), self.most_hl());
+        let room = self.most_lost();
         // Without room for both, light losses are what tells when the network is well again.
-        let ll = (room / ILL_LL).max(1);
-        Partition { hh, hl: room - ll, ll }
+        let ll = self.shape.shortest_part((room / ILL_LL).max(1));
+        let hl = self.shape.longest_part(room - ll);
+        Partition { hh: self.shape.longest_part(self.shape.upstream - hl - ll), hl, ll }
     }
 
     /// The fewest flows that leave no bucket of a row empty, by expectation: what linear counting
@@ -111,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_papers_switch() {
-        let sizing = Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 });
+        let sizing = Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072, parts: Parts::Any });
         assert_eq!(sizing.ill(), Partition { hh: 1024, hl: 2560, ll: 512 });
         assert_eq!(sizing.healthy(0), Partition { hh: 3584, hl: 512, ll: 0 });
         assert_eq!(sizing.healthy(9999), Partition { hh: 1024, hl: 3072, ll: 0 });
@@ -120,10 +130,39 @@ mod tests {
         assert!((sizing.flows(AIM, 3072) - 6451.2).abs() < 1e-9);
     }
 
+    /// A Tofino's encoders, and those of the default lengths.
+    #[test]
+    fn powers_of_two() {
+        let sizing = |downstream| {
+            Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream, parts: Parts::Powers })
+        };
+        assert_eq!(sizing(4096).ill(), Partition { hh: 1024, hl: 2048, ll: 1024 });
+        assert_eq!(sizing(3072).ill(), Partition { hh: 1024, hl: 2048, ll: 512 });
+        for downstream in [3072, 4096] {
+            let healthy = |hl| sizing(downstream).healthy(hl);
+            assert_eq!(healthy(0), Partition { hh: 2048, hl: 512, ll: 0 });
+            assert_eq!(healthy(513), Partition { hh: 2048, hl: 1024, ll: 0 });
+            assert_eq!(healthy(9999), Partition { hh: 2048, hl: 2048, ll: 0 });
+        }
+    }
+
     proptest! {
+        /// Whatever encoders have room for one part of each class: theirs are powers, and fit.
+        #[test]
+        fn divisions_into_powers_fit(up in 1536..10_000u32, down in 1024..10_000u32, hl: u16) {
+            let shape = Shape { arrays: 3, small: 0, upstream: up, downstream: down, parts: Parts::Powers };
+            let sizing = Sizing::new(shape);
+            let (ill, healthy) = (sizing.ill(), sizing.healthy(hl.into()));
+            for Partition { hh, hl, ll } in [ill, healthy] {
+                prop_assert!(hh + hl + ll <= up && hl + ll <= down, "{:?}", (hh, hl, ll));
+                prop_assert!([hh, hl].iter().all(|length| POWERS.contains(length)), "{:?}", (hh, hl, ll));
+            }
+            prop_assert!(POWERS.contains(&ill.ll) && healthy.ll == 0);
+        }
+
         #[test]
         fn divisions_fit(arrays in 2..5u32, small in 0..9u32, up in 1..10_000u32, down in 1..10_000u32, hl: u16) {
-            let shape = Shape { arrays, small, upstream: up, downstream: down };
+            let shape = Shape { arrays, small, upstream: up, downstream: down, parts: Parts::Any };
             let sizing = Sizing::new(shape);
             for partition in [sizing.ill(), sizing.healthy(hl.into())] {
                 prop_assert_eq!(partition.hh + partition.hl + partition.ll, up);

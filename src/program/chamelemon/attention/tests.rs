@@ -3,14 +3,14 @@
 
 use super::super::decoder::estimate::distribution;
 use super::super::decoder::{Candidates, Distribution, Expected, INFINITE, Level, Victims};
-use super::super::{Config, Partition};
+use super::super::{Config, POWERS, Partition, Parts};
 use super::seen::{Edge, Losses, rate};
 use super::sizing::FULL;
 use super::*;
 use crate::trace::Workload;
 use proptest::prelude::*;
 
-const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
+const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072, parts: Parts::Any };
 /// What 16-bit counters cannot say.
 const MOST: u32 = 65_535;
 const EDGES: usize = 4;
@@ -525,8 +525,11 @@ proptest! {
         )),
         epochs in 1..4u64,
         max in proptest::sample::select(&[255, 65_535, u32::MAX]),
+        powers: bool,
     ) {
-        let shape = Shape { arrays, small, upstream, downstream };
+        let parts = if powers { Parts::Powers } else { Parts::Any };
+        let (upstream, downstream) = if powers { (upstream.max(1536), downstream.max(1024)) } else { (upstream, downstream) };
+        let shape = Shape { arrays, small, upstream, downstream, parts };
         let parameters = |(cuts, mut thresholds, sample): ([u16; 3], [u16; 2], u32)| {
             thresholds.sort_unstable();
             let room = upstream.min(downstream);
@@ -534,6 +537,7 @@ proptest! {
             let hl = u32::from(cuts[1]) % (room - ll + 1);
             let hh = u32::from(cuts[2]) % (upstream - ll - hl + 1);
             let [low, high] = thresholds.map(u32::from);
+            let [hh, hl, ll] = [hh, hl, ll].map(|length| shape.longest_part(length));
             EncoderParameters { partition: Partition { hh, hl, ll }, hh_threshold: high, hl_threshold: low, sample, sample_seed: 0 }
         };
         let (measured, mut latest) = (parameters(measured), parameters(latest));
@@ -562,6 +566,8 @@ proptest! {
             let decision = attention.decide(&seen, &latest, number);
             prop_assert_eq!(decision.parameters.validate(&shape), Ok(()), "{:?}", decision);
             prop_assert_eq!(decision.parameters.within(max), decision.parameters);
+            let Partition { hh, hl, ll } = decision.parameters.partition;
+            prop_assert!(!powers || [hh, hl, ll].iter().all(|length| *length == 0 || POWERS.contains(length)));
             latest = decision.parameters;
         }
     }

@@ -61,7 +61,7 @@ impl Form {
 
 impl std::fmt::Display for Form {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Shape { arrays, small, upstream, downstream } = self.shape;
+        let Shape { arrays, small, upstream, downstream, parts: _ } = self.shape;
         write!(
             f,
             "tower={},arrays={arrays},small={small},upstream={upstream},downstream={downstream},names={}",

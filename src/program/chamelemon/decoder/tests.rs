@@ -1,5 +1,6 @@
 use super::estimate::{distribution, linear_counting, untangle};
 use super::*;
+use crate::program::chamelemon::Parts;
 use crate::pisa::hash::HashFamily;
 use crate::trace::{SplitMix64, Workload};
 use crate::wire::Tuple4;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 
 mod keys;
 
-const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072 };
+const SHAPE: Shape = Shape { arrays: 3, small: 0, upstream: 4096, downstream: 3072, parts: Parts::Any };
 
 fn hashes(seed: u64, rows: u32) -> Arc<Hashes> {
     Arc::new(Hashes::new(&HashFamily::reproducible(seed), 2, rows as usize))

@@ -2,17 +2,15 @@
 
 use super::super::dataplane::{COUNTERS, ClassTable, Part, class};
 use super::super::parameters::Shape;
-use super::super::{ChameleMon, Config, EncoderParameters, hashes};
+use super::super::{ChameleMon, Config, EncoderParameters, POWERS, Parts, hashes};
 use super::{parameters, register};
 use crate::pisa::hash::{HashLayout, Which};
-use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request, Program, ProgramError};
+use crate::program::{P4Crc, P4Entry, P4Form, P4Register, P4Request, Program, ProgramError, word};
 use crate::wire::shim;
 
 /// Rows of an encoder, and buckets of each, that the sources have.
 const ROWS: u32 = 3;
 const BUCKETS: u32 = 4096;
-/// Lengths of parts that the sources have an action for.
-const LENGTHS: [u32; 3] = [512, 1024, 2048];
 /// The sources' counter arrays.
 const TOWER: &str = "8x32768+16x16384";
 
@@ -26,7 +24,7 @@ const ARRAYS: [&str; COUNTERS] = ["source", "destination", "ports", "rest", "cou
 pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     let shape = of.config.shape();
     let parameters = parameters(of)?;
-    check(of.config, &shape, &parameters)?;
+    check(of.config, &shape)?;
     let mut form = P4Form::default();
     form.constant("UPSTREAM_CELLS", shape.upstream);
     form.constant("DOWNSTREAM_CELLS", shape.downstream);
@@ -44,12 +42,16 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     Ok(form)
 }
 
-/// Whether the sources have this shape, and actions for these parts.
-fn check(config: &Config, shape: &Shape, parameters: &EncoderParameters) -> Result<(), ProgramError> {
+/// Whether the sources have this shape. They have an action for each length of a part.
+fn check(config: &Config, shape: &Shape) -> Result<(), ProgramError> {
     let wrong = |key, value: String, right: String| {
         let right = format!("{right} in the P4 sources for Tofino");
         Err(ProgramError::Value { program: ChameleMon::NAME, key, value, right })
     };
+    // Parts that are powers of two by chance would not stay so when the controller moves memory.
+    if config.parts != Parts::Powers {
+        return wrong("parts", word(&config.parts), "powers, as a bucket is bits of a hash behind bits of the part,".into());
+    }
     if config.tower.to_string() != TOWER {
         return wrong("tower", config.tower.to_string(), TOWER.into());
     }
@@ -63,22 +65,12 @@ fn check(config: &Config, shape: &Shape, parameters: &EncoderParameters) -> Resu
             return wrong(key, value.to_string(), right.to_string());
         }
     }
-    let parts = [parameters.upstream(shape), parameters.downstream(shape, false)].concat();
-    let key_of = |part: usize| ["hh", "ll", "hl", "hh"][part % 4];
-    for (number, part) in parts.iter().enumerate() {
-        let is_wrong = part.first().is_some_and(|place| place_of(place.offset, place.range.slots(), 0).is_none());
-        if is_wrong {
-            let length = part.first().map_or(0, |place| place.range.slots());
-            let right = "a part has 512, 1024 or 2048 buckets and begins at a multiple of that".into();
-            return wrong(key_of(number), length.to_string(), right);
-        }
-    }
     Ok(())
 }
 
 /// The action that encodes in a part, and the bits of the bucket above those of the hash.
 fn place_of(offset: u32, length: u32, copy: u32) -> Option<(String, u64)> {
-    let fits = LENGTHS.contains(&length) && offset.is_multiple_of(length);
+    let fits = POWERS.contains(&length) && offset.is_multiple_of(length);
     fits.then(|| (format!("encode_{length}"), u64::from((copy * BUCKETS + offset) / length)))
 }
 
@@ -159,4 +151,58 @@ fn entries(parameters: &EncoderParameters, shape: &Shape, epoch: u64) -> Vec<P4E
         Some(entry("downstream_parts", vec![class.to_string(), entered.to_string()], action, vec![top], None))
     });
     [seed].into_iter().chain(upstream).chain(downstream).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pisa::hash::index_hash;
+
+    proptest! {
+        /// The sources compute from an entry the bucket that weir has: the part's own bits, and behind
+        /// them the highest bits of the joined halves.
+        #[test]
+        fn entries_name_weirs_buckets(
+            lengths in prop::array::uniform3(prop::sample::select(&POWERS[..])),
+            crcs: [u32; 2],
+            epoch in 4..6u64,
+        ) {
+            prop_assume!(lengths.iter().sum::<u32>() <= BUCKETS);
+            let [hh, hl, ll] = lengths;
+            let config = Config {
+                parts: Parts::Powers,
+                downstream: BUCKETS,
+                hh: Some(hh),
+                hl: Some(hl),
+                ll,
+                ..Config::default()
+            };
+            let (shape, parameters) = (config.shape(), config.parameters());
+            prop_assert_eq!(check(&config, &shape).and(config.validate()), Ok(()));
+            let (sum, index) = (crcs[0].wrapping_add(crcs[1]), index_hash(crcs[0], crcs[1]));
+            let joined = u64::from(sum >> 16 ^ sum & 0xffff);
+            let entries = entries(&parameters, &shape, epoch);
+            for (table, parts) in
+                [("classes.classes", parameters.upstream(&shape)), ("downstream_parts", parameters.downstream(&shape, false))]
+            {
+                let table = format!("chamelemon.{table}");
+                // Upstream the entries are those of the classes from the highest on, downstream from the lowest.
+                let mut parts: Vec<_> = parts.iter().filter_map(|part| part.first()).collect();
+                if table.ends_with("classes") {
+                    parts.reverse();
+                }
+                let of_table: Vec<_> = entries.iter().filter(|entry| entry.table == table).collect();
+                prop_assert_eq!(of_table.len(), parts.len());
+                for (entry, place) in of_table.iter().zip(parts) {
+                    let length: u64 = entry.action.strip_prefix("encode_").unwrap().parse().unwrap();
+                    let bits = length.ilog2();
+                    let bucket = entry.data.last().unwrap() << bits | joined >> (16 - bits);
+                    let copy = epoch % 2 * u64::from(BUCKETS);
+                    prop_assert_eq!(bucket, copy + u64::from(place.bucket(index)));
+                }
+            }
+        }
+    }
 }

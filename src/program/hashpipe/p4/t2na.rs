@@ -1,8 +1,8 @@
 //! HashPipe's P4 form for Tofino 2 (`p4/hashpipe/t2na.p4`).
 
 use super::super::{Config, HashPipe, Key, Scope, Unit, label};
-use crate::pisa::hash::{HashLayout, Polynomial};
-use crate::program::{P4Crc, P4Form, P4Register, P4Request, Program, ProgramError};
+use crate::pisa::hash::{Digest, HashLayout};
+use crate::program::{P4Crc, P4Form, P4Register, P4Request, Program, ProgramError, word};
 use crate::wire::Net;
 
 /// Stages and slots that the sources have.
@@ -19,12 +19,12 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         let right = format!("{right} in the P4 sources for Tofino 2");
         Err(ProgramError::Value { program: HashPipe::NAME, key, value, right })
     };
-    if *key != Key::Source || *prefix != u32::BITS as u8 {
-        return wrong(
-            "key",
-            crate::program::word(key),
-            "src with prefix = 32, as a stateful ALU's words have 32 bits,",
-        );
+    let is_digest = *key == Key::Digest32;
+    if !is_digest && *key != Key::Source {
+        return wrong("key", word(key), "digest32 or src, as a stateful ALU's words have 32 bits,");
+    }
+    if *prefix != u32::BITS as u8 {
+        return wrong("prefix", prefix.to_string(), "32");
     }
     if !STAGES.contains(stages) {
         return wrong("stages", stages.to_string(), "2 to 6");
@@ -36,12 +36,15 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         return wrong("slots6", of.config.slots6().to_string(), "0");
     }
     if *count != Unit::Packets {
-        return wrong("count", crate::program::word(count), "packets");
+        return wrong("count", word(count), "packets");
     }
     let mut form = P4Form::default();
     form.constant("STAGES", *stages);
     form.constant("SCOPE_NETWORK", of.config.scope == Scope::Network);
-    form.crcs.push(P4Crc { action: "hashpipe.digest".into(), polynomial: Polynomial::STANDARD[0] });
+    if is_digest {
+        form.constant("KEY_DIGEST32", 1u32);
+    }
+    form.crcs.push(P4Crc { action: "hashpipe.digest".into(), polynomial: Digest::<false>::POLYNOMIAL });
     for stage in 0..*stages {
         let polynomial = HashLayout::crc(label(Net::Ipv4), stage).polynomial(of.hashes);
         form.crcs.push(P4Crc { action: format!("hashpipe.ipv4_{stage}"), polynomial });

@@ -1,8 +1,8 @@
 //! HashPipe's P4 form for BMv2 (`p4/hashpipe/v1model.p4`).
 
 use super::super::{Config, HashPipe, Key, Scope, Unit, label};
-use crate::pisa::hash::HashLayout;
-use crate::program::{P4Crc, P4Form, P4Register, P4Request, Program, ProgramError};
+use crate::pisa::hash::{Digest, HashLayout};
+use crate::program::{P4Crc, P4Form, P4Register, P4Request, Program, ProgramError, word};
 use crate::wire::Net;
 
 /// Stages that the sources have.
@@ -22,6 +22,8 @@ const KEY6: &[(&str, u32)] = &[
     ("ports", 32),
     ("proto", 8),
 ];
+/// The same of a digest.
+const DIGEST: &[(&str, u32)] = &[("key", 32)];
 
 /// The P4 form of a configuration.
 ///
@@ -35,16 +37,26 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
     if *stages > MAX_STAGES {
         return wrong("stages", stages.to_string(), "the P4 sources have at most 6");
     }
-    if *key != Key::Tuple {
-        return wrong("key", crate::program::word(key), "the v1model sources have key = \"5tuple\"");
-    }
+    let is_digest = match key {
+        Key::Tuple => false,
+        Key::Digest32 => true,
+        _ => return wrong("key", word(key), "the v1model sources have key = \"5tuple\" and key = \"digest32\""),
+    };
     let mut form = P4Form::default();
     form.constant("STAGES", *stages);
     form.constant("IPV6", of.config.slots6() > 0);
     form.constant("COUNT_BYTES", *count == Unit::Bytes);
     form.constant("SCOPE_NETWORK", *scope == Scope::Network);
+    if is_digest {
+        form.constant("KEY_DIGEST32", 1u32);
+    }
     for (net, name, parts) in [(Net::Ipv4, "ipv4", KEY4), (Net::Ipv6, "ipv6", KEY6)] {
         let cells = if net == Net::Ipv4 { of.config.slots } else { of.config.slots6() };
+        let parts = if is_digest { DIGEST } else { parts };
+        if is_digest && cells > 0 {
+            let action = if net == Net::Ipv4 { "hashpipe.key4" } else { "hashpipe.key6" };
+            form.crcs.push(P4Crc { action: action.into(), polynomial: Digest::<false>::POLYNOMIAL });
+        }
         (0..*stages).filter(|_| cells > 0).for_each(|stage| {
             let polynomial = HashLayout::crc(label(net), stage).polynomial(of.hashes);
             form.crcs.push(P4Crc { action: format!("hashpipe.{name}_{stage}.crc"), polynomial });

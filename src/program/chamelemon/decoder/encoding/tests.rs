@@ -66,7 +66,7 @@ fn names(of: &[(u128, u128, u64)]) -> Reports<Name> {
     let (reader, mut names) = (reader(&config()), Names::with_room(config().names as usize));
     for &(src, dst, ports) in of {
         let tuple = Tuple6(src, dst, ports >> 24);
-        names.see(reader.hashes.naming().digest(tuple), tuple);
+        names.see(reader.hashes.naming().digest(tuple).hash(), Name(tuple));
     }
     names.read()
 }
