@@ -316,6 +316,9 @@ fn secret_and_parameters_of_a_controller_are_taken() {
         let output = weir("refused", arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(why), "{arguments:?}: {said}");
+    }
+}
+
 /// The constant by which the sources take a digest as the key, and the CRCs of zlib that compute it.
 #[test]
 fn digests_have_a_form_on_both_targets() {
