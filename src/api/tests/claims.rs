@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::answers::{
     Attention, Claimed, FlowSizes, Frequency, HeavyChanges, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
-    Queryable, Task, Utilisation, Values,
+    Places, Queryable, Task, Utilisation, Values,
 };
 use crate::config::{Config, ForwardMode, PortConfig};
 use crate::history::{Gap, Window};
@@ -221,6 +221,7 @@ fn text(task: Task, document: &Value) -> String {
         Task::Loops => of(document, Loops::page),
         Task::Utilisation => of(document, Utilisation::page),
         Task::Values => of(document, Values::page),
+        Task::Places => of(document, Places::page),
     }
 }
 
