@@ -96,8 +96,7 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
     let programs = config.programs_here();
-    let Telemetries { telemetries, collecting, schedules } =
-        telemetries(config, &programs, epoch, &hashes, replicas)?;
+    let Telemetries { telemetries, collecting, schedules } = telemetries(config, &programs, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let publisher = Publisher::default();
     let (policies, tables) = policy(demand.desired(config), &publisher, &names, replicas);

@@ -52,8 +52,8 @@ pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
 pub use places::{
-    AnsweredLosses, CountedPort, DropAt, Evidence, LatePacket, Links, LossPlace, LostFlows, PlaceVictim, Places, PortName,
-    PortRows, Surroundings, SwitchRows,
+    AnsweredLosses, CountedPort, DropAt, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, PlaceVictim,
+    Places, PortName, PortRows, Surroundings, SwitchRows,
 };
 pub use query::Query;
 pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, Route, Routes};

@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
 use crate::answers::{
-    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, Queryable, Routes, Surroundings, Task,
+    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, Queryable, Routes, Surroundings,
+    Task,
 };
 use crate::api::{metrics, view};
 

@@ -165,7 +165,8 @@ impl NetworkConfig {
 
     /// Checks that each port ends one link.
     fn check_links(&self) -> Result<(), ConfigError> {
-        let ends: Vec<_> = (0..).zip(&self.links).flat_map(|(i, link)| link.ports.iter().map(move |end| (i, end))).collect();
+        let ends: Vec<_> =
+            (0..).zip(&self.links).flat_map(|(i, link)| link.ports.iter().map(move |end| (i, end))).collect();
         let twice = ends.iter().enumerate().find(|(at, (_, end))| ends[..*at].iter().any(|(_, other)| other == end));
         match twice {
             Some((_, (i, end))) => wrong(format!("link[{i}].ports"), end, "each port ends one link"),

@@ -105,7 +105,18 @@ impl<K: Kept> Stored<K> {
     fn none(&self) -> Epochs<K> {
         let Self { length, lost_after, sequence, .. } = *self;
         let (outdated, forgotten) = (false, false);
-        Epochs { kept: Vec::new(), later: Vec::new(), from: 0, first: 0, length, lost_after, sequence, age: None, outdated, forgotten }
+        Epochs {
+            kept: Vec::new(),
+            later: Vec::new(),
+            from: 0,
+            first: 0,
+            length,
+            lost_after,
+            sequence,
+            age: None,
+            outdated,
+            forgotten,
+        }
     }
 
     /// Changes the entries of an epoch. Those that are final are amended.

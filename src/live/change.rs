@@ -182,7 +182,8 @@ impl Shared {
         let pairs = numbered(next, &kept, &new);
         let epoch = config.switch.epoch.nanos();
         let programs = config.programs_at(&counted(&kept, &new));
-        let telemetries = diff.telemetry.then(|| assemble::telemetries(config, &programs, Some(epoch), &hashes, workers));
+        let telemetries =
+            diff.telemetry.then(|| assemble::telemetries(config, &programs, Some(epoch), &hashes, workers));
         let telemetries = telemetries.transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
         let named = named(&kept, &new);

@@ -43,7 +43,8 @@ impl Diff {
         let ports = |ports: &[PortConfig]| -> BTreeMap<String, CountedPort> {
             ports.iter().map(|port| (format!("{} {}", port.name, port.dev), port.counted())).collect()
         };
-        let know_ports = programs.iter().any(|program| program.at_ports(&[]) != program.at_ports(&[CountedPort::any()]));
+        let know_ports =
+            programs.iter().any(|program| program.at_ports(&[]) != program.at_ports(&[CountedPort::any()]));
         diff.telemetry |= know_ports && ports(&state.config.ports) != ports(&next.config.ports);
         if next.hashes.is_some() {
             diff.telemetry = true;

@@ -36,8 +36,8 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use crate::pisa::hash::HashFamily;
 use crate::answers::CountedPort;
+use crate::pisa::hash::HashFamily;
 use crate::pisa::{ArrayCells, BatchOrder, DropReason, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use super::analyser::{Analyser, AnyAnalyser, AnyRestorer, Restorer};
 use super::{
     Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, P4Form,
-    P4Request, P4Target, Parameters, Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, hopcounters, pint,
+    P4Request, P4Target, Parameters, Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, hopcounters,
+    pint,
 };
 use crate::answers::{Answers, CountedPort, Task};
 use crate::history::Room;

@@ -95,7 +95,8 @@ impl LossError {
 pub(super) const RATE: &str = "a rate is 0% to 100%, as 1% or 0.01; write 100% for all";
 pub(super) const LINK: &str = "a link is a number, or all";
 
-const EXAMPLES: &str = "write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%";
+const EXAMPLES: &str =
+    "write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%";
 
 impl FromStr for Loss {
     type Err = LossError;
@@ -156,7 +157,13 @@ mod tests {
 
     #[test]
     fn words_go_round() {
-        for text in ["flows=1000,rate=1%", "flows=2.5%,rate=0.01%", "link=all,rate=100%", "link=3,rate=0.1%", "switch=core0,rate=1%"] {
+        for text in [
+            "flows=1000,rate=1%",
+            "flows=2.5%,rate=0.01%",
+            "link=all,rate=100%",
+            "link=3,rate=0.1%",
+            "switch=core0,rate=1%",
+        ] {
             assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
         }
         let spaced = "flows = 1_000, rate = 0.5".parse::<Loss>().unwrap();
@@ -177,14 +184,14 @@ mod tests {
         ];
         let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        "": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
-        "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
+        "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
         "flows=x,rate=1%": flows are a number, or a share such as 10%
         "flows=101%,rate=1%": flows are 0% to 100%
         "flows=1,rate=2": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
         "link=all,rate=1": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
         "link=a,rate=1%": a link is a number, or all
-        "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
         "#);
     }
 

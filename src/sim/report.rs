@@ -14,9 +14,9 @@ use serde_json::Map;
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place, RecomputedRoutes};
 use crate::answers::{
-    AnsweredLosses, ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
-    HeavyFlows, Latency, Loops, Losses, LostFlows, LowerBounds, NamedFlows, Paths, Query, Queryable, Score, Surroundings,
-    Task, Unit, Utilisation, Value, Values, score,
+    AnsweredLosses, ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes,
+    Frequency, Heavy, HeavyFlows, Latency, Loops, Losses, LostFlows, LowerBounds, NamedFlows, Paths, Query, Queryable,
+    Score, Surroundings, Task, Unit, Utilisation, Value, Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -317,7 +317,8 @@ impl EpochAnswers<'_> {
         if self.program.rank(Task::Places).is_none() {
             return self;
         }
-        let losses = histories.iter().find(|history| history.answer::<Losses>(&Query::new(Task::Losses, Window::All)).is_ok());
+        let losses =
+            histories.iter().find(|history| history.answer::<Losses>(&Query::new(Task::Losses, Window::All)).is_ok());
         let surroundings = Surroundings {
             links: network.links(),
             victims: losses.map(|history| Arc::new(AnsweredLosses(history.clone())) as Arc<dyn LostFlows>),

@@ -243,14 +243,9 @@ impl Simulation {
                 let answers = answers.with_surroundings(network, &histories);
                 told.insert(
                     answers.epoch,
-                    ProgramReport::new(
-                        &answers,
-                        truth,
-                        &beside,
-                        patterns,
-                        &lost_by_place(network, truth),
-                        |at| fabric(network, at),
-                    ),
+                    ProgramReport::new(&answers, truth, &beside, patterns, &lost_by_place(network, truth), |at| {
+                        fabric(network, at)
+                    }),
                 );
             });
             updates.extend(update.map(|update| (program, update)));

@@ -203,7 +203,8 @@ impl Switch {
         for (i, frame) in frames {
             let (phv, by_router) = (self.phvs[i], routed.of(i));
             let mut exits = Exits::new();
-            let Replicated { parent, class, reparse, made, lost } = self.emit_any(frame, &phv, by_router, out, &mut exits);
+            let Replicated { parent, class, reparse, made, lost } =
+                self.emit_any(frame, &phv, by_router, out, &mut exits);
             if let (Some(reason), true) = (lost, self.telemetry.drops) {
                 self.telemetry.dropped(&phv, reason, false);
             }

@@ -177,7 +177,14 @@ impl<'a> Replication<'a> {
     fn of(switch: &'a Switch, phv: &Phv, exits: &'a mut Exits) -> Self {
         let ends = switch.telemetry.ends || phv.shim.class() == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
-        Self { switch, phv: Phv { shim: phv.shim.with_class(class), ..*phv }, sent: false, untracked: false, why: None, exits }
+        Self {
+            switch,
+            phv: Phv { shim: phv.shim.with_class(class), ..*phv },
+            sent: false,
+            untracked: false,
+            why: None,
+            exits,
+        }
     }
 
     fn send<F: Frame>(&mut self, frame: F, port: PortId, out: &mut TxBursts<F>) {

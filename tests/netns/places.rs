@@ -82,7 +82,7 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     assert_eq!(failed(&quiet), [""; 0], "{quiet}");
     assert_eq!(quiet["unlinked_ports"].as_array().unwrap().len(), 0, "{quiet}");
 
-    leaf1.ask("port fault tospine1 'tx:drop=20%,proto=udp,src=10.0.1.9'");
+    leaf1.ask("port fault tospine1 tx:drop=20%,proto=udp,src=10.0.1.9");
     let link = ("leaf1", Some("tospine1"));
     is_named(&fabric, &controller, link, || dropped(leaf1, "tospine1")[0]);
     leaf1.ask("port fault tospine1 none");
@@ -93,7 +93,7 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
 
     // A host's link has one end that counts: what it loses is in no answer, and nothing else is blamed.
     let before = places(&controller);
-    leaf2.ask("port fault host 'tx:drop=20%,proto=udp,src=10.0.1.9'");
+    leaf2.ask("port fault host tx:drop=20%,proto=udp,src=10.0.1.9");
     fabric.send();
     thread::sleep(CLOSED);
     let answer = places(&controller);

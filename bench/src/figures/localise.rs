@@ -75,7 +75,8 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
                 for seed in 1..=draws {
                     let draw = Draw { failures: 2, rate, kind, seed };
                     let found = run_draw(net, &draw)?;
-                    let Found { precision, recall, lost_packets, lost_packets_right, is_exact, places_right, seconds } = found;
+                    let Found { precision, recall, lost_packets, lost_packets_right, is_exact, places_right, seconds } =
+                        found;
                     writeln!(
                         csv,
                         "{},{},{rate},{kind},counted,{MEMORY},{seed},{precision:.3},{recall:.3},{lost_packets},\
@@ -126,7 +127,9 @@ fn losses(setup: &Setup, draw: &Draw) -> Vec<Loss> {
     for _ in 0..draw.failures {
         let switches = setup.topology.switches();
         all.push(match draw.kind {
-            "switch" => format!("switch={},rate={}", switches[random.below(switches.len() as u64) as usize], text(draw.rate)),
+            "switch" => {
+                format!("switch={},rate={}", switches[random.below(switches.len() as u64) as usize], text(draw.rate))
+            }
             _ => format!("link={},rate={}", random.below(links), text(draw.rate)),
         });
     }
@@ -144,7 +147,12 @@ fn run_draw(net: &Net, draw: &Draw) -> Result<Found> {
     let programs = ["chamelemon".to_owned(), format!("hopcounters:memory={MEMORY}B")];
     let programs = programs.iter().map(|program| program.parse()).collect::<Result<_, _>>()?;
     let workload = format!("isp/uniform,flows={},packets={},seed={}", net.flows, 10 * net.flows, draw.seed).parse()?;
-    let mut setup = Setup { transit: net.transit, latency: 100_000, fabric: Fabric::default(), ..Setup::new(net.shape.build()?, programs, workload) };
+    let mut setup = Setup {
+        transit: net.transit,
+        latency: 100_000,
+        fabric: Fabric::default(),
+        ..Setup::new(net.shape.build()?, programs, workload)
+    };
     setup.losses = losses(&setup, draw);
     let mut simulation = Simulation::new(&setup)?;
     simulation.epoch(&setup.workload, None);

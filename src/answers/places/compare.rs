@@ -1,10 +1,10 @@
 //! An epoch's rows at both ends of each link, and at all ports of each switch: what lies between them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::links::{Links, PortName};
-use super::rows::{DropAt, LatePacket, SwitchRows};
+use super::rows::{CountedPort, DropAt, LatePacket, SwitchRows};
 use crate::history::{Gap, SwitchGap};
 use crate::pisa::PortId;
 
@@ -15,6 +15,8 @@ pub enum Member {
     Link { from: PortName, to: PortName },
     /// Between the ports of a switch.
     Switch(Arc<str>),
+    /// Switches that did not report, with all their links: what they lost is not told apart.
+    Around(Vec<Arc<str>>),
 }
 
 impl Member {
@@ -22,9 +24,8 @@ impl Member {
     pub fn is_on(&self, path: &[Arc<str>]) -> bool {
         match self {
             Self::Switch(switch) => path.contains(switch),
-            Self::Link { from, to } => {
-                path.windows(2).any(|pair| pair[0] == from.switch && pair[1] == to.switch)
-            }
+            Self::Link { from, to } => path.windows(2).any(|pair| pair[0] == from.switch && pair[1] == to.switch),
+            Self::Around(switches) => switches.iter().any(|switch| path.contains(switch)),
         }
     }
 }
@@ -80,7 +81,7 @@ pub fn uncertain(gaps: &[SwitchGap], switch: &str) -> u64 {
 
 /// Whether what a switch counted in an epoch cannot be relied on.
 fn is_doubtful(gaps: &[SwitchGap], switch: &str) -> bool {
-    let is_reason = |gap: &Gap| matches!(gap, Gap::Repeated | Gap::Unconfirmed { .. } | Gap::StoodStill { .. });
+    let is_reason = |gap: &Gap| matches!(gap, Gap::Repeated | Gap::Unconfirmed { .. });
     gaps.iter().any(|gap| *gap.switch == *switch && is_reason(&gap.gap))
 }
 
@@ -133,7 +134,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    pub fn new(epoch: u64, all: &[SwitchRows], links: &Links, late: &LateCounts, gaps: &[SwitchGap]) -> Self {
+    /// `ports` are those of all switches, as far as any epoch tells them.
+    pub fn new(
+        epoch: u64,
+        all: &[SwitchRows],
+        links: &Links,
+        ports: &Ports,
+        late: &LateCounts,
+        gaps: &[SwitchGap],
+    ) -> Self {
         let whole = || all.iter().filter(|rows| rows.is_whole);
         let by_name: HashMap<&str, &SwitchRows> = whole().map(|rows| (&*rows.switch, rows)).collect();
         let (mut compared, mut unknown) = (Vec::new(), Vec::new());
@@ -151,10 +160,90 @@ impl Comparison {
             }
         }
         compared.extend(whole().map(|rows| switch(epoch, rows, late, gaps).compared()));
+        compared.extend(silent(epoch, &by_name, links, ports, late, gaps).into_iter().map(Ends::compared));
         let partial = all.iter().filter(|rows| !rows.is_whole).map(|rows| Member::Switch(rows.switch.clone()));
         unknown.extend(partial);
         Self { compared, unknown }
     }
+}
+
+/// The ports of switches, by the switch.
+pub type Ports = HashMap<Arc<str>, Arc<[CountedPort]>>;
+
+/// Switches that did not report the epoch, those side by side together, with all their links: what the
+/// switches around them sent there, less what these received from there. Known of switches all of whose ports
+/// lead to other switches. Packets that such a switch took itself seem lost, so no number is certain.
+fn silent(
+    epoch: u64,
+    by_name: &HashMap<&str, &SwitchRows>,
+    links: &Links,
+    ports: &Ports,
+    late: &LateCounts,
+    gaps: &[SwitchGap],
+) -> Vec<Ends> {
+    let is_silent = |end: &PortName| !by_name.contains_key(&*end.switch);
+    let names: BTreeSet<&Arc<str>> =
+        links.0.iter().flatten().filter(|end| is_silent(end)).map(|end| &end.switch).collect();
+    let (mut left, mut found) = (names, Vec::new());
+    while let Some(first) = left.pop_first() {
+        let mut group = vec![first.clone()];
+        while let Some([_, to]) =
+            links.directions().find(|[from, to]| group.contains(&from.switch) && left.contains(&to.switch))
+        {
+            left.remove(&to.switch);
+            group.push(to.switch.clone());
+        }
+        let is_closed = |switch: &Arc<str>| {
+            ports.get(switch).is_some_and(|ports| ports.iter().all(|port| links.has(switch, &port.name)))
+        };
+        if group.iter().all(is_closed) {
+            group.sort_unstable();
+            found.extend(around(epoch, group, by_name, links, late, gaps));
+        }
+    }
+    found
+}
+
+/// `None` if a port of a link is not known.
+fn around(
+    epoch: u64,
+    group: Vec<Arc<str>>,
+    by_name: &HashMap<&str, &SwitchRows>,
+    links: &Links,
+    late: &LateCounts,
+    gaps: &[SwitchGap],
+) -> Option<Ends> {
+    let mut borders = Vec::new();
+    for [from, to] in links.directions() {
+        let (inward, near) = match (group.contains(&from.switch), group.contains(&to.switch)) {
+            (false, true) => (true, from),
+            (true, false) => (false, to),
+            _ => continue,
+        };
+        let rows = *by_name.get(&*near.switch)?;
+        borders.push((inward, rows, rows.port(&near.port)?));
+    }
+    let groups = borders.iter().map(|(_, rows, _)| rows.rows.groups).min()?;
+    let mut ends = Ends {
+        member: Member::Around(group),
+        missing: vec![0; groups as usize],
+        sent: 0,
+        known: BTreeMap::new(),
+        late: [0; 2],
+        uncertain: [0; 2],
+        is_doubtful: true,
+        is_full: false,
+    };
+    for (inward, rows, port) in borders {
+        let row = rows.row(inward, port, groups);
+        let side = usize::from(!inward);
+        ends.missing.iter_mut().zip(&row).for_each(|(sum, count)| *sum += if inward { *count } else { -count });
+        ends.sent += if inward { row.iter().sum::<i64>() as u64 } else { 0 };
+        ends.late[side] += late.at(epoch, &rows.switch, inward, port);
+        ends.uncertain[side] += uncertain(gaps, &rows.switch);
+        ends.is_full |= rows.is_full;
+    }
+    Some(ends)
 }
 
 fn link(

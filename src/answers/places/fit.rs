@@ -156,8 +156,11 @@ impl Table {
 
     /// The table by proportional fitting. A flow's row that cannot be filled is put into the last column.
     fn fitted(&self) -> Vec<Vec<f64>> {
-        let mut cells: Vec<Vec<f64>> =
-            self.allowed.iter().map(|row| row.iter().zip(&self.columns).map(|(is, sum)| if *is { *sum } else { 0.0 }).collect()).collect();
+        let mut cells: Vec<Vec<f64>> = self
+            .allowed
+            .iter()
+            .map(|row| row.iter().zip(&self.columns).map(|(is, sum)| if *is { *sum } else { 0.0 }).collect())
+            .collect();
         for _ in 0..ROUNDS {
             for (row, sum) in cells.iter_mut().zip(&self.rows) {
                 scale(row.iter_mut(), *sum);

@@ -27,7 +27,8 @@ impl FromStr for PortName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let ends = text.split_once(':').filter(|(switch, port)| is_name(switch) && is_name(port));
-        ends.map(|(switch, port)| Self::new(switch, port)).ok_or("write SWITCH:PORT, the names of a switch and its port")
+        ends.map(|(switch, port)| Self::new(switch, port))
+            .ok_or("write SWITCH:PORT, the names of a switch and its port")
     }
 }
 

@@ -9,7 +9,6 @@ mod rows;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +16,11 @@ use super::{FlowName, ProgramAnswer, Query};
 use crate::history::{Epochs, Kept, Reason, Reasons};
 use crate::json::Epoch;
 use crate::wire::Flow;
-use compare::{Compared, Comparison, LateCounts, Member};
+use compare::{Compared, Comparison, LateCounts, Member, Ports};
 use fit::{Names, OfEpoch};
 
 pub use links::{AnsweredLosses, Links, LostFlows, PortName, Surroundings};
-pub use rows::{CountedPort, DropAt, LatePacket, PortRows, SwitchRows};
+pub use rows::{CountedPort, DropAt, KeptRows, LatePacket, PortRows, SwitchRows};
 
 /// Lost packets below which nothing is called failed.
 pub const LEAST_LOST: u64 = 3;
@@ -77,9 +76,10 @@ pub enum Evidence {
 /// A direction of a link, or a switch, that lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossPlace {
-    /// `link` or `switch`.
+    /// `link`, `switch`, or `group`: switches that did not report, with all their links, which the records do
+    /// not tell apart.
     pub kind: String,
-    /// The switch; of a link the one that packets leave.
+    /// The switch; of a link the one that packets leave, of a group all, with commas between.
     pub switch: String,
     /// The port that packets leave by, of a link.
     pub port: Option<String>,
@@ -192,34 +192,32 @@ impl Sum {
 }
 
 impl Places {
-    /// Where packets were lost in these epochs. `rows` gives what the switches of an epoch counted, `late` what
-    /// they counted in it of earlier epochs, `hash` a flow's hash, whose highest bits are its group.
-    pub fn over<K: Kept>(
+    /// Where packets were lost in these epochs. `hash` gives a flow's hash, whose highest bits are its group.
+    pub fn over<K: Kept + KeptRows>(
         epochs: &Epochs<K>,
         query: &Query,
-        rows: &dyn Fn(&K) -> Vec<SwitchRows>,
-        late: &dyn Fn(&K) -> Vec<(Arc<str>, LatePacket)>,
         hash: &dyn Fn(&Flow) -> Option<u32>,
     ) -> ProgramAnswer {
         let unknown = Surroundings::default();
         let surroundings = query.surroundings.as_deref().unwrap_or(&unknown);
-        let late = late_counts(epochs, late);
+        let late = late_counts(epochs);
         let (mut told, mut lack) = (Self::default(), Reasons::default());
         let mut sums: BTreeMap<Member, Sum> = BTreeMap::new();
         let mut uncompared: BTreeMap<Member, u64> = BTreeMap::new();
         let mut names = Names::default();
+        let ports: Ports = epochs.backwards().flat_map(|entry| entry.showed.ports()).collect();
         for entry in epochs.iter() {
-            let gaps: Vec<_> = entry.gaps.iter().chain(&entry.finality.waiting).cloned().collect();
-            let all = rows(&entry.showed);
+            let all = entry.showed.rows();
             told.look_at_ports(&all, &surroundings.links);
             let Comparison { compared, unknown } =
-                Comparison::new(entry.epoch, &all, &surroundings.links, &late, &gaps);
+                Comparison::new(entry.epoch, &all, &surroundings.links, &ports, &late, &entry.gaps);
             for compared in &compared {
                 sums.entry(compared.member.clone()).or_default().add(entry.epoch, compared);
                 lack.add_if(compared.is_full, Reason::Saturated);
                 lack.add_if(compared.gained > 0, Reason::Gained);
                 lack.add_if(compared.most != Some(compared.lost) || compared.least != compared.lost, Reason::Gap);
             }
+            lack.add_if(!entry.gaps.is_empty(), Reason::Gap);
             unknown.into_iter().for_each(|member| *uncompared.entry(member).or_default() += 1);
             let Some(source) = &surroundings.victims else { continue };
             match source.lost_in(entry.epoch) {
@@ -245,7 +243,8 @@ impl Places {
     /// Notes fabric ports without a link, and what ports without a link dropped.
     fn look_at_ports(&mut self, all: &[SwitchRows], links: &Links) {
         for rows in all {
-            for (number, port) in (0..).zip(rows.ports.iter()).filter(|(_, port)| !links.has(&rows.switch, &port.name)) {
+            for (number, port) in (0..).zip(rows.ports.iter()).filter(|(_, port)| !links.has(&rows.switch, &port.name))
+            {
                 let name = PortName::new(&rows.switch, &port.name);
                 if port.fabric && !self.unlinked_ports.contains(&name) {
                     self.unlinked_ports.push(name);
@@ -258,9 +257,8 @@ impl Places {
     }
 
     fn add_port_drops(&mut self, rows: &SwitchRows, port: &str, reason: &str, packets: u64) {
-        let is_same = |drops: &&mut PortDrops| {
-            drops.switch == *rows.switch && drops.port == port && drops.reason == reason
-        };
+        let is_same =
+            |drops: &&mut PortDrops| drops.switch == *rows.switch && drops.port == port && drops.reason == reason;
         match self.ports.iter_mut().find(is_same) {
             Some(drops) => drops.packets = drops.packets.saturating_add(packets),
             None => {
@@ -276,6 +274,7 @@ impl Places {
             match &member {
                 Member::Link { .. } => self.compared_links += 1,
                 Member::Switch(_) => self.compared_switches += 1,
+                Member::Around(_) => {}
             }
             self.lost_packets = self.lost_packets.saturating_add(sum.lost);
             self.gained_packets = self.gained_packets.saturating_add(sum.gained);
@@ -294,11 +293,11 @@ impl Places {
 }
 
 /// Packets of the window's epochs that came late, but for those that came later than the horizon.
-fn late_counts<K: Kept>(epochs: &Epochs<K>, late: &dyn Fn(&K) -> Vec<(Arc<str>, LatePacket)>) -> LateCounts {
+fn late_counts<K: Kept + KeptRows>(epochs: &Epochs<K>) -> LateCounts {
     let horizon = epochs.lost_after.filter(|_| epochs.length > 0).map_or(u64::MAX, |after| after / epochs.length);
     let mut counts = LateCounts::default();
     for entry in epochs.and_after() {
-        for (switch, packet) in late(&entry.showed) {
+        for (switch, packet) in entry.showed.late() {
             if packet.epoch >= epochs.first && entry.epoch <= packet.epoch.saturating_add(horizon) {
                 counts.add(switch, packet);
             }
@@ -328,7 +327,12 @@ impl LossPlace {
         // Nothing has failed that may have lost fewer.
         let certain = least.saturating_sub(of_reasons);
         Self {
-            kind: if port.is_some() { "link" } else { "switch" }.into(),
+            kind: match member {
+                Member::Link { .. } => "link",
+                Member::Switch(_) => "switch",
+                Member::Around(_) => "group",
+            }
+            .into(),
             switch,
             port,
             to_switch,
@@ -376,6 +380,7 @@ impl UnknownPlace {
     fn new(member: Member, epochs: u64) -> Self {
         match member {
             Member::Switch(switch) => Self { switch: switch.to_string(), epochs, ..Self::default() },
+            Member::Around(switches) => Self { switch: switches.join(", "), epochs, ..Self::default() },
             Member::Link { from, to } => Self {
                 switch: from.switch.to_string(),
                 port: Some(from.port.to_string()),

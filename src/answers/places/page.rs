@@ -14,6 +14,9 @@ fn place_text(switch: &str, port: Option<&str>, to: [Option<&str>; 2]) -> String
 
 impl LossPlace {
     fn text(&self) -> String {
+        if self.kind == "group" {
+            return format!("{} or a link there", self.switch);
+        }
         place_text(&self.switch, self.port.as_deref(), [self.to_switch.as_deref(), self.to_port.as_deref()])
     }
 
@@ -84,9 +87,10 @@ impl Places {
     }
 
     fn ports_table(&self) -> Table {
-        let rows = self.ports.iter().map(|drops| {
-            row![format!("{}:{}", drops.switch, drops.port), &drops.reason, drops.packets]
-        });
+        let rows = self
+            .ports
+            .iter()
+            .map(|drops| row![format!("{}:{}", drops.switch, drops.port), &drops.reason, drops.packets]);
         Table::new(["port", "dropped as they came in|reason", ">packets"], rows)
     }
 
@@ -100,7 +104,8 @@ impl Places {
             sum += &format!("\n{} of these dropped for known reasons", packets(self.known_packets));
         }
         if self.gained_packets > 0 {
-            sum += &format!("\n{} gained: a link doubles packets, or a switch makes some", packets(self.gained_packets));
+            sum +=
+                &format!("\n{} gained: a link doubles packets, or a switch makes some", packets(self.gained_packets));
         }
         if self.omitted_places > 0 {
             sum += &format!("\nand {} places more that lost packets", output::grouped(self.omitted_places));

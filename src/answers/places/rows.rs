@@ -62,6 +62,17 @@ pub struct PortRows {
     pub drops: Vec<(DropAt, PortId, &'static str, u64)>,
 }
 
+/// What a program keeps of an epoch in which switches counted packets at their ports.
+pub trait KeptRows {
+    fn rows(&self) -> Vec<SwitchRows>;
+
+    /// The ports of the switches.
+    fn ports(&self) -> Vec<(Arc<str>, Arc<[CountedPort]>)>;
+
+    /// Packets of earlier epochs that switches counted in this one.
+    fn late(&self) -> Vec<(Arc<str>, LatePacket)>;
+}
+
 /// What a switch counted in an epoch.
 #[derive(Clone, Debug)]
 pub struct SwitchRows {
@@ -91,7 +102,9 @@ impl SwitchRows {
         let (all, width) = (if leaves { &self.rows.sent } else { &self.rows.received }, self.rows.groups as usize);
         let from = usize::from(port) * width;
         let row = all.get(from..from + width).unwrap_or_default();
-        row.chunks((width / groups.max(1) as usize).max(1)).map(|part| part.iter().map(|n| i64::from(*n)).sum()).collect()
+        row.chunks((width / groups.max(1) as usize).max(1))
+            .map(|part| part.iter().map(|n| i64::from(*n)).sum())
+            .collect()
     }
 
     /// What came in by all ports less what left by all ports and what ended here, by group.
@@ -113,9 +126,8 @@ impl SwitchRows {
 
     /// Drops of a place, at this port or at all.
     pub fn drops(&self, at: DropAt, port: Option<PortId>) -> impl Iterator<Item = (&'static str, u64)> {
-        let is_there = move |(of, by, ..): &&(DropAt, PortId, &'static str, u64)| {
-            *of == at && port.is_none_or(|port| *by == port)
-        };
+        let is_there =
+            move |(of, by, ..): &&(DropAt, PortId, &'static str, u64)| *of == at && port.is_none_or(|port| *by == port);
         self.rows.drops.iter().filter(is_there).map(|(.., reason, packets)| (*reason, *packets))
     }
 }

@@ -22,6 +22,20 @@ impl Kept for Showed {
     }
 }
 
+impl KeptRows for Showed {
+    fn rows(&self) -> Vec<SwitchRows> {
+        self.switches.clone()
+    }
+
+    fn ports(&self) -> Vec<(Arc<str>, Arc<[CountedPort]>)> {
+        self.switches.iter().map(|rows| (rows.switch.clone(), rows.ports.clone())).collect()
+    }
+
+    fn late(&self) -> Vec<(Arc<str>, LatePacket)> {
+        self.late.clone()
+    }
+}
+
 /// Flows hash to the group that their port says.
 fn hash(flow: &Flow) -> Option<u32> {
     Some(u32::from(flow.sport? & 3) << 30)
@@ -29,8 +43,7 @@ fn hash(flow: &Flow) -> Option<u32> {
 
 impl Answers for Showed {
     fn answer(epochs: &Epochs<Self>, query: &Query) -> Option<ProgramAnswer> {
-        let (rows, late) = (|kept: &Self| kept.switches.clone(), |kept: &Self| kept.late.clone());
-        Some(Places::over(epochs, query, &rows, &late, &hash))
+        Some(Places::over(epochs, query, &hash))
     }
 }
 
@@ -102,7 +115,8 @@ fn a_link_lost_what_its_ends_differ_by() {
     assert_eq!((place.lost_packets, place.sent_packets, place.exact, place.failed), (16, 7200, true, true));
     assert_eq!((place.since.number, place.until.number), (1, 2));
     assert!(place.rate_low < place.rate && place.rate < place.rate_high);
-    let victims: Vec<_> = place.victims.iter().map(|victim| (victim.name.flow().unwrap().sport, victim.packets)).collect();
+    let victims: Vec<_> =
+        place.victims.iter().map(|victim| (victim.name.flow().unwrap().sport, victim.packets)).collect();
     assert_eq!(victims, [(Some(1), 10), (Some(3), 5), (Some(4), 1)]);
     assert!(place.victims.iter().all(|victim| victim.exact && victim.confidence == 1.0));
     assert_eq!((found.compared_links, found.compared_switches), (2, 2));
@@ -168,9 +182,8 @@ fn gained_packets_do_not_hide_lost_ones() {
 /// Packets that a later record counts as late are taken off, up to the horizon.
 #[test]
 fn late_packets_are_not_lost() {
-    let late = |switch: &str, leaves, port, packets| {
-        (Arc::from(switch), LatePacket { epoch: 1, leaves, port, packets })
-    };
+    let late =
+        |switch: &str, leaves, port, packets| (Arc::from(switch), LatePacket { epoch: 1, leaves, port, packets });
     let mut later = epoch([1; 4], [1; 4]);
     later.late = vec![late("b", false, 0, 9), late("b", true, 1, 9)];
     let mut beyond = epoch([1; 4], [1; 4]);
@@ -200,6 +213,32 @@ fn what_a_switch_did_not_report_is_unknown() {
     let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
     assert_eq!(found.unlinked_ports.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a:x", "b:x"]);
     assert!(found.claim.incomplete.contains(Reason::LinksUnknown) && found.places.is_empty());
+}
+
+/// A switch between two others that does not report has lost what these sent to it and did not receive from
+/// it, it or one of its links.
+#[test]
+fn a_silent_switch_and_its_links_are_one_place() {
+    let none = [0; 4];
+    let mut middle = switch("m", [[9; 4], none], [none, [9; 4]]);
+    let port = |name: &str| CountedPort { name: name.into(), fabric: true };
+    middle.ports = vec![port("l"), port("r")].into();
+    let ends = |sent: [u32; 4], arrived: [u32; 4]| {
+        [switch("a", [none, sent], [sent, none]), switch("b", [arrived, none], [none, arrived])]
+    };
+    let whole = ends([9; 4], [9; 4]).into_iter().chain([middle]).collect();
+    let silent = ends([500; 4], [500, 470, 500, 495]).into();
+    let history = history([whole, silent].map(|switches| Showed { switches, late: Vec::new() }));
+    let links = [["a:x", "m:l"], ["m:r", "b:x"]].map(|ends| ends.map(|end| end.parse().unwrap()));
+    let links = Links(links.into());
+    let surroundings = Some(Arc::new(Surroundings { links, victims: None, routes: None }));
+    let query = Query { surroundings, ..Query::new(Task::Places, Window::All) };
+    let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
+    let [place] = &found.places[..] else { panic!("{found:?}") };
+    assert_eq!((place.kind.as_str(), place.switch.as_str(), place.lost_packets), ("group", "m", 35));
+    assert_eq!((place.least_packets, place.most_packets, place.failed), (0, None, false));
+    assert!(Places::page(&found).to_text(Style::Plain).contains("m or a link there"));
+    assert!(!found.claim.complete);
 }
 
 /// Packets that came when nobody counted them may be of any group.

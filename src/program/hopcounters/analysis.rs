@@ -3,19 +3,29 @@
 
 use std::sync::Arc;
 
-use super::HopRecord;
 use super::kept::{KeptHops, KeptSwitch};
+use super::record::Shape;
+use super::{HopRecord, archived};
 use crate::answers::Task;
 use crate::history::{Adaptation, Gap, SwitchGap};
-use crate::program::{Analysis, Before, Decision, Epoch, Reported};
+use crate::pisa::hash::HashFamily;
+use crate::program::{Analysis, Before, Decision, DecodeError, Epoch, Reported};
 
 /// Puts the records of an epoch together.
-#[derive(Clone, Copy, Debug)]
-pub struct HopAnalysis;
+#[derive(Debug, Default)]
+pub struct HopAnalysis {
+    /// What the records of an archive have in common.
+    shapes: Vec<Arc<Shape>>,
+}
 
 impl HopAnalysis {
     /// The packets of the epoch that a switch counted, and what is missing of them.
-    fn whole(epoch: u64, switch: &Arc<str>, mut record: HopRecord, before: Before<&HopRecord>) -> (KeptSwitch, Vec<Gap>) {
+    fn whole(
+        epoch: u64,
+        switch: &Arc<str>,
+        mut record: HopRecord,
+        before: Before<&HopRecord>,
+    ) -> (KeptSwitch, Vec<Gap>) {
         let mut gaps = Vec::new();
         match before {
             Before::Nothing => {}
@@ -71,5 +81,11 @@ impl Analysis for HopAnalysis {
 
     fn keep(&mut self, epoch: Epoch<Vec<KeptSwitch>>) -> KeptHops {
         KeptHops { switches: epoch.network }
+    }
+
+    fn restore(&mut self, bytes: &[u8], hashes: Option<&HashFamily>) -> Result<KeptHops, DecodeError> {
+        const MOST: usize = 4096;
+        self.shapes.truncate(MOST);
+        archived::restore(bytes, hashes.ok_or(DecodeError::Hashes)?, &mut self.shapes)
     }
 }

@@ -140,10 +140,8 @@ mod tests {
         apart.count_drop(true, DropAt::Before, 0, DropReason::NoHeadroom);
         apart.count_drop(false, DropAt::Behind, 1, DropReason::TxLimit);
         let key = |at, port, reason: DropReason| (at, port, reason as u8);
-        let one = [
-            (key(DropAt::Before, 0, DropReason::NoHeadroom), 1),
-            (key(DropAt::Inside, 2, DropReason::TtlExpired), 2),
-        ];
+        let one =
+            [(key(DropAt::Before, 0, DropReason::NoHeadroom), 1), (key(DropAt::Inside, 2, DropReason::TtlExpired), 2)];
         assert_eq!(apart.drops(true), one.into());
         assert_eq!(apart.drops(false), [(key(DropAt::Behind, 1, DropReason::TxLimit), 1)].into());
     }

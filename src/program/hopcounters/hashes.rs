@@ -32,6 +32,11 @@ impl Hashes {
         Self { shared, own, family: family.clone() }
     }
 
+    /// The hash functions of the deployment, of which these are some.
+    pub fn family(&self) -> &HashFamily {
+        &self.family
+    }
+
     /// Whether they are of this deployment.
     pub fn are_of(&self, family: &HashFamily) -> bool {
         self.family == *family

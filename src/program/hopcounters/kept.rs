@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::HopRecord;
 use super::record::{Counted, Shape};
-use crate::answers::{Answers, LatePacket, Places, ProgramAnswer, Query, SwitchRows, Task};
-use crate::history::{Epochs, Kept};
+use super::{HopRecord, archived};
+use crate::answers::{Answers, CountedPort, KeptRows, LatePacket, Places, ProgramAnswer, Query, SwitchRows, Task};
+use crate::history::{ArchiveForm, Epochs, Kept};
 use crate::program::bytes::{Reader, Writer};
 use crate::program::nearest_epoch;
 
@@ -22,14 +22,14 @@ pub struct KeptHops {
 #[derive(Clone, Debug)]
 pub struct KeptSwitch {
     pub switch: Arc<str>,
-    shape: Arc<Shape>,
-    groups: u32,
+    pub(super) shape: Arc<Shape>,
+    pub(super) groups: u32,
     /// The byte form of a [`Counted`].
-    bytes: Box<[u8]>,
-    late: Box<[LatePacket]>,
+    pub(super) bytes: Box<[u8]>,
+    pub(super) late: Box<[LatePacket]>,
     /// Nothing of the epoch is missing, as far as the record knows.
-    is_whole: bool,
-    is_full: bool,
+    pub(super) is_whole: bool,
+    pub(super) is_full: bool,
 }
 
 impl KeptSwitch {
@@ -43,7 +43,13 @@ impl KeptSwitch {
         Self::packed(switch, &record.shape, &record.counted, late.collect(), is_whole)
     }
 
-    fn packed(switch: &Arc<str>, shape: &Arc<Shape>, counted: &Counted, late: Box<[LatePacket]>, is_whole: bool) -> Self {
+    fn packed(
+        switch: &Arc<str>,
+        shape: &Arc<Shape>,
+        counted: &Counted,
+        late: Box<[LatePacket]>,
+        is_whole: bool,
+    ) -> Self {
         let mut to = Writer::default();
         counted.write(&mut to);
         Self {
@@ -79,9 +85,8 @@ impl Kept for KeptHops {
     const LOOKS_AHEAD: bool = true;
 
     fn bytes(&self) -> usize {
-        let of = |kept: &KeptSwitch| {
-            size_of::<KeptSwitch>() + kept.bytes.len() + kept.late.len() * size_of::<LatePacket>()
-        };
+        let of =
+            |kept: &KeptSwitch| size_of::<KeptSwitch>() + kept.bytes.len() + kept.late.len() * size_of::<LatePacket>();
         self.switches.iter().map(of).sum()
     }
 
@@ -97,6 +102,25 @@ impl Kept for KeptHops {
         };
         Some(Self { switches: self.switches.iter().map(compact).collect() })
     }
+
+    fn archived(&self) -> Option<ArchiveForm> {
+        Some(archived::form(self))
+    }
+}
+
+impl KeptRows for KeptHops {
+    fn rows(&self) -> Vec<SwitchRows> {
+        self.switches.iter().map(KeptSwitch::rows).collect()
+    }
+
+    fn ports(&self) -> Vec<(Arc<str>, Arc<[CountedPort]>)> {
+        self.switches.iter().map(|kept| (kept.switch.clone(), kept.shape.config.ports.clone().into())).collect()
+    }
+
+    fn late(&self) -> Vec<(Arc<str>, LatePacket)> {
+        let of = |kept: &KeptSwitch| kept.late.iter().map(|late| (kept.switch.clone(), *late)).collect::<Vec<_>>();
+        self.switches.iter().flat_map(of).collect()
+    }
 }
 
 impl Answers for KeptHops {
@@ -104,13 +128,8 @@ impl Answers for KeptHops {
         if query.task != Task::Places {
             return None;
         }
-        let rows = |kept: &Self| kept.switches.iter().map(KeptSwitch::rows).collect();
-        let late = |kept: &Self| -> Vec<(Arc<str>, LatePacket)> {
-            let of = |kept: &KeptSwitch| kept.late.iter().map(|late| (kept.switch.clone(), *late)).collect::<Vec<_>>();
-            kept.switches.iter().flat_map(of).collect()
-        };
         let shape = epochs.backwards().flat_map(|entry| entry.showed.switches.first()).next().map(|kept| &kept.shape);
         let hash = |flow: &_| shape.and_then(|shape| shape.hashes.of_flow(flow));
-        Some(Places::over(epochs, query, &rows, &late, &hash))
+        Some(Places::over(epochs, query, &hash))
     }
 }

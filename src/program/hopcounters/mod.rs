@@ -27,6 +27,7 @@
 
 mod analysis;
 mod apart;
+mod archived;
 mod config;
 mod dataplane;
 mod hashes;
@@ -112,7 +113,7 @@ impl Program for HopCounters {
     }
 
     fn analysis(_: &Config, _: u64) -> HopAnalysis {
-        HopAnalysis
+        HopAnalysis::default()
     }
 }
 

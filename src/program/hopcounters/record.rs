@@ -15,8 +15,8 @@ use super::apart::{Drops, LATE_EPOCHS, Late};
 use super::hashes::Hashes;
 use super::{Config, HopCounters};
 use crate::answers::{DropAt, PortRows};
-use crate::pisa::hash::HashFamily;
 use crate::pisa::DropReason;
+use crate::pisa::hash::HashFamily;
 use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
 use crate::program::{MAX_STRAY_EPOCHS, MergeError, Program, Record, Strays};
 
@@ -46,13 +46,7 @@ impl Counted {
     fn zeroed(config: &Config) -> Self {
         let (rows, groups) = (config.rows(), config.groups());
         let row = || vec![0; (rows * groups) as usize].into();
-        Self {
-            groups,
-            received: row(),
-            sent: row(),
-            balance: vec![0; groups as usize].into(),
-            drops: Drops::new(),
-        }
+        Self { groups, received: row(), sent: row(), balance: vec![0; groups as usize].into(), drops: Drops::new() }
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -73,7 +67,9 @@ impl Counted {
     pub fn folded(&self, groups: u32) -> Self {
         let groups = groups.min(self.groups).max(1);
         let of = (self.groups / groups) as usize;
-        let fold = |row: &[u32]| row.chunks(of).map(|part| part.iter().fold(0, |sum: u32, count| sum.saturating_add(*count))).collect();
+        let fold = |row: &[u32]| {
+            row.chunks(of).map(|part| part.iter().fold(0, |sum: u32, count| sum.saturating_add(*count))).collect()
+        };
         Self {
             groups,
             received: fold(&self.received),
@@ -89,7 +85,9 @@ impl Counted {
         write_row(to, self.balance.iter().map(|balance| (balance << 1 ^ balance >> 31) as u32));
         to.number(self.drops.len() as u64);
         for ((at, port, reason), packets) in &self.drops {
-            [*at as u64, u64::from(*port), u64::from(*reason), *packets].into_iter().for_each(|number| to.number(number));
+            [*at as u64, u64::from(*port), u64::from(*reason), *packets]
+                .into_iter()
+                .for_each(|number| to.number(number));
         }
     }
 

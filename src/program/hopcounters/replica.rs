@@ -11,8 +11,8 @@ use super::hashes::Hashes;
 use super::record::{Counted, HopRecord, Shape};
 use crate::answers::DropAt;
 use crate::pisa::{
-    Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropReason, Layout, Phv, Pipeline, PortId, Probe, Registers,
-    Side, Stage, StageUse,
+    Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropReason, Layout, Phv, Pipeline, PortId, Probe,
+    Registers, Side, Stage, StageUse,
 };
 use crate::program::{AnyRecord, Bank, Dataplane, Needs};
 use crate::wire::{Fragment, Net, shim};
@@ -147,7 +147,10 @@ impl HopReplica {
             if leaves && let Some(hop) = self.counter(phv, true, hash) {
                 let _ = hops.try_push(hop);
             }
-            if phv.is_made() == leaves && phv.disposition != Disposition::Lost && let Some(one) = self.own(phv, !phv.is_made(), hash) {
+            if phv.is_made() == leaves
+                && phv.disposition != Disposition::Lost
+                && let Some(one) = self.own(phv, !phv.is_made(), hash)
+            {
                 let _ = own.try_push(one);
             }
         }
@@ -170,7 +173,9 @@ impl Dataplane for HopReplica {
             let mut hops = ArrayVec::<Hop, BATCH>::new();
             for (place, phv) in phvs.iter().enumerate().take(BATCH) {
                 let hash = self.hashes[place & (BATCH - 1)];
-                if is_counted(phv) && let Some(hop) = self.counter(phv, false, hash) {
+                if is_counted(phv)
+                    && let Some(hop) = self.counter(phv, false, hash)
+                {
                     let _ = hops.try_push(hop);
                 }
             }
@@ -180,7 +185,9 @@ impl Dataplane for HopReplica {
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         let hash = self.shape.hashes.of_headers(&phv.headers);
-        if is_counted(phv) && let Some(mut hop) = self.counter(phv, false, hash) {
+        if is_counted(phv)
+            && let Some(mut hop) = self.counter(phv, false, hash)
+        {
             self.received.trace(&mut hop, probe);
         }
     }
@@ -204,7 +211,9 @@ impl Dataplane for HopReplica {
         if leaves && let Some(mut hop) = self.counter(phv, true, hash) {
             self.sent.trace(&mut hop, probe);
         }
-        if phv.is_made() == leaves && let Some(mut own) = self.own(phv, !phv.is_made(), hash) {
+        if phv.is_made() == leaves
+            && let Some(mut own) = self.own(phv, !phv.is_made(), hash)
+        {
             self.balance.trace(&mut own, probe);
         }
     }
@@ -279,7 +288,8 @@ impl Dataplane for HopReplica {
         self.sent.usage(&mut egress);
         let mut balance = Vec::new();
         self.balance.usage(&mut balance);
-        let egress = egress.into_iter().zip(balance).map(|(sent, balance)| sent.beside(balance)).collect::<Vec<StageUse>>();
+        let egress =
+            egress.into_iter().zip(balance).map(|(sent, balance)| sent.beside(balance)).collect::<Vec<StageUse>>();
         let layout = Layout::new("hopcounters").with(Side::Ingress, ingress).with(Side::Egress, egress);
         Layout { other_hashes: vec![Hashes::of_ipv6(groups)], reads: READS.into(), ..layout }
     }

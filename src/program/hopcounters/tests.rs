@@ -19,8 +19,7 @@ fn config(groups: u64) -> Config {
 }
 
 fn replica(config: &Config, family: &HashFamily) -> Box<dyn Dataplane> {
-    let mut replica =
-        HopCounters::dataplane(config, "s", family, &Schedule::new(config.clone(), ())).unwrap();
+    let mut replica = HopCounters::dataplane(config, "s", family, &Schedule::new(config.clone(), ())).unwrap();
     replica.allocate();
     replica
 }
@@ -64,8 +63,14 @@ fn step(epochs: std::ops::Range<u64>) -> impl Strategy<Value = Step> {
         1 => Just(Disposition::Untracked),
     ];
     (1..40u16, epochs, 0..PORTS, 0..PORTS, disposition, prop::bool::weighted(0.2), 0..12u8).prop_map(
-        |(sport, epoch, ingress, egress, disposition, made, kind)| {
-            Step { sport, epoch, ingress, egress, disposition, made, kind }
+        |(sport, epoch, ingress, egress, disposition, made, kind)| Step {
+            sport,
+            epoch,
+            ingress,
+            egress,
+            disposition,
+            made,
+            kind,
         },
     )
 }
