@@ -399,20 +399,23 @@ mod tests {
                 "chamelemon:tower=8x64+8x64+16x64+16x32,arrays=2,small=2",
                 "pint:bits=1",
                 "disketch:sketch=cms",
+                "hopcounters:memory=1KB",
             ],
             [
                 "hashpipe:stages=1,slots6=0,estimate=sum",
                 "chamelemon:tower=32x9,arrays=2",
                 "pint:bits=1,instances=16",
                 "disketch",
+                "hopcounters",
             ],
             [
                 "hashpipe:stages=16",
                 "chamelemon:tower=8x9+8x9+8x9+8x9+8x9+16x9+16x9+32x9,arrays=4,small=1",
                 "pint:bits=16,instances=1",
                 "disketch:single_hop=true,memory=1KB",
+                "hopcounters",
             ],
-            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4", "disketch"],
+            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4", "disketch", "hopcounters"],
         ];
         for (switch, seed) in switches.iter().zip(0..) {
             let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();
