@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn no_two_arrays_of_a_switch_share_a_polynomial() {
         let switches = [
-            ["hashpipe", "chamelemon", "pint", "disketch"],
+            ["hashpipe", "chamelemon", "pint", "disketch", "hopcounters"],
             [
                 "hashpipe:stages=2,key=src,count=bytes",
                 "chamelemon:tower=8x64+8x64+16x64+16x32,arrays=2,small=2",
