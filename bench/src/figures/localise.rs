@@ -48,6 +48,9 @@ struct Draw {
     seed: u64,
 }
 
+/// By kind of failure and topology: the rate, and of each draw the share of lost packets that are right.
+type Right = BTreeMap<(&'static str, String), Vec<(f64, Vec<f64>)>>;
+
 /// What was found in one draw.
 struct Found {
     precision: f64,
@@ -67,7 +70,7 @@ pub fn run(out: &Path, quick: bool, options: &Options) -> Result<()> {
         "topology,failures,rate,kind,method,memory_bytes,seed,precision,recall,lost_packets,lost_packets_right,\
          exact_answers,places_right,seconds\n",
     );
-    let mut right: BTreeMap<(&str, String), Vec<(f64, Vec<f64>)>> = BTreeMap::new();
+    let mut right: Right = BTreeMap::new();
     for net in &nets {
         for kind in ["bidir", "switch"] {
             for rate in RATES {
@@ -221,7 +224,7 @@ fn is_failure(setup: &Setup, draw: &Draw, (switch, port): &(String, Option<Strin
     })
 }
 
-fn figure(right: BTreeMap<(&str, String), Vec<(f64, Vec<f64>)>>) -> Figure {
+fn figure(right: Right) -> Figure {
     let mut panels: Vec<Panel> = Vec::new();
     for ((kind, topology), points) in right {
         let title = if kind == "switch" { "two lossy switches" } else { "two lossy links" };

@@ -127,10 +127,11 @@ mod tests {
             hashes.of_batch(&phvs, &mut batch);
             let keys: [Vec<u8>; 2] = [Tuple4(tuple).bytes().to_vec(), Tuple6(src, dst, ports).bytes().to_vec()];
             let layouts = [Hashes::source(64), Hashes::of_ipv6(64)];
-            for i in 0..2 {
-                let right = layouts[i].of_key(&family, &keys[i]);
-                prop_assert_eq!([hashes.of_flow(&flows[i]).unwrap(), hashes.of_headers(&headers[i]), batch[i]], [right; 3]);
-                prop_assert_eq!(layouts[i].slot_of_key(&family, &keys[i]), Some(right >> 26));
+            for (place, layout) in layouts.iter().enumerate() {
+                let right = layout.of_key(&family, &keys[place]);
+                let found = [hashes.of_flow(&flows[place]).unwrap(), hashes.of_headers(&headers[place]), batch[place]];
+                prop_assert_eq!(found, [right; 3]);
+                prop_assert_eq!(layout.slot_of_key(&family, &keys[place]), Some(right >> 26));
             }
         }
     }
