@@ -15,6 +15,7 @@ use crate::forward::{Forward, Xconnect, XconnectError};
 use crate::network::server::{State, StateError, StateFile};
 use crate::pisa::hash::{Derived, HashFamily};
 use crate::pisa::{BudgetError, Layout, Placement, PortId, TableNeed, Target};
+use crate::port::FaultSpec;
 use crate::program::{AnySchedule, Needs, ProgramConfig, ProgramError};
 use crate::switch::{PortInfo, Switch, Telemetry, TelemetryHeader};
 use crate::tables::{AclTable, Desired, LimitFeature, MirrorFeature, PortTable, Table, VlanFeature};
@@ -94,7 +95,8 @@ pub fn assemble(config: &Config, epoch: Option<Nanos>, replicas: usize) -> Resul
     let named: Vec<_> = (0..).zip(config.ports.iter().map(|port| port.name.clone())).collect();
     let Forwarding { learning, routing, forwards } =
         forwarding(config, &config.pairs()?, &named, &ports, &hashes, replicas)?;
-    let Telemetries { telemetries, collecting, schedules } = telemetries(config, epoch, &hashes, replicas)?;
+    let programs = config.programs_here();
+    let Telemetries { telemetries, collecting, schedules } = telemetries(config, &programs, epoch, &hashes, replicas)?;
     let names = config.port_names();
     let publisher = Publisher::default();
     let (policies, tables) = policy(demand.desired(config), &publisher, &names, replicas);
@@ -142,9 +144,11 @@ pub struct Telemetries {
     pub schedules: Vec<AnySchedule>,
 }
 
-/// Builds the programs of all replicas.
+/// Builds the programs of all replicas, which are those of the configuration as they are [in this
+/// switch](Config::programs_at).
 pub fn telemetries(
     config: &Config,
+    programs: &[ProgramConfig],
     epoch: Option<Nanos>,
     hashes: &HashFamily,
     replicas: usize,
@@ -155,7 +159,7 @@ pub fn telemetries(
         true => program.waiting_schedule(),
         false => program.schedule(),
     };
-    let schedules: Vec<_> = config.programs.iter().map(schedule).collect();
+    let schedules: Vec<_> = programs.iter().map(schedule).collect();
     let transit = config.switch.transit.nanos();
     for replica in (0..).take(replicas) {
         let programs = schedules.iter().map(|schedule| schedule.dataplane(config.known_as(), hashes));
@@ -197,7 +201,7 @@ impl Demand {
     /// Builds each program once, without registers.
     fn new(config: &Config, hashes: &HashFamily) -> Result<Self, ProgramError> {
         let mut demand = Self { layouts: Vec::new(), digest: None, derived: hashes.recorder() };
-        for program in &config.programs {
+        for program in &config.programs_here() {
             let built = program.build(config.known_as(), &demand.derived)?;
             demand.layouts.push(built.layout());
             demand.digest = demand.digest.or(built.needs().contains(Needs::DIGEST).then(|| program.name()));
@@ -305,10 +309,16 @@ pub fn desired(config: &Config, hashes: &HashFamily) -> Result<Desired, Assemble
 /// A locally administered MAC, for ports whose device is not open.
 const NO_MAC: u64 = 0x0200_0000_0000;
 
+/// Of 2³² packets that come in by a port with these faults, the number that is lost inside the switch.
+pub fn inside(fault: Option<&FaultSpec>) -> u64 {
+    fault.map_or(0, FaultSpec::inside)
+}
+
 /// A port as the switch sees it, its link up.
 pub fn port_info(port: &PortConfig) -> PortInfo {
     let (up, mac) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(NO_MAC)));
-    PortInfo { role: port.role, mtu: port.mtu, up, mac }
+    let inside = Arc::new(AtomicU64::new(inside(port.fault.as_ref())));
+    PortInfo { role: port.role, mtu: port.mtu, up, mac, inside }
 }
 
 /// The ports as the router sees them.
@@ -383,26 +393,29 @@ mod tests {
     #[test]
     fn no_two_arrays_of_a_switch_share_a_polynomial() {
         let switches = [
-            ["hashpipe", "chamelemon", "pint", "disketch"],
+            ["hashpipe", "chamelemon", "pint", "disketch", "hopcounters"],
             [
                 "hashpipe:stages=2,key=src,count=bytes",
                 "chamelemon:tower=8x64+8x64+16x64+16x32,arrays=2,small=2",
                 "pint:bits=1",
                 "disketch:sketch=cms",
+                "hopcounters:memory=1KB",
             ],
             [
                 "hashpipe:stages=1,slots6=0,estimate=sum",
                 "chamelemon:tower=32x9,arrays=2",
                 "pint:bits=1,instances=16",
                 "disketch",
+                "hopcounters",
             ],
             [
                 "hashpipe:stages=16",
                 "chamelemon:tower=8x9+8x9+8x9+8x9+8x9+16x9+16x9+32x9,arrays=4,small=1",
                 "pint:bits=16,instances=1",
                 "disketch:single_hop=true,memory=1KB",
+                "hopcounters",
             ],
-            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4", "disketch"],
+            ["hashpipe", "chamelemon", "pint:queries=latency:bits=4:instances=4", "disketch", "hopcounters"],
         ];
         for (switch, seed) in switches.iter().zip(0..) {
             let programs: Vec<ProgramConfig> = switch.iter().map(|words| words.parse().unwrap()).collect();

@@ -5,6 +5,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answers::CountedPort;
 use crate::forward::acl::RuleConfig;
 use crate::forward::mirror::MirrorConfig;
 use crate::forward::text::PortNames;
@@ -35,7 +36,7 @@ pub use controller::ControllerConfig;
 pub use error::ConfigError;
 pub use idle::Idle;
 pub use length::Length;
-pub use network::{DEFAULT_HORIZON, MAX_NETWORKED, NetworkConfig, TlsFiles};
+pub use network::{DEFAULT_HORIZON, LinkConfig, MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use own::OwnProgram;
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
@@ -159,6 +160,21 @@ impl Config {
     /// The ports' names, by number.
     pub fn port_names(&self) -> PortNames {
         PortNames::new(self.ports.iter().map(|port| (port.name.clone(), port.role == Role::Fabric)))
+    }
+
+    /// The ports as programs know them, by number.
+    pub fn counted_ports(&self) -> Vec<CountedPort> {
+        self.ports.iter().map(PortConfig::counted).collect()
+    }
+
+    /// The programs as they are configured in a switch with these ports, by number.
+    pub fn programs_at(&self, ports: &[CountedPort]) -> Vec<ProgramConfig> {
+        self.programs.iter().map(|program| program.at_ports(ports)).collect()
+    }
+
+    /// The programs in a switch whose ports have the numbers of the configuration.
+    pub fn programs_here(&self) -> Vec<ProgramConfig> {
+        self.programs_at(&self.counted_ports())
     }
 
     /// The pairs that `xconnect` joins.

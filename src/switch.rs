@@ -17,6 +17,7 @@ mod timed;
 mod waited;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arrayvec::ArrayVec;
@@ -27,11 +28,12 @@ use serde::{Deserialize, Serialize};
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
-use crate::pisa::{BatchOrder, Phv, PortId, Verdict, Wide, wide_to_avx2};
+use crate::pisa::{BatchOrder, DropReason, Phv, PortId, Verdict, Wide, wide_to_avx2};
 use crate::program::Needs;
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
 use crate::text::named;
+use crate::trace::SplitMix64;
 use crate::wire::Frame;
 
 use egress::Exit;
@@ -87,13 +89,16 @@ pub struct PortInfo {
     pub up: Arc<AtomicBool>,
     /// The switch's own MAC where it routes, in the low 48 bits; the control side writes it.
     pub mac: Arc<AtomicU64>,
+    /// A fault inside the switch: of 2³² packets that come in by the port this number is lost. The control
+    /// side writes it.
+    pub inside: Arc<AtomicU64>,
 }
 
 impl PortInfo {
     /// What stands in the slot of a port that was removed: nothing can leave by it.
     pub fn vacant() -> Self {
         let (up, mac) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        Self { role: Role::Host, mtu: 0, up, mac }
+        Self { role: Role::Host, mtu: 0, up, mac, inside: Arc::default() }
     }
 
     fn is_vacant(&self) -> bool {
@@ -219,6 +224,8 @@ pub struct Switch {
     suppressed_before: u64,
     /// Packets that are taken from a burst at once.
     max_burst: usize,
+    /// Random numbers of faults inside the switch.
+    chance: SplitMix64,
 }
 
 impl Switch {
@@ -244,6 +251,7 @@ impl Switch {
             lost_before: 0,
             suppressed_before: 0,
             max_burst,
+            chance: SplitMix64::new(1),
         }
     }
 
@@ -377,7 +385,8 @@ impl Switch {
         self.count_received(ingress, burst);
         let features = self.features;
         // With one way for all packets of a port there is no need to look at each.
-        let looks = self.fabric | self.telemetry.egress | features;
+        let fault = self.ports[usize::from(ingress)].inside.load(Relaxed);
+        let looks = self.fabric | self.telemetry.egress | features | (fault > 0);
         let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.telemetry.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
@@ -404,9 +413,12 @@ impl Switch {
         self.stats.lost_learn_digests.set(self.lost_before + self.forward.lost_digests());
         let routed =
             if self.forward.router().is_some() { self.rewrite(burst, now, out, watch) } else { Routed::default() };
+        if fault > 0 {
+            self.strike(fault, burst.len());
+        }
         if self.telemetry.egress {
             // Frames that nothing rewrites may have one way as well.
-            let one_way = if self.rewrites | features { None } else { self.forward.fixed(ingress) };
+            let one_way = if self.rewrites | features | (fault > 0) { None } else { self.forward.fixed(ingress) };
             return match one_way {
                 Some(Verdict::Port(id)) if self.takes_whole(id, burst.len(), out) => {
                     self.move_through_egress(id, burst, now, out, watch);
@@ -422,6 +434,16 @@ impl Switch {
         } else {
             for (i, frame) in burst.drain(..).enumerate() {
                 self.emit_any(frame, &self.phvs[i], routed.of(i), out, &mut Exits::new());
+            }
+        }
+    }
+
+    /// Loses packets of a burst by chance: this number of 2³².
+    #[cold]
+    fn strike(&mut self, fault: u64, packets: usize) {
+        for phv in &mut self.phvs[..packets] {
+            if self.chance.next_u64() >> 32 < fault {
+                phv.verdict = Verdict::Drop(DropReason::Fault);
             }
         }
     }
@@ -467,6 +489,9 @@ impl Switch {
             let stats = self.stats.port(ingress);
             self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
             if let Some(reason) = ended {
+                if self.telemetry.drops && !reason.is_end() {
+                    self.telemetry.dropped(phv, reason, false);
+                }
                 stats.drop(reason, 1);
                 stats.copies.add(1);
                 routed.answered |= 1 << i;

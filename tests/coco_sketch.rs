@@ -313,8 +313,13 @@ fn random_numbers_do_not_depend_on_bursts() {
         let clock = EpochClock::new(None);
         let (telemetry, _collecting) = Telemetry::new(vec![Box::new(Noting(seen.clone()))], clock, 1);
         let telemetry = telemetry.drawing(&HashFamily::reproducible(9), "s", 0);
-        let port =
-            || PortInfo { role: Role::Host, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+        let port = || PortInfo {
+            role: Role::Host,
+            mtu: 1600,
+            up: Arc::new(AtomicBool::new(true)),
+            mac: Arc::default(),
+            inside: Arc::default(),
+        };
         let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
         let mut switch = Switch::new(vec![port(), port()], telemetry, forward, BatchOrder::Fastest);
         let frame = || HeapFrame::new(&frames::udp(1, 2, frames::host_mac(2), 80, 10));

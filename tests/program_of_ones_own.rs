@@ -187,7 +187,7 @@ fn errors_name_its_parameters() {
     let refused = |text: &str| text.parse::<ProgramConfig>().unwrap_err().to_string();
     assert!(refused("count_min:rows=9").ends_with("rows = 9: a whole number from 1 to 8"));
     assert!(refused("count_min:colums=9").ends_with("no such key, there are columns, flows, rows"));
-    assert!(refused("count_mean").ends_with("one of hashpipe, chamelemon, pint, disketch, count_min"));
+    assert!(refused("count_mean").ends_with("one of hashpipe, chamelemon, pint, disketch, hopcounters, count_min"));
     let schema = serde_json::to_string(&weir::config::Config::schema()).unwrap();
     assert!(schema.contains("Counters a row."));
 }

@@ -119,8 +119,13 @@ impl Bench {
         };
         let clock = EpochClock::new(Some(EPOCH)).with_transit(TRANSIT);
         let (telemetry, channels) = Telemetry::new(programs.iter().map(tally).collect(), clock, SPARES);
-        let port =
-            || PortInfo { role: Role::Host, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+        let port = || PortInfo {
+            role: Role::Host,
+            mtu: 1600,
+            up: Arc::new(AtomicBool::new(true)),
+            mac: Arc::default(),
+            inside: Arc::default(),
+        };
         let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
         Self { switch: Switch::new(vec![port(), port()], telemetry, forward, BatchOrder::PacketMajor), channels }
     }

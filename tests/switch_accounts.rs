@@ -170,6 +170,7 @@ impl Bench {
             mtu,
             up: Arc::new(AtomicBool::new(true)),
             mac: Arc::new(AtomicU64::new(0)),
+            inside: Arc::default(),
         };
         let ports: Vec<_> = world.ports.iter().map(port).collect();
         let hashes = HashFamily::reproducible(1);

@@ -146,8 +146,9 @@ impl Edges {
         let history = History::new(Room { epochs: 1, bytes: usize::MAX });
         let (epoch, switches) = (network.number, network.switches.clone());
         history.push(Entry { adaptation, switches, ..Entry::new(epoch, self.analysis.keep(network)) });
-        let answers = EpochAnswers { program: &self.config, history: &history, epoch, routes: None };
-        let answers = ProgramReport::new(&answers, &self.generation, &[], &[], |_| true);
+        let answers =
+            EpochAnswers { program: &self.config, history: &history, epoch, routes: None, surroundings: None };
+        let answers = ProgramReport::new(&answers, &self.generation, &[], &[], &Default::default(), |_| true);
         Ok(report(answers))
     }
 

@@ -22,6 +22,7 @@ mod loops;
 mod losses;
 mod newest;
 mod paths;
+mod places;
 mod query;
 mod routes;
 mod task;
@@ -52,6 +53,10 @@ pub use loops::{FlowLoop, LoopAnswers, Loops, loops_table};
 pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
+pub use places::{
+    AnsweredLosses, CountedPort, DropAt, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, PlaceVictim,
+    Places, PortName, PortRows, Surroundings, SwitchRows,
+};
 pub use query::Query;
 pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, Route, Routes};
 pub use task::Task;
@@ -103,6 +108,7 @@ answers! {
     Loops: Loops,
     Utilisation: Utilisation,
     Values: Values,
+    Places: Places,
 }
 
 /// The type of the answer to one task.

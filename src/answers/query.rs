@@ -1,6 +1,8 @@
 //! Questions about past epochs.
 
-use super::{ByRoute, FlowName, NoAnswer, Task};
+use std::sync::Arc;
+
+use super::{ByRoute, FlowName, NoAnswer, Surroundings, Task};
 use crate::history::Window;
 use crate::wire::{Flow, Pattern};
 
@@ -19,6 +21,8 @@ pub struct Query {
     pub path: Vec<String>,
     /// What knows the paths, for a task whose answers do not.
     pub routes: Option<ByRoute>,
+    /// What is known of the network, for a task about its links.
+    pub surroundings: Option<Arc<Surroundings>>,
     /// Most flows that are named.
     pub top: usize,
     /// Packets (or bytes, where they are counted) of a flow from which on it is named.
@@ -28,8 +32,18 @@ pub struct Query {
 impl Query {
     /// About all flows of a window, also of epochs that are not final.
     pub fn new(task: Task, window: Window) -> Self {
-        let (flow, path, routes) = (None, Vec::new(), None);
-        Self { task, window, provisional: true, now: None, flow, path, routes, top: usize::MAX, threshold: 1 }
+        Self {
+            task,
+            window,
+            provisional: true,
+            now: None,
+            flow: None,
+            path: Vec::new(),
+            routes: None,
+            surroundings: None,
+            top: usize::MAX,
+            threshold: 1,
+        }
     }
 
     /// The same, with at most `top` flows of at least `threshold`.

@@ -31,6 +31,8 @@ named! {
         Utilisation = "utilisation",
         /// Numbers that packets of flows report about the switches on their way.
         Values = "values",
+        /// The links and switches that lost packets.
+        Places = "places",
     }
 }
 
@@ -70,6 +72,7 @@ impl Task {
             Self::Loops => "all loops",
             Self::Utilisation => "all utilisations",
             Self::Values => "all values",
+            Self::Places => "all places",
         }
     }
 }

@@ -43,6 +43,7 @@ impl Answers for Showed {
             Task::Loops => Loops::over(epochs, query, |showed| showed.loops.as_ref()),
             Task::Utilisation => Utilisation::over(epochs, query, |showed| &showed.values),
             Task::Values => Values::over(epochs, query, |showed| &showed.values),
+            Task::Places => ProgramAnswer::new(Places::default(), Reasons::default()),
             _ => return None,
         })
     }

@@ -14,7 +14,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
-use crate::answers::{self, AnsweredRoutes, ByRoute, Claimed, NamedFlows, Queryable, Routes, Task};
+use crate::answers::{
+    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, Queryable, Routes, Surroundings,
+    Task,
+};
 use crate::api::{metrics, view};
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
@@ -114,10 +117,22 @@ fn question<A: Answering>(
         let of = |task| service.history(task, &HeavyQuery::default()).ok();
         let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
         query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
+    } else if task == Task::Places {
+        query.surroundings = Some(Arc::new(surroundings(service, &query)));
     } else if task.takes_routes() && !query.path.is_empty() {
         query.routes = routes(service, &query).map(ByRoute::new);
     }
     Ok((history, query))
+}
+
+/// What is known of the network, and what other programs answer of lost packets and paths.
+fn surroundings<A: Answering>(service: &A, query: &answers::Query) -> Surroundings {
+    let losses = service.history(Task::Losses, &HeavyQuery::default()).ok();
+    Surroundings {
+        links: service.links(),
+        victims: losses.map(|history| Arc::new(AnsweredLosses(history)) as Arc<dyn LostFlows>),
+        routes: routes(service, query),
+    }
 }
 
 /// The paths that a program answers in the window of a query; `None` where none does.

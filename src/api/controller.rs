@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, put};
 use axum::{Json, Router};
 
-use crate::answers::{Queryable, Task};
+use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Answer, Body};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
@@ -26,6 +26,7 @@ struct ControllerApi {
     server: Arc<ControllerServer>,
     /// In the order of the programs.
     histories: Vec<Arc<dyn Queryable>>,
+    links: Links,
 }
 
 impl ControllerApi {
@@ -52,6 +53,10 @@ impl Answering for ControllerApi {
             format!("the network runs {names}; none that is asked answers this")
         };
         chosen.ok_or_else(none)
+    }
+
+    fn links(&self) -> Links {
+        self.links.clone()
     }
 }
 
@@ -104,11 +109,11 @@ pub struct Listeners {
 }
 
 /// Serves all of them until the process ends.
-pub fn serve(listeners: Listeners, control_loop: &ControllerLoop) -> io::Result<()> {
+pub fn serve(listeners: Listeners, control_loop: &ControllerLoop, links: Links) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = control_loop.server();
     let histories = control_loop.controllers().iter().map(|controller| controller.hold().history().clone()).collect();
-    let api = ControllerApi { server: server.clone(), histories };
+    let api = ControllerApi { server: server.clone(), histories, links };
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(server.clone()));

@@ -50,8 +50,8 @@ impl HeavyQuery {
         let flow = self.flow.as_deref().map(str::parse).transpose();
         let flow = flow.map_err(|error: PatternError| format!("flow = {error}"))?;
         let path = self.path.iter().flat_map(|path| path.split(',')).map(str::to_owned).collect();
-        let routes = None;
-        Ok(Query { task, window, provisional, now: Some(wall_clock()), flow, path, routes, top, threshold })
+        let now = Some(wall_clock());
+        Ok(Query { window, provisional, now, flow, path, ..Query::new(task, window).limited(top, threshold) })
     }
 
     /// The program that is asked for a task: of those that may be meant, the one that ranks it

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
-use crate::answers::{Queryable, Task};
+use crate::answers::{Links, Queryable, Task};
 use crate::observe::Observers;
 use crate::port::FaultSpec;
 use crate::tables::Tables;
@@ -63,6 +63,11 @@ pub trait Answering: Send + Sync + 'static {
     /// # Errors
     /// If there is no such program.
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String>;
+
+    /// The links between the switches, as far as they are known.
+    fn links(&self) -> Links {
+        Links::default()
+    }
 }
 
 /// The routes of answers by task, each at the task's name. The entropy of flow sizes has a route of

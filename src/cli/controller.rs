@@ -150,7 +150,7 @@ impl Controller {
             ArchiveThread::start(settings, Box::new(move || programs.clone())).map_err(Failure::failed)
         });
         let _archive = archive.transpose()?;
-        api::serve(api::Listeners { api, switches, tcp }, &control_loop).map_err(Failure::failed)?;
+        api::serve(api::Listeners { api, switches, tcp }, &control_loop, config.links()).map_err(Failure::failed)?;
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
             config.name,

@@ -156,7 +156,7 @@ impl Replay {
             return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
         }
         let config = self.config()?;
-        let programs = config.programs.clone();
+        let programs = config.programs_here();
         if self.min_recall.is_some() && programs.iter().all(|program| program.rank(Task::Heavy).is_none()) {
             return Err(Failure::Usage("--min-recall: no program names heavy flows".into()));
         }

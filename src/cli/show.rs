@@ -112,9 +112,16 @@ enum What {
     #[command(after_help = help::examples(&[
         "weir show losses",
         "weir show losses --name net --last 1m --top 100",
+        "weir show losses --name net --where --last 30s",
         "weir show losses --name net --each --count 10 --json",
     ]))]
-    Losses(Epochs),
+    Losses {
+        /// The links and switches that lost them instead, with the flows of each
+        #[arg(long = "where")]
+        places: bool,
+        #[command(flatten)]
+        epochs: Epochs,
+    },
     /// The largest flows of the last epoch (of the window, where a program adds them up), and how many there are
     #[command(after_help = help::examples(&[
         "weir show flows --top 5",
@@ -216,7 +223,8 @@ impl Show {
             }
             What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
             What::Api => ask(&client()?, "/v1/api", format, api_page),
-            What::Losses(epochs) => epochs!(epochs, "/v1/losses", answers::Losses::page),
+            What::Losses { places: true, epochs } => epochs!(epochs, "/v1/places", answers::Places::page),
+            What::Losses { places: false, epochs } => epochs!(epochs, "/v1/losses", answers::Losses::page),
             What::Flows(epochs) => epochs!(epochs, "/v1/flows", answers::FlowSizes::page),
             What::Changes(epochs) => epochs!(epochs, "/v1/changes", answers::HeavyChanges::page),
             What::Cardinality(epochs) => {

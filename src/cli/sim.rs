@@ -72,7 +72,7 @@ pub struct Sim {
     #[arg(long, default_value = "50ms", value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Length,
     /// Losses: flows=1000,rate=1% or flows=10%,rate=1% (victims, new ones each epoch),
-    /// link=all,rate=0.1% or link=3,rate=1%
+    /// link=all,rate=0.1% or link=3,rate=1%, switch=core0,rate=1% (within the switch)
     #[arg(long = "loss", value_name = "LOSS", help_heading = TRAFFIC)]
     losses: Vec<Loss>,
     /// Other faults: pause=SWITCH,at=1s,for=100ms, clock=SWITCH,by=-200ms[,at=1s],

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(
             alone,
             "controller.at = controller: only with a program whose records a controller takes, by default chamelemon or \
-             pint or disketch"
+             pint or disketch or hopcounters"
         );
         let local = "[[program]]\nname = 'hashpipe'\n[controller]\nat = 'controller'";
         let local = Config::parse(local).unwrap_err().to_string();

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ArchiveConfig, ConfigError, Length, TlsConfig, check_length, check_name, wrong};
+use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
@@ -54,6 +55,17 @@ pub struct NetworkConfig {
     pub tls: TlsFiles,
     /// The archive: the epochs of past days.
     pub archive: ArchiveConfig,
+    /// The links between the switches, for the places of losses.
+    #[serde(rename = "link")]
+    pub links: Vec<LinkConfig>,
+}
+
+/// A link between two switches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// Its two ports, each as SWITCH:PORT.
+    pub ports: [PortName; 2],
 }
 
 /// The files for serving TCP.
@@ -86,6 +98,7 @@ impl Default for NetworkConfig {
             listen: None,
             tls: TlsFiles::default(),
             archive: ArchiveConfig::default(),
+            links: Vec::new(),
         }
     }
 }
@@ -146,7 +159,24 @@ impl NetworkConfig {
         if let Some(state) = &self.archive.state {
             return wrong("archive.state", state.display(), "left out: the controller's secret is in state");
         }
+        self.check_links()?;
         self.tls().map(drop)
+    }
+
+    /// Checks that each port ends one link.
+    fn check_links(&self) -> Result<(), ConfigError> {
+        let ends: Vec<_> =
+            (0..).zip(&self.links).flat_map(|(i, link)| link.ports.iter().map(move |end| (i, end))).collect();
+        let twice = ends.iter().enumerate().find(|(at, (_, end))| ends[..*at].iter().any(|(_, other)| other == end));
+        match twice {
+            Some((_, (i, end))) => wrong(format!("link[{i}].ports"), end, "each port ends one link"),
+            None => Ok(()),
+        }
+    }
+
+    /// The links between the switches.
+    pub fn links(&self) -> Links {
+        Links(self.links.iter().map(|link| link.ports.clone()).collect())
     }
 
     /// Address and files for serving TCP, if that is configured: all of them, or none.
@@ -217,6 +247,9 @@ mod tests {
         refused("[program]\nname = 'chamelemon'", "program = [program]: [[program]], once for each program");
         refused("epoch = '10ms'\ntransit = '6ms'", "transit = 6ms: 0s to 5ms");
         refused("epoch = '10ms'\ntransit = '1ms'\nrecord_timeout = '641ms'", "record_timeout = 641ms: 0s to 640ms");
+        let link = "[[link]]\nports = ['a:x', 'b:y']\n";
+        refused(&link.repeat(2), "controller.toml:4: link[1].ports = a:x: each port ends one link");
+        refused("[[link]]\nports = ['a:x', 'b']", "write SWITCH:PORT");
         refused("horizon = 65", "controller.toml:1: horizon = 65: 0 to 64 epochs");
         refused("name = 'x'\nepochs = '10ms'", "controller.toml:2: unknown field `epochs`");
         refused("listen = '[::1]:9471'", "tls.certificate = (missing): ");

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, NAME_PATTERN, check_name, check_range, wrong};
+use crate::answers::CountedPort;
 use crate::forward::rate::Limit;
 use crate::forward::route::Net;
 use crate::forward::vlan::VlanList;
@@ -76,6 +77,11 @@ pub struct PortConfig {
 }
 
 impl PortConfig {
+    /// The port as programs know it.
+    pub fn counted(&self) -> CountedPort {
+        CountedPort { name: self.name.clone(), fabric: self.role == Role::Fabric }
+    }
+
     /// A host port with everything else as it is by default.
     pub fn new(name: impl Into<String>, dev: Dev) -> Self {
         Self {

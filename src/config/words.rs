@@ -267,7 +267,7 @@ mod tests {
     fn words_say_what_would_be_right() {
         assert_eq!(
             refused("hashpip"),
-            "--program hashpip: name = \"hashpip\": one of hashpipe, chamelemon, pint, disketch"
+            "--program hashpip: name = \"hashpip\": one of hashpipe, chamelemon, pint, disketch, hopcounters"
         );
         assert_eq!(
             refused("hashpipe:slots=many"),
@@ -340,6 +340,9 @@ mod tests {
         let error = Config::parse("[[program]]\nname = \"hashpipe\"\nstages = 0\n").unwrap_err();
         assert_eq!(error.to_string(), "program[0].stages = 0: a whole number from 1 to 16");
         let error = Config::parse("[[program]]\nstages = 1\n").unwrap_err();
-        assert_eq!(error.to_string(), "program[0].name = (missing): one of hashpipe, chamelemon, pint, disketch");
+        assert_eq!(
+            error.to_string(),
+            "program[0].name = (missing): one of hashpipe, chamelemon, pint, disketch, hopcounters"
+        );
     }
 }

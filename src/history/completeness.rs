@@ -76,6 +76,9 @@ named! {
         /// The program counts flows that another program names, and none did.
         #[error("no program named flows that could be counted")]
         Unnamed = "unnamed",
+        /// The links between the switches are not known, or not all of them.
+        #[error("fabric ports lead to switches that are not known: links of the controller's configuration say which")]
+        LinksUnknown = "links_unknown",
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",

@@ -12,6 +12,10 @@ pub trait Kept: Send + Sync + 'static {
     /// Whether answers about an epoch rest on the epoch before as well.
     const LOOKS_BACK: bool = false;
 
+    /// Whether records of later epochs say something of an epoch, so that answers look at what was kept of
+    /// these.
+    const LOOKS_AHEAD: bool = false;
+
     /// Memory that it takes, in bytes.
     fn bytes(&self) -> usize;
 

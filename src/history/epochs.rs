@@ -24,6 +24,8 @@ pub enum Window {
 pub struct Epochs<K> {
     /// All that are kept up to the last of the window.
     pub(super) kept: Vec<Arc<Entry<K>>>,
+    /// Those after the last of the window, of a program that [looks ahead](super::Kept::LOOKS_AHEAD).
+    pub(super) later: Vec<Arc<Entry<K>>>,
     /// Place of the window's first epoch among them.
     pub(super) from: usize,
     /// The first epoch of the window, whether it is kept or not.
@@ -47,6 +49,12 @@ impl<K> Epochs<K> {
     /// The epochs of the window.
     pub fn iter(&self) -> std::slice::Iter<'_, Arc<Entry<K>>> {
         self.kept[self.from..].iter()
+    }
+
+    /// The epochs of the window and those after it, of a program that
+    /// [looks ahead](super::Kept::LOOKS_AHEAD).
+    pub fn and_after(&self) -> impl Iterator<Item = &Entry<K>> {
+        self.iter().chain(&self.later).map(|entry| &**entry)
     }
 
     pub fn newest(&self) -> Option<&Entry<K>> {

@@ -97,14 +97,26 @@ impl<K: Kept> Stored<K> {
 
     fn select(&self, range: Range<usize>, first: u64) -> Epochs<K> {
         let kept: Vec<_> = self.entries.range(..range.end).cloned().collect();
+        let later = if K::LOOKS_AHEAD { self.entries.range(range.end..).cloned().collect() } else { Vec::new() };
         let first = kept[range.start..].iter().map(|entry| entry.first_epoch).fold(first, u64::min);
-        Epochs { from: range.start, first, kept, ..self.none() }
+        Epochs { from: range.start, first, kept, later, ..self.none() }
     }
 
     fn none(&self) -> Epochs<K> {
         let Self { length, lost_after, sequence, .. } = *self;
         let (outdated, forgotten) = (false, false);
-        Epochs { kept: Vec::new(), from: 0, first: 0, length, lost_after, sequence, age: None, outdated, forgotten }
+        Epochs {
+            kept: Vec::new(),
+            later: Vec::new(),
+            from: 0,
+            first: 0,
+            length,
+            lost_after,
+            sequence,
+            age: None,
+            outdated,
+            forgotten,
+        }
     }
 
     /// Changes the entries of an epoch. Those that are final are amended.

@@ -8,7 +8,8 @@ use crossbeam_channel::bounded;
 
 use super::Shared;
 use super::diff::{Diff, Ports, ports};
-use super::slots::{NoBuffers, PortSlot, PortSlots, fits_buffers, has_room};
+use super::slots::{NoBuffers, PortSlot, PortSlots, counted_ports, fits_buffers, has_room};
+use crate::answers::CountedPort;
 use crate::api::view;
 use crate::assemble::{self, AssembleError, Forwarding, Telemetries, port_info, routed};
 use crate::config::{Config, ConfigError, ForwardMode, PortConfig, PortFileError};
@@ -180,8 +181,10 @@ impl Shared {
         let infos = infos(state, &kept, &new);
         let pairs = numbered(next, &kept, &new);
         let epoch = config.switch.epoch.nanos();
+        let programs = config.programs_at(&counted(&kept, &new));
         let telemetries =
-            diff.telemetry.then(|| assemble::telemetries(config, Some(epoch), &hashes, workers)).transpose()?;
+            diff.telemetry.then(|| assemble::telemetries(config, &programs, Some(epoch), &hashes, workers));
+        let telemetries = telemetries.transpose()?;
         let (mut learning, mut routing, mut forwards) = (None, None, None);
         let named = named(&kept, &new);
         let routes = |config: &Config| config.switch.forward == ForwardMode::Route;
@@ -370,6 +373,12 @@ fn infos(state: &State, kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<P
 fn named(kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<(PortId, String)> {
     let kept = kept.iter().map(|(id, config)| (*id, config.name.clone()));
     kept.chain(new.iter().map(|(id, _, config)| (*id, config.name.clone()))).collect()
+}
+
+/// The ports as programs will know them, by number.
+fn counted(kept: &[(PortId, PortConfig)], new: &[New<'_>]) -> Vec<CountedPort> {
+    let all = kept.iter().map(|(id, config)| (*id, config)).chain(new.iter().map(|(id, _, config)| (*id, *config)));
+    counted_ports(all)
 }
 
 /// The pairs by the numbers that the ports will have.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::facade::ApiFacade;
 use super::{LiveError, Shared, service};
+use crate::answers::CountedPort;
 use crate::assemble::Assembly;
 use crate::config::Config;
 use crate::network::rpc::{Controlled, Dial, Hello, Link, Offer};
@@ -13,8 +14,9 @@ use crate::program::ProgramConfig;
 use crate::telemetry::epoch::EpochClock;
 
 /// What a controller is to know of a switch; `None` for one whose records it has no use for.
-fn hello(config: &Config) -> Option<Hello> {
-    let networked = config.programs.iter().filter(|program| program.is_networked());
+fn hello(config: &Config, ports: &[CountedPort]) -> Option<Hello> {
+    let programs = config.programs_at(ports);
+    let networked = programs.iter().filter(|program| program.is_networked());
     let offer = |program: &ProgramConfig| Ok(Offer { parameters: program.start(), program: program.clone() });
     let programs: Vec<_> = networked.map(offer).collect();
     let length = config.switch.epoch.nanos();
@@ -50,7 +52,8 @@ impl Shared {
 
 impl Controlled for ApiFacade {
     fn hello(&self) -> Option<Hello> {
-        hello(&self.shared.state().config)
+        let state = self.shared.state();
+        hello(&state.config, &state.slots.counted())
     }
 
     fn hash_with(&self, hashes: &HashFamily) -> Result<(), String> {

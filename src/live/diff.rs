@@ -1,9 +1,12 @@
 //! What differs between the switch that runs and the one that is wanted.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::change::{ChangeError, Next, State};
+use crate::answers::CountedPort;
 use crate::config::{Config, ForwardMode, PortConfig};
 use crate::pisa::PortId;
 
@@ -37,6 +40,12 @@ impl Diff {
             let names = programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
             diff.words.push(if names.is_empty() { "no programs".into() } else { format!("programs {names}") });
         }
+        let ports = |ports: &[PortConfig]| -> BTreeMap<String, CountedPort> {
+            ports.iter().map(|port| (format!("{} {}", port.name, port.dev), port.counted())).collect()
+        };
+        let know_ports =
+            programs.iter().any(|program| program.at_ports(&[]) != program.at_ports(&[CountedPort::any()]));
+        diff.telemetry |= know_ports && ports(&state.config.ports) != ports(&next.config.ports);
         if next.hashes.is_some() {
             diff.telemetry = true;
             diff.words.push("the network's hash functions".into());

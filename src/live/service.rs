@@ -127,7 +127,10 @@ impl Shared {
 
 impl Answering for Shared {
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
-        let programs = self.state().config.programs.clone();
+        let programs = {
+            let state = self.state();
+            state.config.programs_at(&state.slots.counted())
+        };
         let program = query.choose(programs.iter(), task).ok_or_else(|| no_program(task, query))?;
         let elsewhere =
             |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
@@ -214,7 +217,8 @@ impl Service for Shared {
     fn registers(&self, program: Option<&str>) -> Result<PendingDump, String> {
         let state = self.state();
         let (config, epoch_ns) = (&state.config, state.config.switch.epoch.nanos());
-        let programs = (config.known_as(), &config.programs[..]);
+        let programs = config.programs_at(&state.slots.counted());
+        let programs = (config.known_as(), &programs[..]);
         PendingDump::new(&self.measurement.registers, programs, program, &self.workers.cores, epoch_ns)
     }
 

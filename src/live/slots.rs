@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::change::ChangeError;
 use super::reopen::Retry;
+use crate::answers::CountedPort;
 use crate::api::view;
-use crate::assemble::port_info;
+use crate::assemble::{self, port_info};
 use crate::config::PortConfig;
 use crate::dpdk::{Interface, Mempool};
 use crate::live::watch::PortState;
@@ -106,7 +107,9 @@ impl PortSlot {
         if self.config.fault != config.fault {
             self.port.set_fault(config.fault.as_ref());
         }
-        self.info = PortInfo { up: self.info.up.clone(), mac: self.info.mac.clone(), ..port_info(config) };
+        let PortInfo { up, mac, inside, .. } = self.info.clone();
+        inside.store(assemble::inside(config.fault.as_ref()), Relaxed);
+        self.info = PortInfo { up, mac, inside, ..port_info(config) };
         self.config = config.clone();
     }
 
@@ -260,6 +263,17 @@ pub(super) fn fits_buffers(port: &PortConfig, pool: &Mempool) -> Result<(), NoBu
     Ok(())
 }
 
+/// Ports as programs know them, by number. Numbers that no port has stand for ports without a name.
+pub(super) fn counted_ports<'a>(ports: impl Iterator<Item = (PortId, &'a PortConfig)>) -> Vec<CountedPort> {
+    let mut counted = Vec::new();
+    for (id, config) in ports {
+        let vacant = || CountedPort { name: String::new(), fabric: false };
+        counted.resize_with(counted.len().max(usize::from(id) + 1), vacant);
+        counted[usize::from(id)] = config.counted();
+    }
+    counted
+}
+
 /// The ports by number.
 #[derive(Default)]
 pub(super) struct PortSlots(Vec<Option<PortSlot>>);
@@ -275,6 +289,11 @@ impl PortSlots {
 
     pub fn get_mut(&mut self, id: PortId) -> Option<&mut PortSlot> {
         self.0.get_mut(usize::from(id))?.as_mut()
+    }
+
+    /// The ports as programs know them.
+    pub fn counted(&self) -> Vec<CountedPort> {
+        counted_ports(self.iter().map(|(id, slot)| (id, &slot.config)))
     }
 
     pub fn find(&self, name: &str) -> Option<PortId> {

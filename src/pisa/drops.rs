@@ -62,6 +62,8 @@ named! {
         WrongVlan = "wrong_vlan",
         /// No room in front of the frame for a VLAN tag.
         NoHeadroom = "no_headroom",
+        /// A fault on purpose inside the switch (`inside:drop`).
+        Fault = "fault",
     }
 }
 

@@ -82,6 +82,13 @@ impl Phv {
         self.headers.draw
     }
 
+    /// Whether the switch made it: a copy, a fragment, or a packet of the router's own. It did not come in.
+    /// Known to egress stages.
+    #[inline(always)]
+    pub fn is_made(&self) -> bool {
+        self.headers.made
+    }
+
     #[inline(always)]
     pub fn set_draw(&mut self, draw: u32) {
         self.headers.draw = draw;

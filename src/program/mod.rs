@@ -14,7 +14,9 @@ pub mod disketch;
 mod flows;
 pub mod hashpipe;
 mod heavy;
+pub mod hopcounters;
 mod key;
+mod memory;
 mod needs;
 mod p4;
 mod parameters;
@@ -34,8 +36,9 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
+use crate::answers::CountedPort;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{ArrayCells, BatchOrder, Excess, Layout, Phv, Probe, Wide, wide};
+use crate::pisa::{ArrayCells, BatchOrder, DropReason, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};
 pub use analyser::{AnyAnalyser, AnyReported, AnyRestorer, Closing, Foreign};
@@ -43,6 +46,7 @@ pub use analysis::{Analysis, Before, Decision, Epoch, Reported};
 pub use bytes::DecodeError;
 pub use heavy::{HeavyAnalysis, KeptFlows};
 pub use key::{Key, Naming};
+pub use memory::Memory;
 pub use needs::Needs;
 pub use p4::{P4Constant, P4Crc, P4Entry, P4Form, P4Halves, P4Register, P4Request, P4Target};
 pub use parameters::Parameters;
@@ -52,6 +56,7 @@ pub use reports::{DistinctReports, Report, ReportBuffer, Reports};
 pub use schedule::{AnySchedule, Derived, Schedule, Steps};
 pub use setting::SettingReader;
 pub use staged::Staged;
+use strays::nearest as nearest_epoch;
 pub use strays::{MAX_STRAY_EPOCHS, StrayRegisters, Strays};
 pub use sub_epoch::{Coverage, MAX_SUB_EPOCHS, SubEpoch};
 
@@ -76,6 +81,10 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// What a controller makes of the records.
     type Analysis: Analysis<Record = Self::Record, Parameters = Self::Parameters>;
 
+    /// Whether it is for every switch of a path: it compares what one switch counts with what the next one
+    /// does.
+    const ON_EVERY_HOP: bool = false;
+
     /// Parameters with which it answers all of its tasks. By default those without any key.
     fn for_all_tasks() -> Self::Config {
         Self::Config::default()
@@ -84,6 +93,12 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// Why no controller of many switches takes its records; `None` when one does.
     fn local_only(_config: &Self::Config) -> Option<&'static str> {
         Some("no controller takes its records")
+    }
+
+    /// The same configuration in a switch with these ports, by their number. By default it does not depend
+    /// on them.
+    fn at_ports(config: &Self::Config, _ports: &[CountedPort]) -> Self::Config {
+        config.clone()
     }
 
     /// Checks a configuration, without building anything.
@@ -271,6 +286,9 @@ pub trait Dataplane: Send {
     /// `packets` packets have an ambiguous epoch, as they carry its lowest bit alone: `epoch`, or an
     /// even number later.
     fn count_ambiguous(&mut self, _epoch: u64, _packets: u64) {}
+    /// A packet was dropped: before ingress stages if `is_before`, else after them. Called with
+    /// [`Needs::DROPS`]. Packets that end without a loss are [seen in egress stages](Needs::ENDS) instead.
+    fn dropped(&mut self, _phv: &Phv, _reason: DropReason, _is_before: bool) {}
     /// Epoch number `epoch` begins in less than the transit time: packets of it may come from
     /// switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}

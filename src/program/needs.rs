@@ -50,6 +50,9 @@ impl Needs {
     /// [`Phv::draw`](crate::pisa::Phv::draw), a random number of each packet.
     pub const DRAW: Self = Self(1 << 11);
 
+    /// [`Dataplane::dropped`](super::Dataplane::dropped) is called for each packet that is dropped.
+    pub const DROPS: Self = Self(1 << 12);
+
     /// Whether all of `other` is needed.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {

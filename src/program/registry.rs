@@ -15,9 +15,10 @@ use serde_json::{Map, Value};
 use super::analyser::{Analyser, AnyAnalyser, AnyRestorer, Restorer};
 use super::{
     Analysis, AnyRecord, AnySchedule, Clash, CongestionFeedback, Dataplane, DecodeError, Difference, Exact, P4Form,
-    P4Request, P4Target, Parameters, Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, pint,
+    P4Request, P4Target, Parameters, Program, ProgramError, Schedule, chamelemon, disketch, hashpipe, hopcounters,
+    pint,
 };
-use crate::answers::{Answers, Task};
+use crate::answers::{Answers, CountedPort, Task};
 use crate::history::Room;
 use crate::pisa::hash::HashFamily;
 use crate::pisa::{Excess, Layout};
@@ -43,6 +44,7 @@ impl Programs {
             .with::<chamelemon::ChameleMon>()
             .with::<pint::Pint>()
             .with::<disketch::DiSketch>()
+            .with::<hopcounters::HopCounters>()
     }
 
     /// With one more program. One of the same name takes its place.
@@ -95,6 +97,10 @@ pub trait Configured: Any + Send + Sync {
     fn fields(&self) -> Map<String, Value>;
     /// Whether the other one is the same program with the same parameters.
     fn equals(&self, other: &dyn Configured) -> bool;
+    /// [`Program::ON_EVERY_HOP`].
+    fn is_on_every_hop(&self) -> bool;
+    /// [`Program::at_ports`].
+    fn at_ports(&self, ports: &[CountedPort]) -> ProgramConfig;
     /// [`Program::validate`].
     fn validate(&self) -> Result<(), ProgramError>;
     /// [`Program::blame`].
@@ -168,6 +174,14 @@ impl<P: Program> Configured for Of<P> {
 
     fn equals(&self, other: &dyn Configured) -> bool {
         other.get::<P>() == Some(&self.0)
+    }
+
+    fn is_on_every_hop(&self) -> bool {
+        P::ON_EVERY_HOP
+    }
+
+    fn at_ports(&self, ports: &[CountedPort]) -> ProgramConfig {
+        ProgramConfig::new::<P>(P::at_ports(&self.0, ports))
     }
 
     fn validate(&self) -> Result<(), ProgramError> {

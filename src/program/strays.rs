@@ -118,7 +118,7 @@ impl Strays {
 }
 
 /// The epoch nearest to `last` that a packet with these low bits can be of.
-fn nearest(last: u64, epoch: u32) -> u64 {
+pub(super) fn nearest(last: u64, epoch: u32) -> u64 {
     let (range, half) = (1u64 << EPOCH_BITS, 1 << (EPOCH_BITS - 1));
     let ahead = u64::from(epoch_of(u64::from(epoch).wrapping_sub(last)));
     if ahead < half || last + ahead < range { last + ahead } else { last + ahead - range }

@@ -112,7 +112,7 @@ impl Addresses {
         config.switch.forward = ForwardMode::Route;
         for &(link, _) in topology.neighbours(switch) {
             let side = usize::from(topology.links()[link as usize][0] != switch);
-            let name = format!("l{link}");
+            let name = link_port(link);
             config.neighbours.push(neighbour(&name, link_address(link, 1 - side), self.mac(topology, link, 1 - side)));
             let own = Net::new(link_address(link, side), PAIR_LEN);
             let port = PortConfig::new(name, Dev::Memory);
@@ -158,6 +158,11 @@ impl Addresses {
     fn mac(&self, topology: &Topology, link: u32, side: usize) -> Mac {
         port_mac(topology.links()[link as usize][side], self.ends[link as usize][side])
     }
+}
+
+/// The name of a link's port, at both of its ends.
+pub fn link_port(link: u32) -> String {
+    format!("l{link}")
 }
 
 fn neighbour(port: &str, address: IpAddr, mac: Mac) -> NeighbourConfig {

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::addresses::{Addresses, Place, host_mac, port_mac};
+use super::addresses::{Addresses, Place, host_mac, link_port, port_mac};
 use super::fault::Fault;
 use super::loss::{LinkName, Loss};
 use super::topology::Topology;
 use super::traffic::Traffic;
 use super::{Fabric, Node, Setup, SimError};
+use crate::answers::{Links, PortName};
 use crate::assemble::assemble;
 use crate::config::Length;
 use crate::pisa::PortId;
@@ -101,10 +102,28 @@ pub fn nodes(setup: &Setup, traffic: &Traffic) -> Result<Vec<Node>, SimError> {
             config.programs = setup.programs_of(&topology.switches()[switch as usize])?;
         }
         let assembly = assemble(&config, Some(setup.epoch), workers)?;
+        let inside = inside(setup, &topology.switches()[switch as usize]);
+        assembly.ports.iter().for_each(|info| info.inside.store(inside, Relaxed));
         (0..).zip(&assembly.ports).for_each(|(port, info)| info.mac.store(port_mac(switch, port).to_u64(), Relaxed));
         nodes.push(Node::new(assembly));
     }
     Ok(nodes)
+}
+
+/// Of 2³² packets that come into a switch, the number that it loses.
+fn inside(setup: &Setup, name: &str) -> u64 {
+    let rate = setup.losses.iter().filter_map(|loss| match loss {
+        Loss::Switch { switch, rate } if switch.is(name) => Some(*rate),
+        _ => None,
+    });
+    (rate.fold(0.0, f64::max) * 4_294_967_296.0) as u64
+}
+
+/// The links between the switches, as records and answers name their ends.
+pub fn links(topology: &Topology) -> Links {
+    let end = |switch: u32, link: usize| PortName::new(&switch_name(switch), &link_port(link as u32));
+    let links = topology.links().iter().enumerate();
+    Links(links.map(|(number, ends)| ends.map(|switch| end(switch, number))).collect())
 }
 
 pub fn wires(setup: &Setup, topology: &Topology, addresses: &Addresses) -> Result<Vec<Wire>, SimError> {

@@ -103,7 +103,7 @@ impl SimulatedController {
 
     /// The answers about an epoch as they stand now.
     pub fn answers(&self, epoch: u64) -> EpochAnswers<'_> {
-        EpochAnswers { program: &self.program, history: &**self.history(), epoch, routes: None }
+        EpochAnswers { program: &self.program, history: &**self.history(), epoch, routes: None, surroundings: None }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::fault::SwitchName;
 use crate::text::{self, share};
 
 /// One `--loss` of the command line.
@@ -12,6 +13,8 @@ pub enum Loss {
     Flows(Victims),
     /// A link loses packets of all flows.
     Link { link: LinkName, rate: f64 },
+    /// A switch loses packets of all flows, behind the ingress stages of its programs.
+    Switch { switch: SwitchName, rate: f64 },
 }
 
 /// Flows that lose packets. They are drawn among those whose way leads over a link between
@@ -92,14 +95,15 @@ impl LossError {
 pub(super) const RATE: &str = "a rate is 0% to 100%, as 1% or 0.01; write 100% for all";
 pub(super) const LINK: &str = "a link is a number, or all";
 
-const EXAMPLES: &str = "write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%";
+const EXAMPLES: &str =
+    "write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%";
 
 impl FromStr for Loss {
     type Err = LossError;
 
     fn from_str(text: &str) -> Result<Self, LossError> {
         let wrong = |right| LossError::new(text, right);
-        let (mut flows, mut link, mut rate) = (None, None, None);
+        let (mut flows, mut link, mut switch, mut rate) = (None, None, None, None);
         for part in text.split(',') {
             let (key, value) = part.split_once('=').ok_or_else(|| wrong(EXAMPLES))?;
             let value = value.trim();
@@ -113,13 +117,15 @@ impl FromStr for Loss {
                         Some(Flows::Number(number.map_err(|_| wrong("flows are a number, or a share such as 10%"))?));
                 }
                 "link" => link = Some(value.parse().map_err(|_| wrong(LINK))?),
+                "switch" => switch = Some(value.parse().map_err(|_| wrong(EXAMPLES))?),
                 "rate" => rate = Some(text::rate(value).ok_or_else(|| wrong(RATE))?),
                 _ => return Err(wrong(EXAMPLES)),
             }
         }
-        match (flows, link, rate) {
-            (Some(flows), None, Some(rate)) => Ok(Self::Flows(Victims { flows, rate })),
-            (None, Some(link), Some(rate)) => Ok(Self::Link { link, rate }),
+        match (flows, link, switch, rate) {
+            (Some(flows), None, None, Some(rate)) => Ok(Self::Flows(Victims { flows, rate })),
+            (None, Some(link), None, Some(rate)) => Ok(Self::Link { link, rate }),
+            (None, None, Some(switch), Some(rate)) => Ok(Self::Switch { switch, rate }),
             _ => Err(wrong(EXAMPLES)),
         }
     }
@@ -132,14 +138,15 @@ pub(super) fn percent(share: f64) -> String {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::Flows(Victims { flows: Flows::Number(number), rate }) => {
-                write!(f, "flows={number},rate={}", percent(rate))
+                write!(f, "flows={number},rate={}", percent(*rate))
             }
             Self::Flows(Victims { flows: Flows::Share(share), rate }) => {
-                write!(f, "flows={},rate={}", percent(share), percent(rate))
+                write!(f, "flows={},rate={}", percent(*share), percent(*rate))
             }
-            Self::Link { link, rate } => write!(f, "link={link},rate={}", percent(rate)),
+            Self::Link { link, rate } => write!(f, "link={link},rate={}", percent(*rate)),
+            Self::Switch { switch, rate } => write!(f, "switch={switch},rate={}", percent(*rate)),
         }
     }
 }
@@ -150,7 +157,13 @@ mod tests {
 
     #[test]
     fn words_go_round() {
-        for text in ["flows=1000,rate=1%", "flows=2.5%,rate=0.01%", "link=all,rate=100%", "link=3,rate=0.1%"] {
+        for text in [
+            "flows=1000,rate=1%",
+            "flows=2.5%,rate=0.01%",
+            "link=all,rate=100%",
+            "link=3,rate=0.1%",
+            "switch=core0,rate=1%",
+        ] {
             assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
         }
         let spaced = "flows = 1_000, rate = 0.5".parse::<Loss>().unwrap();
@@ -171,14 +184,14 @@ mod tests {
         ];
         let errors = wrong.map(|text| text.parse::<Loss>().unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @r#"
-        "": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
-        "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
+        "flows=3": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
         "flows=x,rate=1%": flows are a number, or a share such as 10%
         "flows=101%,rate=1%": flows are 0% to 100%
         "flows=1,rate=2": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
         "link=all,rate=1": a rate is 0% to 100%, as 1% or 0.01; write 100% for all
         "link=a,rate=1%": a link is a number, or all
-        "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, or link=all,rate=0.1% or link=3,rate=0.1%
+        "loss=1%": write flows=1000,rate=1% or flows=10%,rate=1%, link=all,rate=0.1% or link=3,rate=0.1%, or switch=core0,rate=1%
         "#);
     }
 

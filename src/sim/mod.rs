@@ -147,14 +147,15 @@ impl Default for Fabric {
 }
 
 impl Setup {
-    /// Whether all switches run the programs: it was asked for, or one of them writes digests, which
-    /// every switch of a path must.
+    /// Whether all switches run the programs: it was asked for, or one of them is for every switch of a
+    /// path, or writes digests, which every switch of a path must.
     pub fn runs_everywhere(&self) -> bool {
         let writes_digests = |program: &ProgramConfig| {
             let built = program.build("", &HashFamily::reproducible(self.workload.seed));
             built.is_ok_and(|built| built.needs().contains(Needs::DIGEST))
         };
-        self.everywhere || self.programs.iter().any(writes_digests)
+        let is_for_all = |program: &ProgramConfig| program.is_on_every_hop() || writes_digests(program);
+        self.everywhere || self.programs.iter().any(is_for_all)
     }
 
     /// The longest that a packet is under way between its first and its last switch.
@@ -186,6 +187,13 @@ impl Setup {
         for fault in &self.faults {
             if let Fault::Pause { switch: SwitchName::One(name), .. }
             | Fault::Clock { switch: SwitchName::One(name), .. } = fault
+                && !self.topology.switches().contains(name)
+            {
+                return Err(SimError::NoSwitch { name: name.clone() });
+            }
+        }
+        for loss in &self.losses {
+            if let Loss::Switch { switch: SwitchName::One(name), .. } = loss
                 && !self.topology.switches().contains(name)
             {
                 return Err(SimError::NoSwitch { name: name.clone() });
@@ -246,7 +254,7 @@ pub enum SimError {
     EpochTooShort { epoch: Nanos, min: Nanos },
     #[error("--loss link={link}: the topology's links are 0 to {}", links.saturating_sub(1))]
     NoLink { link: u32, links: u32 },
-    #[error("--fault: the topology has no switch {name:?}")]
+    #[error("--fault, --loss: the topology has no switch {name:?}")]
     NoSwitch { name: String },
     #[error("--switch {own}: {why}")]
     Own { own: String, why: String },

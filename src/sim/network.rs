@@ -4,8 +4,8 @@ mod hosts;
 
 use arrayvec::ArrayVec;
 
-use super::addresses::Place;
-use super::build::{Peer, Wire, hosts, nodes, owners, wires};
+use super::addresses::{Place, link_port};
+use super::build::{Peer, Wire, hosts, links, nodes, owners, switch_name, wires};
 use super::calendar::Calendar;
 use super::fault::{self, SwitchFaults};
 use super::ledger::Ledger;
@@ -18,6 +18,7 @@ use super::topology::Topology;
 use super::traffic::{Generation, Traffic, Where};
 use super::transport::{Hosts, TransportReport};
 use super::{Setup, SimError, Victims};
+use crate::answers::Links;
 use crate::api::view::Counts;
 use crate::pisa::PortId;
 use crate::switch::{BURST, Burst, TxBursts};
@@ -416,6 +417,25 @@ impl Network {
         let host = |(host, switch): (usize, &u32)| (addresses.host(topology, host), *switch);
         let hosts = topology.hosts().iter().enumerate().map(host).collect();
         RecomputedRoutes::new((0..).zip(&self.nodes).filter_map(router).collect(), hosts)
+    }
+
+    /// The links between the switches, as records and answers name their ends.
+    pub fn links(&self) -> Links {
+        links(self.topology())
+    }
+
+    /// A place between the first and the last switch, as answers name it: a switch, or the port that a link
+    /// begins at; `None` of a host's link.
+    pub fn named(&self, at: Where) -> Option<(String, Option<String>)> {
+        match at {
+            Where::Switch(switch) => Some((switch_name(switch), None)),
+            Where::Link(port) | Where::Busy(port) => {
+                let (switch, own) = self.owner(port);
+                let (link, _) = self.topology().neighbours(switch).get(usize::from(own))?;
+                Some((switch_name(switch), Some(link_port(*link))))
+            }
+            Where::Astray(_) => None,
+        }
     }
 
     /// The flows of an epoch: of the running one or the one before, and of as many more as faults

@@ -2,6 +2,7 @@
 //! stable, units in the names.
 
 mod paths;
+mod places;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use serde_json::Map;
 use super::traffic::{Generation, Sums, Where};
 use super::{Network, Place, RecomputedRoutes};
 use crate::answers::{
-    ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes, Frequency, Heavy,
-    HeavyFlows, Latency, Loops, Losses, LowerBounds, NamedFlows, Paths, Query, Queryable, Score, Task, Unit,
-    Utilisation, Value, Values, score,
+    AnsweredLosses, ByRoute, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowName, FlowSizes,
+    Frequency, Heavy, HeavyFlows, Latency, Loops, Losses, LostFlows, LowerBounds, NamedFlows, Paths, Query, Queryable,
+    Score, Surroundings, Task, Unit, Utilisation, Value, Values, score,
 };
 use crate::history::{Adaptation, Described, Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -23,6 +24,8 @@ use crate::telemetry::epoch::Nanos;
 use crate::wire::{Flow, FlowKey, Pattern};
 
 pub use paths::PathCounts;
+pub(super) use places::lost_by_place;
+pub use places::{PlaceName, PlaceScore};
 
 /// One epoch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,6 +44,9 @@ pub struct EpochReport {
     pub victim_flows: u64,
     /// Where packets were lost.
     pub losses: Vec<LostAt>,
+    /// The same as answers name places.
+    #[serde(skip)]
+    pub lost_by_place: BTreeMap<PlaceName, u64>,
     /// By name, as `--program` gives them.
     pub programs: BTreeMap<String, ProgramReport>,
 }
@@ -68,6 +74,8 @@ pub struct ProgramReport {
     /// Nothing of a program that does not answer the task.
     #[serde(flatten)]
     pub losses: Option<LossReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places: Option<PlaceScore>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,6 +243,7 @@ impl EpochReport {
             doubled_packets: generation.doubled,
             victim_flows: victims,
             losses: lost_at(network, generation),
+            lost_by_place: lost_by_place(network, generation),
             programs: BTreeMap::new(),
         }
     }
@@ -267,6 +276,8 @@ pub struct EpochAnswers<'a> {
     pub epoch: u64,
     /// For a program that needs paths of flows.
     pub routes: Option<ByRoute>,
+    /// For one that finds the places of losses.
+    pub surroundings: Option<Arc<Surroundings>>,
 }
 
 impl EpochAnswers<'_> {
@@ -277,7 +288,8 @@ impl EpochAnswers<'_> {
     }
 
     fn query(&self, task: Task) -> Query {
-        Query { routes: self.routes.clone(), ..Query::new(task, Window::Epoch(self.epoch)) }
+        let (routes, surroundings) = (self.routes.clone(), self.surroundings.clone());
+        Query { routes, surroundings, ..Query::new(task, Window::Epoch(self.epoch)) }
     }
 
     /// The same, with the flows of the epoch, their paths, and the bounds that the network's histories have
@@ -295,7 +307,28 @@ impl EpochAnswers<'_> {
             ByRoute::new(Arc::new(NamedFlows { flows, routes: Some(Arc::new(routes())), bounds }))
         };
         let routes = self.history.needs_routes().then(named);
-        Self { program: self.program, history: self.history, epoch: self.epoch, routes }
+        let surroundings = self.surroundings.clone();
+        Self { program: self.program, history: self.history, epoch: self.epoch, routes, surroundings }
+    }
+
+    /// The same with what is known of the network, where the program finds the places of losses.
+    #[must_use]
+    pub fn with_surroundings(self, network: &Network, histories: &[Arc<dyn Queryable>]) -> Self {
+        if self.program.rank(Task::Places).is_none() {
+            return self;
+        }
+        let losses =
+            histories.iter().find(|history| history.answer::<Losses>(&Query::new(Task::Losses, Window::All)).is_ok());
+        let surroundings = Surroundings {
+            links: network.links(),
+            victims: losses.map(|history| Arc::new(AnsweredLosses(history.clone())) as Arc<dyn LostFlows>),
+            routes: Some(Arc::new(network.routes())),
+        };
+        Self { surroundings: Some(Arc::new(surroundings)), ..self }
+    }
+
+    fn places(&self, truth: &BTreeMap<PlaceName, u64>) -> Option<PlaceScore> {
+        Some(PlaceScore::new(&self.answer(usize::MAX)?, truth))
     }
 
     /// The count of the flows of each pattern, with the exact count that is given for its query. No
@@ -329,6 +362,7 @@ impl ProgramReport {
         truth: &Generation,
         beside: &[&Generation],
         patterns: &[Pattern],
+        truth_by_place: &BTreeMap<PlaceName, u64>,
         fabric: impl Fn(Where) -> bool,
     ) -> Self {
         let program = answers.program;
@@ -348,6 +382,8 @@ impl ProgramReport {
         Self {
             measured: outline.adaptation.map(Measured::new),
             losses: answers.losses(&nets(program, lost(truth, fabric))),
+            // Packets that are late may still be lost: the truth is held beside it at the end.
+            places: answers.places(truth_by_place),
             paths: paths.map(|paths| PathCounts::new(&paths.paths, beside.iter().copied().chain([truth]))),
             latency: answers.answer(usize::MAX).and_then(|found: Claimed<Latency>| LatencyCounts::new(&found)),
             loops: answers
@@ -373,12 +409,19 @@ impl ProgramReport {
     /// The report with the answers as they stand now, where something went wrong, beside the net of
     /// each flow.
     #[must_use]
-    pub fn revised(&self, answers: &EpochAnswers<'_>, nets: &FxHashMap<FlowName, i64>, patterns: &[Pattern]) -> Self {
+    pub fn revised(
+        &self,
+        answers: &EpochAnswers<'_>,
+        nets: &FxHashMap<FlowName, i64>,
+        truth_by_place: &BTreeMap<PlaceName, u64>,
+        patterns: &[Pattern],
+    ) -> Self {
         let frequencies = match answers.history.needs_routes() && answers.routes.is_none() {
             true => self.frequencies.clone(),
             false => answers.frequencies(patterns, |place, _| self.frequencies.get(place)?.count().truth),
         };
-        Self { losses: answers.losses(nets), gaps: answers.gaps(), frequencies, ..self.clone() }
+        let (losses, places) = (answers.losses(nets), answers.places(truth_by_place));
+        Self { losses, places, gaps: answers.gaps(), frequencies, ..self.clone() }
     }
 }
 

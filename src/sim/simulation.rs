@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::build::switch_name;
 use super::controller::{Named, SimulatedController};
-use super::report::{EpochAnswers, EpochReport, ProgramReport, nets};
+use super::report::{EpochAnswers, EpochReport, ProgramReport, lost_by_place, nets};
 use super::traffic::Where;
 use super::{Network, Setup, SimError, Victims, fault};
-use crate::answers::Queryable;
+use crate::answers::{Queryable, Task};
 use crate::network::controller::ParameterUpdate;
 use crate::program::ProgramConfig;
 use crate::telemetry::epoch::Nanos;
@@ -149,14 +149,15 @@ impl Simulation {
     fn revise(&mut self) -> Vec<EpochReport> {
         let mut reports = std::mem::take(&mut self.reports);
         let Some(ledger) = self.network.ledger() else { return reports };
+        let histories = self.histories();
         for Measuring { name, controller, told, .. } in &self.programs {
             for report in &mut reports {
                 let epoch = report.epoch + self.first;
                 if let Some(told) = told.get(&epoch) {
                     let nets = nets(controller.program(), ledger.nets(epoch as u32));
-                    report
-                        .programs
-                        .insert(name.clone(), told.revised(&controller.answers(epoch), &nets, &self.patterns));
+                    let answers = controller.answers(epoch).with_surroundings(&self.network, &histories);
+                    let revised = told.revised(&answers, &nets, &report.lost_by_place, &self.patterns);
+                    report.programs.insert(name.clone(), revised);
                 }
             }
         }
@@ -227,7 +228,10 @@ impl Simulation {
         let mut updates = Vec::new();
         let mut programs: Vec<_> = self.programs.iter_mut().zip(records).enumerate().collect();
         // Programs that are answered from what others say come behind these.
-        programs.sort_by_key(|(_, (measuring, _))| measuring.controller.history().needs_routes());
+        programs.sort_by_key(|(_, (measuring, _))| {
+            let Measuring { controller, .. } = measuring;
+            controller.history().needs_routes() || controller.program().rank(Task::Places).is_some()
+        });
         for (program, (measuring, records)) in programs {
             let Measuring { controller, told, .. } = measuring;
             let update = controller.follow(records, now, |answers| {
@@ -235,15 +239,13 @@ impl Simulation {
                 let beside = [epoch.checked_sub(1), Some(epoch + 1)].into_iter().flatten();
                 let beside: Vec<_> = beside.map(|epoch| network.generation(epoch)).collect();
                 let truth = network.generation(epoch);
+                let answers = answers.with_routes(truth, || network.routes(), &histories);
+                let answers = answers.with_surroundings(network, &histories);
                 told.insert(
                     answers.epoch,
-                    ProgramReport::new(
-                        &answers.with_routes(truth, || network.routes(), &histories),
-                        truth,
-                        &beside,
-                        patterns,
-                        |at| fabric(network, at),
-                    ),
+                    ProgramReport::new(&answers, truth, &beside, patterns, &lost_by_place(network, truth), |at| {
+                        fabric(network, at)
+                    }),
                 );
             });
             updates.extend(update.map(|update| (program, update)));

@@ -4,6 +4,7 @@
 mod archived;
 mod clocks;
 mod complete;
+mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

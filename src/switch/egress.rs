@@ -16,7 +16,7 @@ use arrayvec::ArrayVec;
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, L2_OVERHEAD, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
-use crate::pisa::{Disposition, Phv, PortId, Verdict};
+use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
 use crate::program::Needs;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{self, Frame, Headers, identity};
@@ -38,6 +38,18 @@ impl Exit {
     #[inline(always)]
     fn nowhere(disposition: Disposition) -> Self {
         Self::new(0, 0, disposition)
+    }
+
+    /// Of a packet that leaves by no port, for this reason.
+    #[inline(always)]
+    fn dropped(reason: DropReason, disposition: Disposition) -> Self {
+        Self::new(0, reason as usize + 1, disposition)
+    }
+
+    /// Why a packet is lost that leaves by no port.
+    fn why_lost(self) -> Option<DropReason> {
+        let reason = DropReason::ALL.get(self.slot().checked_sub(1)?)?;
+        (self.disposition() == Disposition::Lost).then_some(*reason)
     }
 
     /// The port of a packet that leaves.
@@ -105,6 +117,9 @@ impl Switch {
             false => self.admit_burst::<F, false>(&mut frames, &mut exits, routed, out),
         };
         if seen < all {
+            if self.telemetry.drops {
+                self.tell_drops(&exits[..all]);
+            }
             self.keep_seen(&mut exits[..all]);
         }
         self.run_egress(&exits[..seen], self.telemetry.writes_late, now, out, watch);
@@ -166,7 +181,7 @@ impl Switch {
                 break;
             };
             let sent = way.and_then(|id| self.send::<F, REWRITES>(frame, phv, id, writes, out));
-            *exit = sent.unwrap_or_else(|reason| Exit::nowhere(self.end(phv, reason)));
+            *exit = sent.unwrap_or_else(|reason| Exit::dropped(reason, self.end(phv, reason)));
             all += 1;
             seen += usize::from(self.is_seen(exit.disposition()));
         }
@@ -188,11 +203,16 @@ impl Switch {
         for (i, frame) in frames {
             let (phv, by_router) = (self.phvs[i], routed.of(i));
             let mut exits = Exits::new();
-            let Replicated { parent, class, reparse } = self.emit_any(frame, &phv, by_router, out, &mut exits);
+            let Replicated { parent, class, reparse, made, lost } =
+                self.emit_any(frame, &phv, by_router, out, &mut exits);
+            if let (Some(reason), true) = (lost, self.telemetry.drops) {
+                self.telemetry.dropped(&phv, reason, false);
+            }
             let answered = matches!(by_router, Some(ByRouter::Answered { .. }));
             let base = if answered { answer_to(&phv) } else { phv };
             for exit in exits {
                 let mut copy = Phv { shim: base.shim.with_class(class), ..base };
+                copy.headers.made = made;
                 if reparse {
                     self.reparse(&mut copy, exit, out);
                 }
@@ -218,6 +238,7 @@ impl Switch {
     ) {
         let wire_bytes = frame.wire_len() as u32;
         let mut phv = Phv { wire_bytes, verdict: Verdict::Port(port), ..Phv::of_port(ingress) };
+        phv.headers.made = true;
         match self.send_any(frame, &phv, port, out) {
             Ok(exit) if self.telemetry.egress => {
                 let mut waiting = Waiting::none();
@@ -227,6 +248,14 @@ impl Switch {
             }
             Ok(_) => {}
             Err(reason) => _ = self.end(&phv, reason),
+        }
+    }
+
+    /// Tells programs of the packets that are lost.
+    #[cold]
+    fn tell_drops(&mut self, exits: &[Exit]) {
+        for (phv, exit) in self.phvs.iter().zip(exits) {
+            exit.why_lost().into_iter().for_each(|reason| self.telemetry.dropped(phv, reason, false));
         }
     }
 
@@ -358,12 +387,12 @@ impl Switch {
         if wire::parse(frame.bytes(), &mut headers).is_err() {
             return;
         }
-        let Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, .. } = phv.headers;
+        let Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, made, .. } = phv.headers;
         if self.header == TelemetryHeader::Dscp && !phv.enters {
             headers.tos &= !wire::dscp::MASK;
         }
         let shim = if headers.shim { wire::shim::LEN as u32 } else { 0 };
         phv.wire_bytes = (frame.wire_len() as u32).saturating_sub(shim);
-        phv.headers = Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, ..headers };
+        phv.headers = Headers { vlan_tci, tagged, inner_tci, inner_tags, deeper_tcis, made, ..headers };
     }
 }

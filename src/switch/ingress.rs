@@ -52,6 +52,11 @@ impl Switch {
     /// Takes what was rejected out of the burst, and its PHVs.
     #[cold]
     pub(super) fn reject<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
+        if self.telemetry.drops {
+            for (phv, reason) in self.phvs.iter().zip(rejected).take(burst.len()) {
+                reason.iter().for_each(|reason| self.telemetry.dropped(phv, *reason, true));
+            }
+        }
         let places = 0..burst.len();
         for (kept, place) in places.filter(|place| rejected[*place].is_none()).enumerate() {
             self.phvs[kept] = self.phvs[place];

@@ -24,6 +24,10 @@ pub(super) struct Replicated {
     pub class: u8,
     /// They have headers of their own.
     pub reparse: bool,
+    /// The switch made them: they are not the packet itself.
+    pub made: bool,
+    /// Why the packet is lost, where it has become nothing.
+    pub lost: Option<DropReason>,
 }
 
 impl Switch {
@@ -42,7 +46,7 @@ impl Switch {
             (Some(ByRouter::Answered { arrived }), _) => {
                 self.emit_any(frame, &answer_to(phv), None, out, exits);
                 let parent = if arrived { Disposition::Ended } else { Disposition::Lost };
-                Replicated { parent, class: shim::NO_CLASS, reparse: true }
+                Replicated { parent, class: shim::NO_CLASS, reparse: true, made: true, lost: None }
             }
             (_, Verdict::Flood) => self.flood(frame, phv, out, exits),
             (_, Verdict::Port(id)) => match self.send_any(frame, phv, id, out) {
@@ -54,7 +58,9 @@ impl Switch {
     }
 
     fn none(&self, phv: &Phv, reason: DropReason) -> Replicated {
-        Replicated { parent: self.end(phv, reason), class: phv.shim.class(), reparse: false }
+        let parent = self.end(phv, reason);
+        let lost = (parent == Disposition::Lost).then_some(reason);
+        Replicated { parent, class: phv.shim.class(), reparse: false, made: false, lost }
     }
 
     /// All fragments or none: then the packet is dropped as one.
@@ -148,7 +154,7 @@ pub(super) fn answer_to(phv: &Phv) -> Phv {
 /// A packet that leaves as it is.
 fn one(exit: Exit, phv: &Phv, exits: &mut Exits) -> Replicated {
     let _ = exits.try_push(exit);
-    Replicated { parent: Disposition::Lost, class: phv.shim.class(), reparse: false }
+    Replicated { parent: Disposition::Lost, class: phv.shim.class(), reparse: false, made: false, lost: None }
 }
 
 /// A packet that becomes several: copies, or fragments. They cannot be matched to it where they
@@ -162,6 +168,8 @@ struct Replication<'a> {
     phv: Phv,
     sent: bool,
     untracked: bool,
+    /// Why a copy was dropped: why the packet is lost, where none was sent.
+    why: Option<DropReason>,
     exits: &'a mut Exits,
 }
 
@@ -169,7 +177,14 @@ impl<'a> Replication<'a> {
     fn of(switch: &'a Switch, phv: &Phv, exits: &'a mut Exits) -> Self {
         let ends = switch.telemetry.ends || phv.shim.class() == shim::NO_CLASS;
         let class = if ends { shim::NO_CLASS } else { shim::SEVERAL };
-        Self { switch, phv: Phv { shim: phv.shim.with_class(class), ..*phv }, sent: false, untracked: false, exits }
+        Self {
+            switch,
+            phv: Phv { shim: phv.shim.with_class(class), ..*phv },
+            sent: false,
+            untracked: false,
+            why: None,
+            exits,
+        }
     }
 
     fn send<F: Frame>(&mut self, frame: F, port: PortId, out: &mut TxBursts<F>) {
@@ -186,17 +201,18 @@ impl<'a> Replication<'a> {
 
     #[cold]
     fn fails(&mut self, reason: DropReason) {
-        self.untracked = true;
+        (self.untracked, self.why) = (true, Some(reason));
         self.switch.stats.port(self.phv.ingress).drop(reason, 1);
     }
 
     fn end(self) -> Replicated {
+        let lost = self.why.filter(|_| !self.sent);
         let parent = match self {
             Self { sent: false, .. } => Disposition::Lost,
             Self { untracked: true, .. } => Disposition::Untracked,
             _ => Disposition::Ended,
         };
-        Replicated { parent, class: self.phv.shim.class(), reparse: false }
+        Replicated { parent, class: self.phv.shim.class(), reparse: false, made: true, lost }
     }
 }
 

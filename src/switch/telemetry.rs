@@ -1,7 +1,7 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
 use crate::pisa::hash::{Crc, HashFamily, Polynomial};
-use crate::pisa::{Generator, Phv};
+use crate::pisa::{DropReason, Generator, Phv};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
@@ -19,6 +19,8 @@ pub struct Telemetry {
     pub(super) egress: bool,
     pub(super) ends: bool,
     pub(super) digest: bool,
+    /// Programs are told of each packet that is dropped.
+    pub(super) drops: bool,
     /// Something is to be known of each packet that leaves, beside its port.
     pub(super) describes: bool,
     /// Packets are written after egress stages: these change the shim, or the frame is looked into
@@ -45,7 +47,8 @@ impl Telemetry {
             channels.push(channel);
         }
         let needs = needs_of(&programs);
-        let [egress, ends, digest] = [Needs::EGRESS, Needs::ENDS, Needs::DIGEST].map(|need| needs.contains(need));
+        let [egress, ends, digest, drops] =
+            [Needs::EGRESS, Needs::ENDS, Needs::DIGEST, Needs::DROPS].map(|need| needs.contains(need));
         // Without egress stages there is nothing to wait for.
         let clock = if egress { clock } else { clock.with_transit(0) };
         let described = [Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::LATENCY, Needs::HELD];
@@ -64,6 +67,7 @@ impl Telemetry {
             egress,
             ends,
             digest,
+            drops,
             describes,
             writes_late,
             identity,
@@ -92,6 +96,12 @@ impl Telemetry {
     pub(super) fn draw_again(&mut self, phvs: &mut [Phv]) {
         let [_, generator] = &mut self.generators;
         phvs.iter_mut().for_each(|phv| phv.set_draw(generator.draw()));
+    }
+
+    /// Tells programs of a packet that is dropped, before their ingress stages or after them.
+    #[cold]
+    pub(super) fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
+        self.programs.iter_mut().for_each(|program| program.dropped(phv, reason, is_before));
     }
 
     /// Tells programs for how many bytes the queue of each port has room.

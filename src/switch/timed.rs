@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::{BURST, Switch, Telemetry};
-use crate::pisa::{BatchOrder, Layout, Phv, Probe};
+use crate::pisa::{BatchOrder, DropReason, Layout, Phv, Probe};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
@@ -140,6 +140,10 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
             phvs.iter_mut().for_each(|phv| timed.program.trace_egress(phv, probe));
         };
         self.with_latency(std::slice::from_mut(phv), program);
+    }
+
+    fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
+        self.program.dropped(phv, reason, is_before);
     }
 
     fn count_ambiguous(&mut self, epoch: u64, packets: u64) {

@@ -161,10 +161,12 @@ pub struct Headers {
     /// Not of the frame: the packet's random number (`Phv::draw`). It stands here because alignment leaves
     /// room, and one more field would make a PHV longer than two cache lines.
     pub draw: u32,
+    /// Not of the frame either: the switch made the packet (`Phv::is_made`).
+    pub made: bool,
 }
 
 impl Headers {
-    /// Bytes in front that hold all fields but the last four, without a gap.
+    /// Bytes in front that hold all fields but the last five, without a gap.
     pub const FRONT: usize = 64;
 
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.

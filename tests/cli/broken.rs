@@ -161,7 +161,7 @@ fn wrong_ports_are_refused_before_the_switch_is_asked() {
         ("port add a=null --role guest", "host, fabric"),
         ("port remove a/b", "no port can be called"),
         ("port fault a rx:drop=2", "drop=2: write 0.01 or 1%"),
-        ("port fault a nothing", "a rule begins with rx: or tx:"),
+        ("port fault a nothing", "a rule begins with rx:, tx: or inside:"),
         ("port", "Usage: weir port"),
         ("port a sideways", "unrecognized subcommand"),
         ("run --port a=null --idle never", "100us"),

@@ -209,6 +209,7 @@ const COUNTS: &[&str] = &[
     "moves",
     "neighbours",
     "packets",
+    "places",
     "ports",
     "records",
     "reports",

@@ -133,7 +133,7 @@ impl Fabric {
         Controller::start(&self.lab, &format!("{expected}{programs}{times} {options}"))
     }
 
-    fn send(&self) {
+    pub fn send(&self) {
         let mut python = self.hosts[0].command("python3");
         python.args(["-c", SENDER, &FIRST_PORT.to_string(), &FLOWS.to_string()]);
         assert!(python.status().expect("python3 starts").success());

@@ -25,6 +25,7 @@ mod losses;
 mod mishaps;
 mod names;
 mod paused;
+mod places;
 mod policy;
 mod privileges;
 mod queues;

@@ -27,6 +27,8 @@ fn layouts_are_what_is_built() {
         "pint:queries=utilisation:bits=8",
         "pint:queries=loops:bits=8",
         "disketch",
+        "hopcounters",
+        "hopcounters:memory=1000B",
         "disketch:sketch=cms,memory=1000B,counter_bits=16,single_hop=true",
     ] {
         let layout = is_what_is_built(&program(words));

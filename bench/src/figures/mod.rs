@@ -6,6 +6,7 @@ pub mod draw;
 mod experiment;
 mod hashpipe;
 mod hpcc;
+mod localise;
 mod losses;
 mod network;
 mod paper;
@@ -48,6 +49,8 @@ pub struct Arguments {
     hpcc: hpcc::Options,
     #[command(flatten)]
     disketch: disketch::Options,
+    #[command(flatten)]
+    localise: localise::Options,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -86,6 +89,8 @@ enum Paper {
     DisketchPathChange,
     /// Figure 16 of DiSketch: errors by length of the path
     DisketchPathLength,
+    /// Hop counters: lost packets that are given to the right link or switch
+    Localise,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -144,6 +149,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if wanted(Paper::DisketchPathLength) {
         disketch::path_length(&arguments.out, arguments.quick, &arguments.disketch)?;
+    }
+    if wanted(Paper::Localise) {
+        localise::run(&arguments.out, arguments.quick, &arguments.localise)?;
     }
     Ok(())
 }

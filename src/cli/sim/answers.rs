@@ -4,7 +4,7 @@ use super::super::output::{Cell, Page, Table, row};
 use crate::answers::{self, Claimed, Frequency, Score};
 use crate::history::Reasons;
 use crate::sim::report::{
-    LatencyCounts, LoopCounts, LossReport, LossScore, PathCounts, UtilisationCounts, ValueCounts,
+    LatencyCounts, LoopCounts, LossReport, LossScore, PathCounts, PlaceScore, UtilisationCounts, ValueCounts,
 };
 use crate::sim::{EpochReport, ProgramReport};
 
@@ -17,8 +17,9 @@ pub fn table(reports: &[(&EpochReport, &ProgramReport)]) -> Table {
     // All epochs have the values of the first that has some, or none.
     let values: Vec<_> =
         reports.iter().map(|(_, report)| &report.values).find(|of| !of.is_empty()).into_iter().flatten().collect();
-    let tasks: [Answered; 6] = [
+    let tasks: [Answered; 7] = [
         (any(|report| report.losses.is_some()), &LOSSES, losses_row),
+        (any(|report| report.places.is_some()), &PLACES, places_row),
         (any(|report| report.paths.is_some()), &PATHS, paths_row),
         (any(|report| report.score.is_some()), &HEAVY, heavy_row),
         (any(|report| report.latency.is_some()), &LATENCY, latency_row),
@@ -63,6 +64,21 @@ fn heavy_row(report: &ProgramReport) -> Vec<Cell> {
     let share = |of: fn(&Score) -> f64| Cell::or("-", report.score.as_ref().map(|score| Cell::share(of(score))));
     let k = Cell::or("-", report.score.as_ref().map(|score| score.k.to_string()));
     vec![k, share(|of| of.recall), share(|of| of.precision), share(|of| of.average_relative_error)]
+}
+
+const PLACES: [&str; 6] = [
+    ">places|true_places",
+    ">found|found_places",
+    ">exact|exact_places",
+    ">failed|failed_places",
+    ">lost packets right|right_packets",
+    SAYS,
+];
+
+fn places_row(report: &ProgramReport) -> Vec<Cell> {
+    let Some(places) = &report.places else { return vec![Cell::default(); PLACES.len()] };
+    let PlaceScore { true_places, found_places, exact_places, failed_places, right_packets, incomplete, .. } = places;
+    row![*true_places, *found_places, *exact_places, *failed_places, *right_packets, said(incomplete)]
 }
 
 const PATHS: [&str; 6] = [

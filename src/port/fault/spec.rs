@@ -19,7 +19,7 @@ const GAP: Duration = Duration::from_millis(1);
 
 /// Faults of one port.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
-#[schemars(with = "String", extend("pattern" = r"^[\s;]*(rx|tx)\s*:"))]
+#[schemars(with = "String", extend("pattern" = r"^[\s;]*(rx|tx|inside)\s*:"))]
 pub struct FaultSpec {
     /// In the order in which a packet meets them; one that drops it is the last.
     pub rules: Vec<Rule>,
@@ -32,6 +32,20 @@ pub enum Way {
     Rx,
     /// From the switch to the device.
     Tx,
+    /// Between the programs' ingress stages and the port that a packet leaves by.
+    Inside,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Rx, Self::Tx, Self::Inside];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rx => "rx",
+            Self::Tx => "tx",
+            Self::Inside => "inside",
+        }
+    }
 }
 
 /// A chance in units of 2⁻³²: 2³² is certainty.
@@ -110,6 +124,9 @@ impl Rule {
         let idle = self.drop.0 | self.corrupt.0 | self.duplicate.0 | self.reorder.0 == 0
             && self.every == 0
             && (self.delay + self.jitter).is_zero();
+        if self.way == Way::Inside && *self != (Self { drop: self.drop, ..Self::new(Way::Inside) }) {
+            return Err("inside: has drop alone, as in inside:drop=1%".to_owned());
+        }
         if idle {
             return Err("a rule needs one of drop, every, corrupt, duplicate, delay, jitter, reorder".to_owned());
         }
@@ -123,6 +140,14 @@ impl Rule {
 pub struct FaultError {
     pub given: String,
     pub problem: String,
+}
+
+impl FaultSpec {
+    /// Of 2³² packets that come in by the port, the number that is lost inside the switch.
+    pub fn inside(&self) -> u64 {
+        let rules = self.rules.iter().filter(|rule| rule.way == Way::Inside);
+        rules.map(|rule| rule.drop.0).max().unwrap_or_default()
+    }
 }
 
 impl FromStr for FaultSpec {
@@ -141,11 +166,9 @@ impl FromStr for FaultSpec {
 
 fn rule(text: &str) -> Result<Rule, String> {
     let (way, settings) = text.split_once(':').unwrap_or((text, ""));
-    let mut rule = Rule::new(match way.trim() {
-        "rx" => Way::Rx,
-        "tx" => Way::Tx,
-        _ => return Err(format!("`{way}`: a rule begins with rx: or tx:, as in rx:drop=1%")),
-    });
+    let known = Way::ALL.into_iter().find(|known| known.name() == way.trim());
+    let known = known.ok_or_else(|| format!("`{way}`: a rule begins with rx:, tx: or inside:, as in rx:drop=1%"))?;
+    let mut rule = Rule::new(known);
     for setting in settings.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
         let (key, value) =
             setting.split_once('=').ok_or_else(|| format!("`{setting}` is not of the form key=value"))?;
@@ -207,7 +230,7 @@ impl fmt::Display for Rule {
         }
         word("seed", self.seed.to_string(), self.seed != fresh.seed);
         words.extend(self.filter.words());
-        write!(f, "{}:{}", if self.way == Way::Rx { "rx" } else { "tx" }, words.join(","))
+        write!(f, "{}:{}", self.way.name(), words.join(","))
     }
 }
 
@@ -244,6 +267,7 @@ mod tests {
             "tx:delay=1s500ms",
             "rx:drop=0.001",
             "rx:drop=0.000000001",
+            "inside:drop=0.25",
         ] {
             let spec: FaultSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -258,7 +282,9 @@ mod tests {
     fn an_error_says_what_would_be_right() {
         for (text, hint) in [
             ("", "rx:drop=1%"),
-            ("drop=1%", "begins with rx: or tx:"),
+            ("drop=1%", "begins with rx:, tx: or inside:"),
+            ("inside:delay=1ms", "has drop alone"),
+            ("inside:drop=1%,src=10.0.0.1", "has drop alone"),
             ("rx:", "a rule needs one of"),
             ("rx:proto=tcp", "a rule needs one of"),
             ("rx:drop", "key=value"),

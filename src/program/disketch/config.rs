@@ -1,15 +1,13 @@
 //! DiSketch's parameters: what a switch counts, in how much memory, and the network's target.
 
-use std::fmt;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::DiSketch;
 use super::hashes::LEVELS;
+pub use crate::program::Memory;
 use crate::program::{Key, MAX_SUB_EPOCHS, Naming, Program, ProgramError, Unit};
-use crate::text::{json_schema, scaled, serde_as_text};
 
 /// The sketch of which a fragment is one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -60,34 +58,6 @@ pub enum Decode {
     /// The paper's: the median of Count Sketch, the least of Count-Min, for each sub-epoch.
     Median,
 }
-
-/// Memory of a switch, in bytes: `48KB` is 48 000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory(pub u64);
-
-impl FromStr for Memory {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bytes = scaled(text, "B").or_else(|| text.parse().ok());
-        bytes.map(Self).ok_or("not a number of bytes")
-    }
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}B", crate::text::short(self.0).replace('k', "K"))
-    }
-}
-
-serde_as_text!(Memory);
-
-json_schema!(Memory, {
-    "type": "string",
-    "pattern": "^[0-9]+(\\.[0-9]+)?[kKMG]?B?$",
-    "description": "Memory in bytes: 48KB is 48 000.",
-    "examples": ["48KB"]
-});
 
 /// DiSketch's parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]

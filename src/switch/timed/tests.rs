@@ -80,6 +80,10 @@ impl Dataplane for Slow {
         self.called("trace_egress");
     }
 
+    fn dropped(&mut self, _: &Phv, _: DropReason, _: bool) {
+        self.called("dropped");
+    }
+
     fn count_ambiguous(&mut self, _: u64, _: u64) {
         self.called("count_ambiguous");
     }
@@ -261,6 +265,7 @@ fn every_function_reaches_the_program() {
     timed.prepare(1);
     timed.enter(1, true);
     timed.enter_sub_epoch(SubEpoch { index: 0, of: timed.sub_epochs() }, true);
+    timed.dropped(&Phv::default(), DropReason::Runt, true);
     timed.count_ambiguous(1, 1);
     pass(&mut timed, 1, 1);
     timed.trace(&mut Phv::default(), &mut Recorder::default());

@@ -411,7 +411,13 @@ fn switch(
     hashes: &HashFamily,
     telemetry_header: TelemetryHeader,
 ) -> (Switch, Collecting) {
-    let port = |role| PortInfo { role, mtu: 1600, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+    let port = |role| PortInfo {
+        role,
+        mtu: 1600,
+        up: Arc::new(AtomicBool::new(true)),
+        mac: Arc::default(),
+        inside: Arc::default(),
+    };
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let clock = EpochClock::new(Some(EPOCH)).with_transit(TRANSIT);
     let (telemetry, collecting) = Telemetry::new(vec![built(config, hashes)], clock, 4);
@@ -578,7 +584,13 @@ fn a_packet_counts_in_its_own_epoch_or_in_none() {
 #[test]
 fn losses_within_one_switch() {
     let config = Config { hh_threshold: 20, ..Config::default() };
-    let port = |mtu| PortInfo { role: Role::Host, mtu, up: Arc::new(AtomicBool::new(true)), mac: Arc::default() };
+    let port = |mtu| PortInfo {
+        role: Role::Host,
+        mtu,
+        up: Arc::new(AtomicBool::new(true)),
+        mac: Arc::default(),
+        inside: Arc::default(),
+    };
     let ports = vec![port(1600), port(1600)];
     let up = ports[1].up.clone();
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());

@@ -385,7 +385,8 @@ fn needs_follow_the_plan() {
     let replica = Pint::dataplane(&config("path"), "s", &family, &schedule).unwrap();
     const EPOCH: u64 = 1 << 20;
     let (telemetry, _collecting) = Telemetry::new(vec![replica], EpochClock::new(Some(EPOCH)), 400);
-    let port = || PortInfo { role: Role::Host, mtu: 1500, up: Arc::default(), mac: Arc::default() };
+    let port =
+        || PortInfo { role: Role::Host, mtu: 1500, up: Arc::default(), mac: Arc::default(), inside: Arc::default() };
     let forward = Forward::Xconnect(Xconnect::new(&[(0, 1)]).unwrap());
     let mut switch = Switch::new(vec![port(), port()], telemetry, forward, BatchOrder::PacketMajor);
     for epoch in 90..240 {

@@ -1,0 +1,102 @@
+//! What the task takes from elsewhere: the links between switches, the flows that lost packets, and their
+//! paths.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::answers::{FlowName, Losses, Query, Queryable, Routes, Task};
+use crate::history::Window;
+use crate::text::{is_name, json_schema, serde_as_text};
+
+/// A port of a switch: `SWITCH:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortName {
+    pub switch: Arc<str>,
+    pub port: Arc<str>,
+}
+
+impl PortName {
+    pub fn new(switch: &str, port: &str) -> Self {
+        Self { switch: switch.into(), port: port.into() }
+    }
+}
+
+impl FromStr for PortName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let ends = text.split_once(':').filter(|(switch, port)| is_name(switch) && is_name(port));
+        ends.map(|(switch, port)| Self::new(switch, port))
+            .ok_or("write SWITCH:PORT, the names of a switch and its port")
+    }
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.switch, self.port)
+    }
+}
+
+serde_as_text!(PortName);
+
+json_schema!(PortName, {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+    "description": "A port of a switch, as SWITCH:PORT.",
+    "examples": ["leaf1:up1"]
+});
+
+/// The links between the switches of a network, each with its two ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links(pub Vec<[PortName; 2]>);
+
+impl Links {
+    /// Both directions of each link: the port that packets leave by, and the one that they come in by.
+    pub fn directions(&self) -> impl Iterator<Item = [&PortName; 2]> {
+        self.0.iter().flat_map(|[a, b]| [[a, b], [b, a]])
+    }
+
+    /// Whether a link ends at this port.
+    pub fn has(&self, switch: &str, port: &str) -> bool {
+        self.0.iter().flatten().any(|end| *end.switch == *switch && *end.port == *port)
+    }
+}
+
+/// A source of the flows that lost packets between the first and the last switch of their paths.
+pub trait LostFlows: fmt::Debug + Send + Sync {
+    /// Flows that lost packets in an epoch, and how many; `None` where they are not known.
+    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>>;
+}
+
+/// Losses as a program answers them.
+pub struct AnsweredLosses(pub Arc<dyn Queryable>);
+
+impl LostFlows for AnsweredLosses {
+    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>> {
+        let losses = self.0.answer::<Losses>(&Query::new(Task::Losses, Window::Epoch(epoch))).ok()?;
+        let is_known = losses.claim.last_epoch.is_some() && losses.unknown_epochs == 0;
+        is_known.then(|| losses.losses.iter().map(|lost| (lost.name, lost.packets)).collect())
+    }
+}
+
+impl fmt::Debug for AnsweredLosses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnsweredLosses")
+    }
+}
+
+/// What is known of a network beside the records of its switches.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    pub links: Links,
+    pub victims: Option<Arc<dyn LostFlows>>,
+    pub routes: Option<Arc<dyn Routes>>,
+}
+
+/// Two are equal that are of one network.
+impl PartialEq for Surroundings {
+    fn eq(&self, other: &Self) -> bool {
+        self.links == other.links
+    }
+}

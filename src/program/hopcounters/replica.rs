@@ -1,0 +1,348 @@
+//! The program as the switch holds it: packets that come in are counted in ingress, those that leave in
+//! egress, both under the epoch that the packet carries.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+
+use super::apart::Apart;
+use super::dataplane::{Balance, Count, Hop, Own};
+use super::hashes::Hashes;
+use super::record::{Counted, HopRecord, Shape};
+use crate::answers::DropAt;
+use crate::pisa::{
+    Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropReason, Layout, Phv, Pipeline, PortId, Probe,
+    Registers, Side, Stage, StageUse,
+};
+use crate::program::{AnyRecord, Bank, Dataplane, Needs};
+use crate::wire::{Fragment, Net, shim};
+
+/// No epoch: no packet carries it.
+const CLOSED: u32 = u32::MAX;
+
+/// Fields of packets that are read beside the key.
+const READS: &[&str] =
+    &["ip.version", "ip.fragment", "phv.ingress", "phv.egress", "phv.disposition", "phv.made", "shim.epoch"];
+
+/// Hop counters in one switch.
+pub struct HopReplica {
+    shape: Arc<Shape>,
+    places: Places,
+    /// Rows by port, twice: for packets of even epochs, and for those of odd ones. Both arrays rotate a
+    /// transit time after their epoch.
+    received: Stage<Array<Count>>,
+    sent: Stage<Array<Count>>,
+    /// By group, twice as well.
+    balance: Stage<Array<Balance>>,
+    /// The epoch that is counted under each bit, as packets carry it.
+    open: [u32; 2],
+    epoch: Option<u64>,
+    bit: bool,
+    apart: Apart,
+    hashes: Box<[u32; BATCH]>,
+}
+
+/// Where the counters of a packet stand.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    ports: u32,
+    /// Binary logarithm of the number of groups.
+    bits: u32,
+    /// First row of odd epochs.
+    odd: u32,
+}
+
+impl Places {
+    fn new(ports: u32, groups: u32) -> Self {
+        Self { ports, bits: groups.ilog2(), odd: ports * groups }
+    }
+
+    #[inline(always)]
+    fn group(self, hash: u32) -> u32 {
+        (u64::from(hash) >> (u32::BITS - self.bits)) as u32
+    }
+
+    #[inline(always)]
+    fn of_port(self, odd: bool, port: PortId, hash: u32) -> u32 {
+        let half = if odd { self.odd } else { 0 };
+        half + (u32::from(port) << self.bits) + self.group(hash)
+    }
+
+    #[inline(always)]
+    fn of_switch(self, odd: bool, hash: u32) -> u32 {
+        (u32::from(odd) << self.bits) + self.group(hash)
+    }
+}
+
+/// Whether a packet is counted at each hop: IP packets that are no fragments have the same five-tuple in
+/// all switches.
+#[inline(always)]
+fn is_counted(phv: &Phv) -> bool {
+    (phv.headers.net != Net::Other) & (phv.headers.fragment == Fragment::Whole)
+}
+
+impl HopReplica {
+    pub fn new(shape: Arc<Shape>) -> Self {
+        let (ports, groups) = (shape.config.rows(), shape.config.groups());
+        let source = || Hashes::source(groups);
+        let row = |name| Stage(Array::planned(name, Count, 2 * ports * groups).at(source()));
+        Self {
+            places: Places::new(ports, groups),
+            received: row("received"),
+            sent: row("sent"),
+            balance: Stage(Array::planned("balance", Balance, 2 * groups).at(source())),
+            open: [0, 1],
+            epoch: None,
+            bit: false,
+            apart: Apart::new(ports),
+            hashes: Box::new([0; BATCH]),
+            shape,
+        }
+    }
+
+    /// The counter of a packet at a port; `None` of one whose epoch is not counted now, or that has no row.
+    #[inline(always)]
+    fn counter(&mut self, phv: &Phv, leaves: bool, hash: u32) -> Option<Hop> {
+        let (epoch, port) = (phv.shim.epoch(), if leaves { phv.egress } else { phv.ingress });
+        let odd = epoch & 1 == 1;
+        if self.open[usize::from(odd)] == epoch && u32::from(port) < self.places.ports {
+            return Some(Hop { slot: self.places.of_port(odd, port, hash) });
+        }
+        self.count_apart(epoch, leaves, port);
+        None
+    }
+
+    #[cold]
+    fn count_apart(&mut self, epoch: u32, leaves: bool, port: PortId) {
+        if u32::from(port) < self.places.ports {
+            self.apart.count_late(epoch, leaves, port);
+        } else {
+            self.apart.elsewhere += 1;
+        }
+    }
+
+    /// The balance's cell of a packet that ends here, or was made here.
+    #[cold]
+    fn own(&mut self, phv: &Phv, ends: bool, hash: u32) -> Option<Own> {
+        let epoch = phv.shim.epoch();
+        let odd = epoch & 1 == 1;
+        if self.open[usize::from(odd)] != epoch {
+            // Under the port behind the last one: what ends stands among those that left.
+            self.apart.count_late(epoch, ends, self.places.ports as PortId);
+            return None;
+        }
+        Some(Own { slot: self.places.of_switch(odd, hash), ends })
+    }
+
+    /// Takes at most a batch of packets that leave or end here.
+    #[inline(always)]
+    fn leave(&mut self, phvs: &[Phv], order: BatchOrder) {
+        self.shape.hashes.of_batch(phvs, &mut self.hashes);
+        let (mut hops, mut own) = (ArrayVec::<Hop, BATCH>::new(), ArrayVec::<Own, BATCH>::new());
+        for (place, phv) in phvs.iter().enumerate().take(BATCH) {
+            if !is_counted(phv) {
+                continue;
+            }
+            let (hash, leaves) = (self.hashes[place & (BATCH - 1)], is_sent(phv));
+            if leaves && let Some(hop) = self.counter(phv, true, hash) {
+                let _ = hops.try_push(hop);
+            }
+            if phv.is_made() == leaves
+                && phv.disposition != Disposition::Lost
+                && let Some(one) = self.own(phv, !phv.is_made(), hash)
+            {
+                let _ = own.try_push(one);
+            }
+        }
+        self.sent.run(&mut hops, order);
+        self.balance.run(&mut own, order);
+    }
+}
+
+/// Whether the next switch, or a host, counts the packet with its epoch.
+#[inline(always)]
+fn is_sent(phv: &Phv) -> bool {
+    matches!(phv.disposition, Disposition::ToHost | Disposition::ToFabric)
+}
+
+impl Dataplane for HopReplica {
+    #[inline(always)]
+    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        for phvs in phvs.chunks(BATCH) {
+            self.shape.hashes.of_batch(phvs, &mut self.hashes);
+            let mut hops = ArrayVec::<Hop, BATCH>::new();
+            for (place, phv) in phvs.iter().enumerate().take(BATCH) {
+                let hash = self.hashes[place & (BATCH - 1)];
+                if is_counted(phv)
+                    && let Some(hop) = self.counter(phv, false, hash)
+                {
+                    let _ = hops.try_push(hop);
+                }
+            }
+            self.received.run(&mut hops, order);
+        }
+    }
+
+    fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        let hash = self.shape.hashes.of_headers(&phv.headers);
+        if is_counted(phv)
+            && let Some(mut hop) = self.counter(phv, false, hash)
+        {
+            self.received.trace(&mut hop, probe);
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::ENDS | Needs::TRANSIT | Needs::DROPS
+    }
+
+    #[inline(always)]
+    fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        for phvs in phvs.chunks(BATCH) {
+            self.leave(phvs, order);
+        }
+    }
+
+    fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        if !is_counted(phv) {
+            return;
+        }
+        let (hash, leaves) = (self.shape.hashes.of_headers(&phv.headers), is_sent(phv));
+        if leaves && let Some(mut hop) = self.counter(phv, true, hash) {
+            self.sent.trace(&mut hop, probe);
+        }
+        if phv.is_made() == leaves
+            && let Some(mut own) = self.own(phv, !phv.is_made(), hash)
+        {
+            self.balance.trace(&mut own, probe);
+        }
+    }
+
+    fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
+        let epoch = phv.shim.epoch();
+        let odd = epoch & 1 == 1;
+        // A fault on purpose stands for a loss that no switch knows of.
+        if reason == DropReason::Fault {
+            return;
+        }
+        if is_counted(phv) && self.open[usize::from(odd)] == epoch && u32::from(phv.ingress) < self.places.ports {
+            let at = if is_before { DropAt::Before } else { DropAt::Inside };
+            self.apart.count_drop(odd, at, phv.ingress, reason);
+        }
+    }
+
+    fn count_ambiguous(&mut self, epoch: u64, packets: u64) {
+        if packets > 0 {
+            self.apart.strays.count(shim::epoch_of(epoch), packets);
+        }
+    }
+
+    fn prepare(&mut self, epoch: u64) {
+        self.open[usize::from(epoch & 1 == 1)] = shim::epoch_of(epoch);
+    }
+
+    fn enter(&mut self, epoch: u64, _: bool) {
+        self.prepare(epoch);
+        self.bit = epoch & 1 == 1;
+        if self.epoch.is_none_or(|last| last + 1 != epoch) {
+            self.open[usize::from(!self.bit)] = CLOSED;
+        }
+        self.epoch = Some(epoch);
+    }
+
+    fn spare(&self) -> Box<dyn Bank> {
+        Box::new(HopBank {
+            received: self.received.zeroed(),
+            sent: self.sent.zeroed(),
+            balance: self.balance.zeroed(),
+            apart: Apart::new(self.places.ports),
+            shape: self.shape.clone(),
+            bit: false,
+        })
+    }
+
+    fn exchange(&mut self, spare: &mut dyn Bank) {
+        if let Some(spare) = spare.get_mut::<HopBank>() {
+            spare.bit = self.bit;
+        }
+    }
+
+    /// Packets that come in may be of the epoch before as well, so their rows rotate here too.
+    fn exchange_egress(&mut self, spare: &mut dyn Bank) {
+        if let Some(spare) = spare.get_mut::<HopBank>() {
+            self.received.exchange(&mut spare.received);
+            self.sent.exchange(&mut spare.sent);
+            self.balance.exchange(&mut spare.balance);
+            std::mem::swap(&mut spare.apart, &mut self.apart);
+            if self.epoch.is_some() {
+                self.open[usize::from(!self.bit)] = CLOSED;
+            }
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        let groups = self.shape.config.groups();
+        let mut ingress = Vec::from(Hashes::usage(groups));
+        self.received.usage(&mut ingress);
+        let mut egress = Vec::new();
+        self.sent.usage(&mut egress);
+        let mut balance = Vec::new();
+        self.balance.usage(&mut balance);
+        let egress =
+            egress.into_iter().zip(balance).map(|(sent, balance)| sent.beside(balance)).collect::<Vec<StageUse>>();
+        let layout = Layout::new("hopcounters").with(Side::Ingress, ingress).with(Side::Egress, egress);
+        Layout { other_hashes: vec![Hashes::of_ipv6(groups)], reads: READS.into(), ..layout }
+    }
+}
+
+/// The registers of one replica over one epoch.
+struct HopBank {
+    received: Registers<u32>,
+    sent: Registers<u32>,
+    balance: Registers<u32>,
+    apart: Apart,
+    shape: Arc<Shape>,
+    bit: bool,
+}
+
+impl HopBank {
+    /// The packets of the epochs with this lowest bit.
+    fn counted(&self, odd: bool) -> Counted {
+        let half = |registers: &Registers<u32>| -> Box<[u32]> {
+            let cells = registers.cells();
+            let (even, of_odd) = cells.split_at(cells.len() / 2);
+            if odd { of_odd.into() } else { even.into() }
+        };
+        Counted {
+            groups: self.shape.config.groups(),
+            received: half(&self.received),
+            sent: half(&self.sent),
+            balance: half(&self.balance).iter().map(|balance| *balance as i32).collect(),
+            drops: self.apart.drops(odd),
+        }
+    }
+}
+
+impl Bank for HopBank {
+    fn clear(&mut self) {
+        self.received.clear();
+        self.sent.clear();
+        self.balance.clear();
+        self.apart.clear();
+    }
+
+    fn record(&self) -> AnyRecord {
+        Box::new(HopRecord {
+            shape: self.shape.clone(),
+            counted: self.counted(self.bit),
+            next: Some(self.counted(!self.bit)),
+            late: self.apart.late(),
+            strays: self.apart.read_strays(),
+            elsewhere: self.apart.elsewhere,
+        })
+    }
+
+    fn arrays(&self) -> Vec<ArrayCells> {
+        vec![self.received.read(), self.sent.read(), self.balance.read()]
+    }
+}
