@@ -22,6 +22,7 @@ fn stale() -> Headers {
         shim: true,
         deeper_tcis: [0xffff; 2],
         draw: 0,
+        made: false,
         net: Net::Ipv6,
         proto: 0xff,
         tos: 0xff,
