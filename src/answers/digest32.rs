@@ -61,9 +61,8 @@ fn is_none(number: &u64) -> bool {
 impl Unresolved {
     /// The line about them; empty if there is none.
     pub fn text(self) -> String {
-        let count = |number: u64, what: &str| {
-            (number > 0).then(|| format!("{} {what}", output::count(number, "digest")))
-        };
+        let count =
+            |number: u64, what: &str| (number > 0).then(|| format!("{} {what}", output::count(number, "digest")));
         let unnamed = count(self.unnamed_digests, "without a name: no packet was reported");
         let ambiguous = count(self.ambiguous_digests, "of several flows each");
         unnamed.into_iter().chain(ambiguous).collect::<Vec<_>>().join("; ")

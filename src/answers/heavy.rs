@@ -3,9 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, Unresolved, digests,
-};
+use super::{Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, Unresolved, digests};
 use crate::history::{Epochs, Reason, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 use crate::wire::Flow;

@@ -9,8 +9,8 @@ use super::output::{self, Cell, Page, Table, row};
 use crate::answers::{
     ByRoute, Claim, Claimed, CountedFlow, CountedFrom, Distribution, Document, Exact, FlowLatency, FlowLoop, FlowPath,
     FlowSizes, FlowUtilisation, Frequency, HeavyFlow, HeavyFlows, Latency, Loops, Losses, Numbers, Paths, Query,
-    Queryable, Score, SizeClass, Task, Unit, Unresolved, Utilisation, Value, Values, digests, frequency_table, heavy_table,
-    latency_table, loops_table, paths_table, score, utilisation_table,
+    Queryable, Score, SizeClass, Task, Unit, Unresolved, Utilisation, Value, Values, digests, frequency_table,
+    heavy_table, latency_table, loops_table, paths_table, score, utilisation_table,
 };
 use crate::history::{Reason, Reasons, Window};
 use crate::program::ProgramConfig;
@@ -250,8 +250,7 @@ impl Measured {
         if !is_alone || !self.values.is_empty() {
             return page.and(Values { values: self.values.clone() }.tables());
         }
-        let digests =
-            output::lines([digests(self.heavy.iter().map(|heavy| &heavy.name)), self.unresolved.text()]);
+        let digests = output::lines([digests(self.heavy.iter().map(|heavy| &heavy.name)), self.unresolved.text()]);
         let page = page.table("heavy", heavy_table(&self.heavy, self.unit)).text(digests);
         let page = match self.frequencies[..] {
             [] => page,

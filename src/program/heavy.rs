@@ -414,12 +414,11 @@ mod tests {
             digests.counts[0].extend(counts.iter().map(|&(crc, count)| (crc, Counted::from(count))));
             Ok(Box::new(Counts { digests: Some(digests), ..Counts::default() }))
         };
-        let switches = [
-            record(None, &[(crc(&named), 9), (crc(&unnamed), 4)]),
-            record(Some(named), &[(crc(&named), 7)]),
-        ];
+        let switches =
+            [record(None, &[(crc(&named), 9), (crc(&unnamed), 4)]), record(Some(named), &[(crc(&named), 7)])];
         let names = ["a", "b"].into_iter().zip(switches);
-        let reported = names.map(|(switch, record)| Reported { switch: switch.into(), record, before: Before::Nothing });
+        let reported =
+            names.map(|(switch, record)| Reported { switch: switch.into(), record, before: Before::Nothing });
         let mut analysis = HashPipe::analysis(&Config { key: HashPipeKey::Digest32, ..Config::default() }, 0);
         let epoch = analysis.epoch(7, &(), reported.collect());
         let kept = analysis.keep(epoch);
@@ -429,7 +428,8 @@ mod tests {
         assert_eq!(counts, [(FlowName::Flow(named), 9), (FlowName::Digest32(digest), 4)]);
         assert!(!found.are_lower_bounds && kept.certain().is_none());
         let about = |flow: &Flow| {
-            let query = Query { flow: Some(flow.to_string().parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
+            let query =
+                Query { flow: Some(flow.to_string().parse().unwrap()), ..Query::new(Task::Frequency, Window::All) };
             kept.frequency(&query)
         };
         assert_eq!(about(&named).0, Estimate::unbounded(9));

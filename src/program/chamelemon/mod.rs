@@ -176,11 +176,7 @@ impl Program for ChameleMon {
                 .map(|(key, number)| (key, number.to_string()))
         };
         let others = |config: &Config| {
-            [
-                ("tower", config.tower.to_string()),
-                ("names", config.names.to_string()),
-                ("parts", word(&config.parts)),
-            ]
+            [("tower", config.tower.to_string()), ("names", config.names.to_string()), ("parts", word(&config.parts))]
         };
         let values = |config: &Config| numbers(config).into_iter().chain(others(config));
         Difference::first(values(config), values(other))

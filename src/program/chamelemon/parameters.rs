@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
-use super::config::Parts;
 use super::ChameleMon;
+use super::config::Parts;
 use super::dataplane::{MAX_ROWS, Part, Place, class};
 use crate::pisa::hash::{HighRange, HighSlots};
 use crate::program::{Program, ProgramError};

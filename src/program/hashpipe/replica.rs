@@ -162,7 +162,12 @@ impl<K: SlotKey, const OWN: usize> Family<K, OWN> {
         if K::IS_DIGEST {
             let tuple = if K::NET == Net::Ipv6 { Tuple6::FIELDS } else { Tuple4::FIELDS };
             let digest = HashLayout::standard(Digest::<false>::STANDARD).over(tuple);
-            stages.push(StageUse::hashing(vec![HashUse::new("digest of the five-tuple", u32::BITS, false, Some(&digest))]));
+            stages.push(StageUse::hashing(vec![HashUse::new(
+                "digest of the five-tuple",
+                u32::BITS,
+                false,
+                Some(&digest),
+            )]));
         }
         own.usage(&mut stages);
         stages
@@ -285,12 +290,7 @@ impl<A: SlotKey, B: SlotKey, const OWN: usize> Dataplane for HashPipeDataplane<A
         let (v4, v6) = (self.v4.usage(), self.v6.usage());
         let layout = Layout::new("hashpipe").with(Side::Ingress, v4).with(Side::Ingress, v6);
         let reports = self.report_at.map(|_| ReportBuffer::<Name>::usage(self.config.names()));
-        Layout {
-            reads: READS.into(),
-            writes: &["phv.flow_estimate"],
-            reports: reports.into_iter().collect(),
-            ..layout
-        }
+        Layout { reads: READS.into(), writes: &["phv.flow_estimate"], reports: reports.into_iter().collect(), ..layout }
     }
 }
 

@@ -263,7 +263,13 @@ fn the_standard_family_hashes_as_published() {
     let headers =
         Headers { net: Net::Ipv4, src_ip, dst_ip, sport: 0x090a, dport: 0x0b0c, proto: 0x0d, ..Headers::default() };
     let family = HashFamily::standard("hashpipe/ipv4/stage");
-    let bank = run::<Tuple4, Tuple6, 0>(&config, &family, &mut [Phv { headers, ..Phv::default() }], 1, BatchOrder::PacketMajor);
+    let bank = run::<Tuple4, Tuple6, 0>(
+        &config,
+        &family,
+        &mut [Phv { headers, ..Phv::default() }],
+        1,
+        BatchOrder::PacketMajor,
+    );
     let at = tables(&bank.v4)[0].iter().position(Option::is_some);
     // crc32(bytes 1 to 13), from Python's zlib.
     assert_eq!(at, Some(0xb720_698d % 4096));

@@ -2,8 +2,8 @@
 //! a small array more, and what its way from hash to bucket costs.
 
 use weir::pisa::hash::HighRange;
-use weir::program::chamelemon::{Parts, Shape};
 use weir::program::chamelemon::decoder::{Fermat as WeirFermat, Verify};
+use weir::program::chamelemon::{Parts, Shape};
 use weir::trace::SplitMix64;
 
 use crate::baseline::losses::Fermat;

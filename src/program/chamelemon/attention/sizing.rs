@@ -133,9 +133,8 @@ mod tests {
     /// A Tofino's encoders, and those of the default lengths.
     #[test]
     fn powers_of_two() {
-        let sizing = |downstream| {
-            Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream, parts: Parts::Powers })
-        };
+        let sizing =
+            |downstream| Sizing::new(Shape { arrays: 3, small: 0, upstream: 4096, downstream, parts: Parts::Powers });
         assert_eq!(sizing(4096).ill(), Partition { hh: 1024, hl: 2048, ll: 1024 });
         assert_eq!(sizing(3072).ill(), Partition { hh: 1024, hl: 2048, ll: 512 });
         for downstream in [3072, 4096] {

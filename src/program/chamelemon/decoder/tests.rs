@@ -1,7 +1,7 @@
 use super::estimate::{distribution, linear_counting, untangle};
 use super::*;
-use crate::program::chamelemon::Parts;
 use crate::pisa::hash::HashFamily;
+use crate::program::chamelemon::Parts;
 use crate::trace::{SplitMix64, Workload};
 use crate::wire::Tuple4;
 use proptest::prelude::*;

@@ -50,7 +50,11 @@ fn check(config: &Config, shape: &Shape) -> Result<(), ProgramError> {
     };
     // Parts that are powers of two by chance would not stay so when the controller moves memory.
     if config.parts != Parts::Powers {
-        return wrong("parts", word(&config.parts), "powers, as a bucket is bits of a hash behind bits of the part,".into());
+        return wrong(
+            "parts",
+            word(&config.parts),
+            "powers, as a bucket is bits of a hash behind bits of the part,".into(),
+        );
     }
     if config.tower.to_string() != TOWER {
         return wrong("tower", config.tower.to_string(), TOWER.into());
