@@ -17,6 +17,9 @@ use weir::replay::{Replayer, RxPacket};
 use weir::telemetry::{BankOrigin, RegisterSink};
 use weir::trace::{Passage, Workload};
 
+#[path = "p4/placement.rs"]
+mod placement;
+
 /// The program, the epoch, the part of the epoch, and the array.
 type Array = (String, u64, u32, String);
 

@@ -7,7 +7,7 @@ use super::output::{self, Cell, Csv, Page, Table, row};
 use super::{Failure, Programs, help, placed};
 use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
-use crate::pisa::{ArrayUse, DrawUse, HashUse, PhysicalStage, Placed, Placement, ReportUse, Target};
+use crate::pisa::{Added, ArrayUse, DrawUse, HashUse, PhysicalStage, Placed, Placement, ReportUse, Target};
 
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
@@ -135,6 +135,10 @@ fn page(placement: &Placement) -> Page {
         )
     });
     let Memory { register_bytes, banks_per_core, bytes_per_core } = Memory::of(placement);
+    let copies = match target.copies {
+        copies if copies == 1 || placement.salus_used() == 0 => String::new(),
+        copies => format!("\n{} keeps {copies} copies of each register array, by the epoch's lowest bit", target.name),
+    };
     let memory = format!(
         "registers take {} bytes; each core of this machine has {banks_per_core} banks of them, {} bytes",
         output::grouped(register_bytes),
@@ -142,7 +146,10 @@ fn page(placement: &Placement) -> Page {
     );
     Page::default()
         .table("stages", stages_table(placement))
-        .text(format!("stages on the left are those of {}; behind a name stands the program's own", target.name))
+        .text(format!(
+            "stages on the left are those of {}; behind a name stands the program's own{copies}",
+            target.name
+        ))
         .table("totals", totals_table(placement))
         .text(memory + &reports.collect::<String>())
 }
@@ -157,7 +164,7 @@ fn stages_table(placement: &Placement) -> Table {
         let arrays = stage.arrays.chunk_by(same_array).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
-            let sram_bits = usage.sram_bits() * equals.len() as u64;
+            let sram_bits = target.register_bits(usage) * equals.len() as u64;
             let bits = usage.slot.hash_bits();
             let cells = format!("{}{} × {} bits", times(equals.len()), output::grouped(usage.cells), usage.cell_bits);
             Some(row![
@@ -171,10 +178,22 @@ fn stages_table(placement: &Placement) -> Table {
         let hashes = stage.hashes.chunk_by(same_hash).filter_map(|equals| {
             let placed = equals.first()?;
             let usage = &placed.usage;
-            let text = format!("{}{}", times(equals.len()), if usage.added { "a CRC, added" } else { "a CRC" });
+            let what = if usage.added == Added::No { "a CRC" } else { "a CRC, added" };
+            let text = format!("{}{what}", times(equals.len()));
             Some(row![
                 name(placed.program, usage.name, placed.logical),
                 Cell { text, values: vec![equals.len().to_string()] },
+                "",
+                "",
+                matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
+            ])
+        });
+        let joins = stage.joins.chunk_by(PartialEq::eq).filter_map(|equals| {
+            let placed = equals.first()?;
+            let usage = &placed.usage;
+            Some(row![
+                name(placed.program, usage.name, placed.logical),
+                Cell { text: format!("{}bits, joined", times(equals.len())), values: vec![equals.len().to_string()] },
                 "",
                 "",
                 matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
@@ -212,7 +231,7 @@ fn stages_table(placement: &Placement) -> Table {
         });
         let stage = |is_first: bool| Cell::from(number.to_string()).repeated(!is_first);
         let first = rows.len();
-        for cells in arrays.chain(hashes).chain(draws).chain(tables) {
+        for cells in arrays.chain(hashes).chain(joins).chain(draws).chain(tables) {
             rows.push([vec![stage(rows.len() == first)], cells].concat());
         }
         if rows.len() == first {

@@ -68,7 +68,7 @@ impl<S: GroupSalu<N>, const N: usize> Beside<S::Phv> for ArrayGroup<S, N> {
     }
 
     fn usage_beside(&self, arrays: &mut Vec<ArrayUse>) {
-        arrays.extend(std::iter::repeat_n(self.usage(), N));
+        arrays.extend(self.usages());
     }
 }
 

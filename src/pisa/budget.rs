@@ -4,16 +4,25 @@
 //! Programs are chains of logical stages. Chains do not depend on each other and share physical
 //! stages; within a chain a stage stands behind the one before it. Each array goes to the first
 //! physical stage that has room.
+//!
+//! A target that [takes stages apart](Target::takes_apart) places them as the compiler of Tofino does:
+//! with the steps of each stage's [`ChipForm`](super::ChipForm), by what its hash units give to the
+//! PHV, and with two copies of each register array. `tests/p4/placement.rs` holds this to its reports.
 
+mod chain;
+mod stage;
 mod target;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+pub use stage::{PhysicalStage, Placed, PlacedTable};
 pub use target::Target;
 
-use super::layout::{ArrayUse, DrawUse, HashUse, Layout, LookupUse, MatchUse, ReportUse, StageUse, TableNeed};
+use super::layout::{COPY, Layout, ReportUse, TableNeed};
 
 /// Why a pipeline does not fit its target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,104 +69,6 @@ pub enum Excess {
     Computation,
 }
 
-/// An array or a hash in its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Placed<U> {
-    pub program: &'static str,
-    /// Logical stage within the program, from 1.
-    pub logical: u32,
-    #[serde(flatten)]
-    pub usage: U,
-}
-
-impl<U> Placed<U> {
-    /// Name in errors.
-    fn named(&self, name: &str) -> String {
-        format!("{}.{name} of stage {}", self.program, self.logical)
-    }
-}
-
-/// A match table, or the part of it that stands in one stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PlacedTable {
-    /// The program and its logical stage, from 1, of a program's match; none of a switch's table.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub program: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logical: Option<u32>,
-    pub table: &'static str,
-    pub entries: u64,
-    pub sram_bits: u64,
-    pub tcam_blocks: u32,
-}
-
-impl PlacedTable {
-    fn of_switch(table: &'static str, entries: u64, sram_bits: u64, tcam_blocks: u32) -> Self {
-        Self { program: None, logical: None, table, entries, sram_bits, tcam_blocks }
-    }
-}
-
-/// One physical stage and what stands in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PhysicalStage {
-    pub arrays: Vec<Placed<ArrayUse>>,
-    pub hashes: Vec<Placed<HashUse>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub draws: Vec<Placed<DrawUse>>,
-    pub tables: Vec<PlacedTable>,
-}
-
-impl PhysicalStage {
-    /// Register arrays and match tables.
-    pub fn sram_bits(&self) -> u64 {
-        self.register_bits() + self.tables.iter().map(|table| table.sram_bits).sum::<u64>()
-    }
-
-    pub fn register_bits(&self) -> u64 {
-        self.arrays.iter().map(|placed| placed.usage.sram_bits()).sum()
-    }
-
-    pub fn tcam_blocks(&self) -> u32 {
-        self.tables.iter().map(|table| table.tcam_blocks).sum()
-    }
-
-    /// As many of a table's entries as this stage has room for.
-    fn share(&self, need: &TableNeed, left: u64, target: &Target) -> PlacedTable {
-        let sram = target.sram_bits.saturating_sub(self.sram_bits());
-        let entry = if need.ternary { need.action_bits } else { need.action_bits + need.key_bits };
-        let by_sram = sram / u64::from(entry.max(1));
-        if !need.ternary {
-            let entries = left.min(by_sram);
-            let sram_bits = entries * u64::from(entry);
-            return PlacedTable::of_switch(need.table, entries, sram_bits, 0);
-        }
-        let width = need.key_bits.div_ceil(target.tcam_bits).max(1);
-        let deep = (target.tcam_blocks - self.tcam_blocks()) / width;
-        let entries = left.min(u64::from(deep * target.tcam_rows)).min(by_sram);
-        let tcam_blocks = entries.div_ceil(target.tcam_rows.into()) as u32 * width;
-        PlacedTable::of_switch(need.table, entries, entries * u64::from(entry), tcam_blocks)
-    }
-
-    /// Index hashes of arrays, and hashes that are computed into the PHV.
-    pub fn hash_units(&self) -> u32 {
-        let of_arrays = self.arrays.iter().filter(|placed| placed.usage.slot.hash_bits() > 0).count();
-        (of_arrays + self.hashes.len()) as u32
-    }
-
-    /// The first limit that one more array would pass.
-    fn over(&self, array: &ArrayUse, target: &Target) -> Option<(Excess, String)> {
-        let salus = self.arrays.len() as u32 + 1;
-        let sram = self.sram_bits() + array.sram_bits();
-        let hashes = self.hash_units() + u32::from(array.slot.hash_bits() > 0);
-        let over = |excess, what: &str, need: u64, limit: u64| {
-            (need > limit).then(|| (excess, format!("{what} {need} of {limit}")))
-        };
-        over(Excess::Stages, "stateful ALUs", salus.into(), target.salus.into())
-            .or_else(|| over(Excess::Memory, "SRAM bits", sram, target.sram_bits))
-            .or_else(|| over(Excess::Stages, "hash units", hashes.into(), target.hash_units.into()))
-    }
-}
-
 /// A pipeline placed on a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
@@ -169,8 +80,20 @@ pub struct Placement {
     #[serde(skip)]
     pub refused: Vec<BudgetError>,
     /// Physical stages up to the last one with actions of a stage that has nothing else.
+    #[serde(skip)]
     actions: u32,
+    /// The first stage, from 0, behind what has this name in a program.
+    #[serde(skip)]
+    ready: BTreeMap<(&'static str, &'static str), u32>,
+    /// The first stage, from 0, in which it is known which copy of the registers counts.
+    #[serde(skip)]
+    copy_known: u32,
 }
+
+/// Epochs that are known before they begin, bits of their numbers, and bits of an entry: the copy,
+/// and whether it is in use.
+const COPY_TABLE: TableNeed =
+    TableNeed { table: COPY, entries: 64, key_bits: 16, action_bits: 2, ternary: false, before_programs: false };
 
 impl Placement {
     /// Places all programs, or says which array passes which limit in which stage.
@@ -184,20 +107,26 @@ impl Placement {
         let reports =
             programs.iter().flat_map(|of| of.reports.iter().map(move |reports| (of.program, *reports))).collect();
         let stages = vec![PhysicalStage::default(); target.stages as usize];
-        let mut placement = Self { target, stages, reports, refused: Vec::new(), actions: 0 };
+        let (refused, ready) = (Vec::new(), BTreeMap::new());
+        let mut placement = Self { target, stages, reports, refused, actions: 0, ready, copy_known: 0 };
+        if target.copies > 1 && programs.iter().any(Layout::has_copies) {
+            placement.copy_known = placement.place_table(&COPY_TABLE)?;
+        }
         let mut from = 0;
         for table in tables.iter().filter(|table| table.before_programs) {
             from = from.max(placement.place_table(table)?);
         }
-        for program in programs {
-            for chain in &program.chains {
-                placement.place_chain(program.program, &chain.stages, from)?;
-            }
+        for program in in_order(&target, programs) {
+            placement.place_program(program, from)?;
         }
         for table in tables.iter().filter(|table| !table.before_programs) {
             placement.place_table(table)?;
         }
         Ok(placement)
+    }
+
+    fn place_program(&mut self, program: &Layout, from: u32) -> Result<(), BudgetError> {
+        program.chains.iter().try_for_each(|chain| self.place_chain(program.program, &chain.stages, from))
     }
 
     /// Spreads a table over the first stages with room; gives the number of the stage behind its
@@ -220,150 +149,11 @@ impl Placement {
         Ok(behind)
     }
 
-    fn place_chain(&mut self, program: &'static str, chain: &[StageUse], mut from: u32) -> Result<(), BudgetError> {
-        for (logical, stage) in (1..).zip(chain) {
-            from = from.max(self.behind(program, &stage.needs));
-            let mut next = from;
-            if stage.is_empty() {
-                // Actions alone take a stage, too.
-                self.begins(&format!("{program}.actions of stage {logical}"), from)?;
-                next = from + 1;
-                self.actions = self.actions.max(next);
-            }
-            for usage in &stage.arrays {
-                let placed = Placed { program, logical, usage: usage.clone() };
-                let decision = if usage.decides { self.target.decision_stages } else { 0 };
-                next = next.max(self.place(placed, from)? + 1 + decision);
-            }
-            for usage in &stage.hashes {
-                let placed = Placed { program, logical, usage: usage.clone() };
-                next = next.max(self.place_hash(placed, from)? + 1);
-            }
-            for usage in &stage.draws {
-                let placed = Placed { program, logical, usage: usage.clone() };
-                next = next.max(self.place_draw(placed, from)? + 1);
-            }
-            for MatchUse { name, entries, key_bits } in &stage.matches {
-                let need = TableNeed::in_stage(name, *entries, *key_bits, None);
-                next = next.max(self.place_whole(program, logical, &need, from)? + 1);
-            }
-            for LookupUse { name, entries, key_bits, action_bits } in &stage.lookups {
-                let need = TableNeed::in_stage(name, *entries, *key_bits, Some(*action_bits));
-                next = next.max(self.place_whole(program, logical, &need, from)? + 1);
-            }
-            from = next;
-        }
-        Ok(())
-    }
-
-    /// The physical stage, from 0, that takes the hash.
-    fn place_hash(&mut self, placed: Placed<HashUse>, from: u32) -> Result<u32, BudgetError> {
-        let target = self.target;
-        let array = placed.named(placed.usage.name);
-        self.begins(&array, from)?;
-        let free = (from..).zip(self.stages.iter_mut().skip(from as usize));
-        let mut free = free.filter(|(_, stage)| stage.hash_units() < target.hash_units);
-        if let Some((index, stage)) = free.next() {
-            stage.hashes.push(placed);
-            return Ok(index);
-        }
-        let last_full = format!("all {} hash units of each of these are taken", target.hash_units);
-        Err(self.full(array, from, Excess::Stages, last_full))
-    }
-
-    /// The physical stage, from 0, of a random number: the first. No limit of a chip is known.
-    fn place_draw(&mut self, placed: Placed<DrawUse>, from: u32) -> Result<u32, BudgetError> {
-        self.begins(&placed.named(placed.usage.name), from)?;
-        self.stages[from as usize].draws.push(placed);
-        Ok(from)
-    }
-
-    /// The first physical stage, from 0, behind all hashes and matches of these names.
-    fn behind(&self, program: &'static str, names: &[&'static str]) -> u32 {
-        let has = |stage: &PhysicalStage| {
-            let hash = |placed: &Placed<HashUse>| placed.program == program && names.contains(&placed.usage.name);
-            let table = |placed: &PlacedTable| placed.program == Some(program) && names.contains(&placed.table);
-            stage.hashes.iter().any(hash) || stage.tables.iter().any(table)
-        };
-        self.stages.iter().rposition(has).map_or(0, |last| last as u32 + 1)
-    }
-
-    /// The physical stage, from 0, that takes the whole table of a program.
-    fn place_whole(
-        &mut self,
-        program: &'static str,
-        logical: u32,
-        need: &TableNeed,
-        from: u32,
-    ) -> Result<u32, BudgetError> {
-        let TableNeed { table, entries, key_bits, ternary, .. } = *need;
-        let target = self.target;
-        let named = format!("{program}.{table} of stage {logical}");
-        self.begins(&named, from)?;
-        for (index, stage) in (from..).zip(self.stages.iter_mut().skip(from as usize)) {
-            let whole = stage.share(need, entries, &target);
-            if whole.entries == entries {
-                stage.tables.push(PlacedTable { program: Some(program), logical: Some(logical), ..whole });
-                return Ok(index);
-            }
-        }
-        let memory = if ternary { "TCAM" } else { "SRAM" };
-        let last_full = format!("none of these has {memory} for its {entries} entries of {key_bits} bits");
-        Err(self.full(named, from, Excess::Memory, last_full))
-    }
-
-    /// Refuses what would stand behind the last stage.
-    fn begins(&self, array: &str, from: u32) -> Result<(), BudgetError> {
-        let Target { name: target, stages: limit, .. } = self.target;
-        if from < limit {
-            return Ok(());
-        }
-        Err(BudgetError::TooLong { array: array.into(), stage: from + 1, limit, target })
-    }
-
-    fn full(&self, array: String, from: u32, excess: Excess, last_full: String) -> BudgetError {
-        let Target { name: target, stages: last, .. } = self.target;
-        BudgetError::Stages { array, from: from + 1, last, excess, last_full, target }
-    }
-
-    /// The physical stage, from 0, that takes the array.
-    fn place(&mut self, placed: Placed<ArrayUse>, from: u32) -> Result<u32, BudgetError> {
-        let target = self.target;
-        let array = placed.named(placed.usage.name);
-        if let (Some(computes), true) = (placed.usage.beyond_chips, target.chip) {
-            return Err(BudgetError::Beyond { array, computes, target: target.name });
-        }
-        for (excess, need, limit) in [
-            (Excess::Width, u64::from(placed.usage.cell_bits), u64::from(target.cell_bits)),
-            (Excess::Outputs, placed.usage.outputs.into(), target.outputs.into()),
-            (Excess::Memory, placed.usage.sram_bits(), target.sram_bits),
-        ] {
-            if need > limit {
-                return Err(BudgetError::Array { array, excess, need, limit, target: target.name });
-            }
-        }
-        self.begins(&array, from)?;
-        let (mut excess, mut last_full) = (Excess::Stages, String::new());
-        for (index, stage) in (from..).zip(&mut self.stages[from as usize..]) {
-            match stage.over(&placed.usage, &target) {
-                None => {
-                    stage.arrays.push(placed);
-                    return Ok(index);
-                }
-                Some((what, over)) => {
-                    excess = what;
-                    last_full = format!("stage {} would be over its limit: {over}", index + 1);
-                }
-            }
-        }
-        Err(self.full(array, from, excess, last_full))
-    }
-
     /// Physical stages up to the last one in use.
     pub fn stages_used(&self) -> u32 {
         let used = |stage: &PhysicalStage| {
             let memory = !stage.arrays.is_empty() || !stage.tables.is_empty();
-            memory || !stage.hashes.is_empty() || !stage.draws.is_empty()
+            memory || !stage.hashes.is_empty() || !stage.joins.is_empty() || !stage.draws.is_empty()
         };
         let last = self.stages.iter().rposition(used).map_or(0, |last| last as u32 + 1);
         last.max(self.actions)
@@ -374,14 +164,19 @@ impl Placement {
     }
 
     pub fn hash_units_used(&self) -> u32 {
-        self.stages.iter().map(PhysicalStage::hash_units).sum()
+        self.stages.iter().map(|stage| stage.hash_units(&self.target)).sum()
+    }
+
+    /// Hash units of one program.
+    pub fn hash_units_of(&self, program: &str) -> u32 {
+        self.stages.iter().map(|stage| stage.hash_units_of(&self.target, |of| of == Some(program))).sum()
     }
 
     pub fn sram_bits_used(&self) -> u64 {
-        self.stages.iter().map(PhysicalStage::sram_bits).sum()
+        self.stages.iter().map(|stage| stage.sram_bits(&self.target)).sum()
     }
 
-    /// Memory of the programs alone.
+    /// Cells of the programs' registers, each once.
     pub fn register_bits_used(&self) -> u64 {
         self.stages.iter().map(PhysicalStage::register_bits).sum()
     }
@@ -389,4 +184,18 @@ impl Placement {
     pub fn tcam_blocks_used(&self) -> u32 {
         self.stages.iter().map(PhysicalStage::tcam_blocks).sum()
     }
+}
+
+/// The programs in the order in which they are placed: as they are given, or, as the compiler of Tofino does,
+/// the one first whose stages depend on each other in the longest chain.
+fn in_order<'a>(target: &Target, programs: &'a [Layout]) -> Vec<&'a Layout> {
+    let mut ordered: Vec<_> = programs.iter().collect();
+    if target.takes_apart && programs.len() > 1 {
+        let length = |program: &Layout| {
+            let alone = Placement::new(target.boundless(), std::slice::from_ref(program));
+            alone.map_or(u32::MAX, |placement| placement.stages_used())
+        };
+        ordered.sort_by_cached_key(|program| std::cmp::Reverse(length(program)));
+    }
+    ordered
 }

@@ -86,7 +86,7 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
         std::mem::swap(&mut self.registers, spare);
     }
 
-    pub(super) fn usage(&self) -> ArrayUse {
+    fn usage(&self) -> ArrayUse {
         ArrayUse {
             name: self.name,
             cells: self.cells.into(),
@@ -95,8 +95,16 @@ impl<S: GroupSalu<N>, const N: usize> ArrayGroup<S, N> {
             outputs: 0,
             slot: self.slot.clone(),
             decides: false,
+            keys: 1,
+            is_grouped: false,
+            is_halved: false,
             beyond_chips: None,
         }
+    }
+
+    /// What all of its arrays use.
+    pub(super) fn usages(&self) -> Vec<ArrayUse> {
+        (0..N).map(|array| ArrayUse { is_grouped: array > 0, ..self.usage() }).collect()
     }
 
     /// Match and read-modify-write, and tells what they did.
@@ -184,6 +192,6 @@ impl<S: GroupSalu<N>, const N: usize> Pipeline<S::Phv> for Stage<ArrayGroup<S, N
     }
 
     fn usage(&self, stages: &mut Vec<StageUse>) {
-        stages.push(StageUse::of(vec![self.0.usage(); N]));
+        stages.push(StageUse::of(self.0.usages()));
     }
 }

@@ -34,8 +34,8 @@ pub use draw::{Draws, Generator};
 pub use drops::DropReason;
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
 pub use layout::{
-    ArrayPlace, ArrayUse, Chain, Computation, DrawUse, HashUse, Layout, LookupUse, MatchUse, ReportUse, Side,
-    SlotSource, StageUse, TableNeed, range_entries,
+    Added, ArrayPlace, ArrayUse, COPY, Chain, ChipForm, ChipStep, Computation, DrawUse, HashUse, JoinUse, Layout,
+    LookupUse, MatchUse, ReportUse, Side, SlotSource, StageUse, StepTable, TableNeed, range_entries,
 };
 pub use members::{BATCH, Members};
 pub use phv::{Disposition, MAX_PORTS, Phv, PortId, Verdict};

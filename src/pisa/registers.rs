@@ -92,6 +92,9 @@ impl<S: Salu> Array<S> {
             outputs: S::OUTPUTS,
             slot: self.slot.clone(),
             decides: S::DECIDES,
+            keys: S::KEYS,
+            is_grouped: false,
+            is_halved: false,
             beyond_chips: S::BEYOND_CHIPS,
         }
     }

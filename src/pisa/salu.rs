@@ -27,6 +27,9 @@ pub trait Salu: Copy + Send + 'static {
     /// Whether the output decides what the next stage does, which takes a match of its own on some
     /// targets.
     const DECIDES: bool = false;
+    /// Fields of the PHV that may hold the next stage's key, among which the output chooses: a chip hashes
+    /// each of them while it decides.
+    const KEYS: u32 = 1;
 
     /// What [`Self::rmw`] computes and the stateful ALU of no chip does, as the rest of "its stateful
     /// ALU …". Such a program fits the target `software` alone. It is the program's word: types hold

@@ -114,13 +114,14 @@ fn budget_of_the_papers_configuration() {
     let document = weir("budget --program chamelemon --json").json();
     assert_eq!((&document["target"]["name"], &document["salus_used"]), (&"tofino".into(), &32.into()));
     assert!((document["salus_share"].as_f64().unwrap() - 0.6667).abs() < 1e-4);
-    // Each of the 32 arrays takes a unit for its index, and the index hashes take eight: one that
-    // all share, two for counter arrays, three for rows, fingerprint and sampling hash.
-    assert_eq!(document["hash_units_used"], 40);
+    // Two for each of eight CRCs: one that all share, two for counter arrays, three for rows, fingerprint
+    // and sampling hash. Four for their halves, two for a fragment, two for counters and one for strays, and one for
+    // the bucket of each row in each stage that has arrays of it, which are twelve.
+    assert_eq!((&document["hash_units_used"], &document["stages_used"]), (&37.into(), &12.into()));
     let hashes = document["stages"].as_array().unwrap().iter().flat_map(|stage| stage["hashes"].as_array().unwrap());
     assert_eq!(hashes.filter(|hash| hash["added"].as_bool().unwrap()).count(), 7);
     let small = weir("budget --program chamelemon:small=4 --json").json();
-    assert_eq!((&small["salus_used"], &small["target"]["name"]), (&42.into(), &"tofino".into()));
+    assert_eq!((&small["salus_used"], &small["target"]["name"]), (&42.into(), &"tofino2".into()));
     let both = weir("budget --program hashpipe --program chamelemon --json").json();
     assert_eq!(both["target"]["name"], "software");
     let why = both["no_chip"][1].as_object().unwrap();

@@ -52,7 +52,7 @@ fn thousands_are_grouped_on_a_terminal_alone() {
         line.trim_start_matches("SRAM bits").trim().to_owned()
     };
     let piped = bits(&weir(words).stdout);
-    assert_eq!(piped.split_whitespace().collect::<Vec<_>>(), ["3145728", "209715200", "1.50", "%"]);
+    assert_eq!(piped.split_whitespace().collect::<Vec<_>>(), ["7079040", "209715200", "3.38", "%"]);
     let Some(shown) = in_terminal(100, words) else { return };
-    assert!(bits(&shown).starts_with("3 145 728  209 715 200"), "{shown}");
+    assert!(bits(&shown).starts_with("7 079 040  209 715 200"), "{shown}");
 }

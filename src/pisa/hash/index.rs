@@ -21,7 +21,7 @@
 //! halves of the sum in the next.
 
 use super::{Crc, HashFamily, HashLayout, HighRange, HighSlots, LANES, Polynomial, SlotRange};
-use crate::pisa::{HashUse, SlotSource, StageUse};
+use crate::pisa::{Added, ChipForm, HashUse, SlotSource, StageUse};
 use crate::wire::KeyField;
 
 /// Maximum number of index hashes that are computed together.
@@ -105,12 +105,13 @@ impl<const N: usize> IndexSlots<N> {
     }
 
     /// The stages in front of the arrays: the CRC that all share, the sums, and their halves
-    /// joined.
+    /// joined. A chip joins them on the way to the registers.
     pub fn usage(&self) -> [StageUse; 3] {
-        let sum = |hash: &HashLayout| HashUse::new("hash of an array", u32::BITS, true, Some(hash));
+        let sum = |hash: &HashLayout| HashUse::new("hash of an array", u32::BITS, Added::Field, Some(hash));
         let sums = self.hashes.iter().map(sum).collect();
-        let shared = HashUse::new("shared hash", u32::BITS, false, None);
-        [StageUse::hashing(vec![shared]), StageUse::hashing(sums), StageUse::default()]
+        let shared = HashUse::new("shared hash", u32::BITS, Added::No, None);
+        let joined = StageUse::default().on_chips(ChipForm::steps_alone(Vec::new()));
+        [StageUse::hashing(vec![shared]), StageUse::hashing(sums), joined]
     }
 }
 

@@ -82,6 +82,7 @@ mod frequency;
 mod hashes;
 mod id;
 mod kept;
+mod layout;
 mod names;
 pub mod network;
 mod p4;

@@ -8,21 +8,18 @@ use super::bank::{ChameleMonBank, Counters, of_width};
 use super::batch::{Hashing, NOWHERE};
 use super::dataplane::{COUNTERS, ClassTable, Counter, MAX_LEVELS, Meta, PartTable, Row, Tower, class};
 use super::hashes::{self, Hashes};
-use super::id::digests;
-use super::names::{Name, Names};
+use super::layout;
+use super::names::Names;
 use super::parameters::{EncoderParameters, Shape, counter_slots, part};
 use super::{Config, Level, Schedule, Width};
-use crate::pisa::hash::{HashFamily, HashLayout, HighSlots, SlotRange};
+use crate::pisa::hash::{HashFamily, HighSlots, SlotRange};
 use crate::pisa::table::Reader;
 use crate::pisa::{
-    Array, ArrayCells, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, HashUse, Layout, Members, Phv, Pipeline,
-    Probe, Repeat, Side, Slot, Stage, StageUse,
+    Array, ArrayCells, ArrayGroup, BATCH, Banked, BatchOrder, Disposition, Layout, Members, Phv, Pipeline, Probe,
+    Repeat, Slot, Stage, StageUse,
 };
-use crate::program::{Bank, Dataplane, Needs, ProgramError, ReportBuffer, Steps, StrayRegisters};
+use crate::program::{Bank, Dataplane, Needs, ProgramError, Steps, StrayRegisters};
 use crate::wire::{Net, shim};
-
-/// Fields of packets that are read beside the key.
-const READS: &[&str] = &["ip.version", "phv.enters", "phv.disposition", "shim.class", "shim.epoch"];
 
 /// No epoch: no packet carries it.
 const CLOSED: u32 = u32::MAX;
@@ -114,13 +111,6 @@ fn encoder(name: &'static str, shape: &Shape, cells: impl Fn(u32) -> u32) -> Enc
         Stage(ArrayGroup::planned(name, Row(number as u8), cells).at(hash))
     };
     Repeat((0..shape.rows()).map(row).collect())
-}
-
-/// The arrays of all these stages side by side, because none depends on another.
-fn side_by_side(pipeline: &impl Pipeline<Meta>) -> StageUse {
-    let mut stages = Vec::new();
-    pipeline.usage(&mut stages);
-    StageUse::of(stages.into_iter().flat_map(|stage| stage.arrays).collect())
 }
 
 /// The tables behind the classifier, by the parameters of an epoch.
@@ -421,32 +411,6 @@ impl Dataplane for ChameleMonDataplane {
     }
 
     fn layout(&self) -> Layout {
-        // An index hash takes three stages: the CRC that all share, the sum, and its halves joined.
-        // Those of the encoders' rows come a stage later than those of the classifier, and go along
-        // to egress.
-        let sum = |name, of: &HashLayout| HashUse::new(name, u32::BITS, true, Some(of));
-        let counters =
-            (0..self.tower.0.len() as u32).map(|level| sum("hash of a counter array", &hashes::tower(level)));
-        let rows = (0..self.upstream.0.len() as u32).map(|row| sum("hash of a row", &hashes::row(row)));
-        let [fingerprint, sample] = [hashes::fingerprint(), hashes::sample()];
-        let others = [sum("fingerprint", &fingerprint), sum("sampling hash", &sample)];
-        let ingress = vec![
-            StageUse::hashing(vec![HashUse::new("shared hash", u32::BITS, false, None)]),
-            StageUse::hashing(counters.collect()),
-            StageUse::hashing(rows.chain(others).collect()),
-            side_by_side(&self.tower),
-            side_by_side(&self.upstream),
-        ];
-        let reports = (self.max_names > 0).then(|| ReportBuffer::<Name>::usage(self.max_names));
-        let layout = Layout::new("chamelemon")
-            .with(Side::Ingress, ingress)
-            .with(Side::Egress, vec![side_by_side(&self.downstream)]);
-        Layout {
-            other_hashes: digests().into(),
-            reads: READS.into(),
-            writes: &["shim.class", "phv.flow_estimate"],
-            reports: reports.into_iter().collect(),
-            ..layout
-        }
+        layout::of(&self.tower, &self.upstream, &self.downstream, self.max_names)
     }
 }

@@ -23,7 +23,7 @@ use std::fmt;
 
 use super::{Config, SketchKind};
 use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
-use crate::pisa::{BATCH, HashUse, MatchUse, Slot, StageUse};
+use crate::pisa::{Added, BATCH, COPY, ChipForm, ChipStep, HashUse, MatchUse, Slot, StageUse, StepTable};
 use crate::program::Naming;
 use crate::trace::SplitMix64;
 use crate::wire::{Flow, FlowKey, Headers, KeyField, Net, Tuple4, Tuple6};
@@ -266,11 +266,15 @@ impl Hashes {
     }
 
     /// The stages in front of the counters: the CRCs, the exclusive ors and sums, the halves joined,
-    /// and what becomes of them: counter, sign and whether the packet is in its flow's sub-epoch.
+    /// and what becomes of them: counter, sign and whether the packet is in its flow's sub-epoch. On a
+    /// chip a table has the constants of the epoch, and index hashes are joined on the way to the counters.
     pub fn usage(&self, config: &Config) -> Vec<StageUse> {
         let hash = |name, index, added| HashUse::new(name, u32::BITS, added, Some(&self.layout::<Tuple4>(index)));
-        let crcs = StageUse::hashing(vec![hash("index", 0, false), hash("sample", 2, false)]);
-        let sums = StageUse::hashing(vec![hash("both", 1, true)]);
+        let words = if self.covers { 3 } else { 2 };
+        let constants = StepTable::direct("constants of the epoch", 1, words * u32::BITS);
+        let constants = ChipForm::behind_steps(vec![ChipStep::looking_up(constants).behind(&[COPY])]);
+        let crcs = StageUse::hashing(vec![hash("index", 0, Added::No), hash("sample", 2, Added::No)]);
+        let sums = StageUse::hashing(vec![hash("both", 1, Added::Field)]);
         let width = config.width();
         let bits = SlotRange::High(HighSlots::new(width.get(), SPARE)).bits();
         // A power of two takes the highest bits as they are.
@@ -278,10 +282,14 @@ impl Hashes {
         let number = if width.is_power_of_two() { 0 } else { levels as usize };
         let counter = MatchUse { name: "counter", entries: (1u64 << bits) / u64::from(width.get()), key_bits: bits };
         let sampled = MatchUse { name: "sub-epoch", entries: 2, key_bits: 2 * SUB_EPOCH_BITS };
-        let depth = (levels > 1).then(|| MatchUse { name: "depth", entries: levels.into(), key_bits: levels });
-        let matches = std::iter::repeat_n(counter, number).chain([sampled]).chain(depth).collect();
+        let by_depth = (levels > 1).then(|| MatchUse { name: "depth", entries: levels.into(), key_bits: levels });
+        let matches = std::iter::repeat_n(counter, number).chain([sampled]).chain(by_depth).collect();
         let last = StageUse { matches, ..StageUse::default() };
-        vec![crcs, sums, StageUse::default(), last]
+        let sample = ("sub-epoch and signs", SUB_EPOCH_BITS + levels);
+        let depth = (levels > 1).then_some(("depth of a flow", levels));
+        let joins: Vec<_> = [sample].into_iter().chain(depth).collect();
+        let joined = StageUse::default().on_chips(ChipForm::steps_alone(vec![ChipStep::joining(&joins)]));
+        vec![crcs.on_chips(constants), sums, joined, last]
     }
 
     /// The CRCs over the keys of packets that are not IPv4.

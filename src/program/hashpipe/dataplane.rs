@@ -74,6 +74,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Insert<OWN>, K> {
     type Out = Evicted<K>;
     const OUTPUTS: u32 = 3;
     const DECIDES: bool = true;
+    /// The evicted key, and the packet's own where it goes on without one.
+    const KEYS: u32 = if OWN > 0 { 2 } else { 1 };
 
     const UNTIL_END: bool = true;
 
@@ -156,6 +158,8 @@ impl<K: FlowKey + Word, const OWN: usize> Salu for For<Merge<OWN>, K> {
     type Out = Evicted<K>;
     const OUTPUTS: u32 = if OWN > 0 { 4 } else { 3 };
     const DECIDES: bool = true;
+    /// The evicted key, the one that was carried here, and the packet's own.
+    const KEYS: u32 = if OWN > 0 { 3 } else { 2 };
 
     #[inline(always)]
     fn enabled(&self, phv: &Carry<K, OWN>) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::pisa::hash::HashLayout;
-use crate::pisa::{Computation, HashUse, Layout, LookupUse, MatchUse, Side, StageUse, range_entries};
+use crate::pisa::{
+    Added, ChipForm, ChipStep, Computation, HashUse, Layout, LookupUse, Side, StageUse, StepTable, range_entries,
+};
 use crate::program::pint::Pint;
 use crate::program::pint::compress::{Compression, EXPONENT_BITS, MANTISSA_BITS};
 use crate::program::pint::dataplane::{Code, MAX_HOPS, Part, Scheme};
@@ -20,6 +22,12 @@ use crate::program::{Program, ReportBuffer};
 
 /// The hash that rounds the codes of values, alike at all hops.
 pub const ROUNDING: &str = "rounding";
+
+/// The hash of a packet to which all others add their arguments.
+const IDENTITY: &str = "identity";
+
+/// The bits of a part of a latency's code that are the code.
+const WHOLE_STEPS: &str = "whole steps of a code";
 
 /// The match that finds which queries a packet carries.
 const SET: &str = "set of queries";
@@ -40,7 +48,9 @@ pub fn of(scheme: Option<&Scheme>, ports: Option<Vec<StageUse>>, limit: u32, roo
     let mut chains = scheme.map_or_else(Vec::new, |scheme| Chains::new(scheme, ports).all);
     // One identity serves all chains; a constant is added to it for each hash.
     if let Some([first, ..]) = chains.first_mut().map(Vec::as_mut_slice) {
-        first.hashes.insert(0, hash("identity", 32, true, &hashes::identity()));
+        first.hashes.insert(0, hash(IDENTITY, 32, Added::Constant, &hashes::identity()));
+        // The addresses are joined first.
+        first.chip = ChipForm::behind_steps(vec![ChipStep::actions()]);
     }
     let layout = chains.into_iter().fold(Layout::new(Pint::NAME), |layout, chain| layout.with(Side::Egress, chain));
     Layout {
@@ -94,8 +104,20 @@ impl Writes {
     }
 }
 
-fn hash(name: &'static str, bits: u32, added: bool, of: &HashLayout) -> HashUse {
+fn hash(name: &'static str, bits: u32, added: Added, of: &HashLayout) -> HashUse {
     HashUse::new(name, bits, added, Some(of))
+}
+
+/// The numbers that a chip adds to so many words in front of a stage's CRCs: it finds them by the number
+/// of the hop.
+fn arguments(name: &'static str, hashes: usize) -> ChipForm {
+    let table = StepTable::new(name, MAX_HOPS as u64, NUMBER_BITS, hashes as u32 * u32::BITS);
+    ChipForm::behind_steps(vec![ChipStep::looking_up(table).behind(&[IDENTITY])])
+}
+
+/// The same where they are the same at all hops.
+fn constants() -> ChipForm {
+    ChipForm::behind_steps(vec![ChipStep::actions().behind(&[IDENTITY])])
 }
 
 /// All chains, each of which begins with the stage of the identity, and the hashes that they have:
@@ -163,10 +185,15 @@ impl<'a> Chains<'a> {
                 ("inner CRC of vectors", "vectors", u32::BITS, vectors.is_some(), &acts),
             ];
             let outer = outer.into_iter().filter(|(.., is_there, _)| *is_there);
-            let (inner, outer) = outer
-                .map(|(inner, name, bits, _, of)| (hash(inner, 32, true, of), hash(name, bits, false, of)))
+            let (inner, outer): (Vec<_>, Vec<_>) = outer
+                .map(|(inner, name, bits, _, of)| {
+                    (hash(inner, 32, Added::Constant, of), hash(name, bits, Added::No, of))
+                })
                 .unzip();
-            vec![StageUse::default(), StageUse::hashing(inner), StageUse::hashing(outer)]
+            let [first, second] = ["first arguments of the path", "second arguments of the path"]
+                .map(|name| arguments(name, inner.len()));
+            let (inner, outer) = (StageUse::hashing(inner), StageUse::hashing(outer));
+            vec![StageUse::default(), inner.on_chips(first), outer.on_chips(second)]
         };
         // The fragment of an identifier is looked up by h.
         let fragment = || StageUse::matching("fragment", path.fragments() as u64, FRAGMENT_BITS);
@@ -183,51 +210,77 @@ impl<'a> Chains<'a> {
     /// A utilisation's code, and what writes it, are in the stages of its registers. The instances of a
     /// code have a chain each.
     fn value(&mut self, code: &ValueCode) {
-        let ([inner, outer, _], aggregation) = (names(code.query.value), code.query.aggregation);
-        let (is_of_hops, is_sum) = (aggregation.is_of_hops(), aggregation == Aggregation::Sum);
+        let Names { inner, outer, first, second, .. } = names(code.query.value);
+        let (is_of_hops, is_sum) = (code.query.aggregation.is_of_hops(), code.query.aggregation == Aggregation::Sum);
         let instance = code.instance as u32;
         let [acts, rounds] = [hashes::code(code.query.value, instance), hashes::rounding(instance)];
+        if !is_sum {
+            self.rounding(code.instance);
+        }
         let inner = [
-            (is_of_hops, hash(inner, 32, true, &acts)),
-            (!is_sum, hash(ROUNDING, self.rounding_bits, false, &rounds)),
-            (is_sum, hash("inner CRC of rounding of sums", 32, true, &rounds)),
+            (is_of_hops, hash(inner, 32, Added::Constant, &acts)),
+            (is_sum, hash("inner CRC of rounding of sums", 32, Added::Constant, &rounds)),
         ];
-        let outer =
-            [(is_of_hops, hash(outer, HOP_BITS, false, &acts)), (is_sum, hash("rounding of sums", 32, false, &rounds))];
+        let outer = [
+            (is_of_hops, hash(outer, HOP_BITS, Added::No, &acts)),
+            (is_sum, hash("rounding of sums", 32, Added::No, &rounds)),
+        ];
         let mut chain =
             vec![StageUse::default(), self.hashing(code.instance, inner), self.hashing(code.instance, outer)];
+        for (stage, name) in chain[1..].iter_mut().zip([first, second]).filter(|(stage, _)| !stage.hashes.is_empty()) {
+            stage.chip = arguments(name, stage.hashes.len());
+        }
         if code.query.value != Value::Utilisation {
-            // The code is looked up, of all but sums beside the third stage's hashes.
-            if is_sum {
-                chain.push(StageUse::default().behind(&["rounding of sums"]));
-            } else {
-                chain[2].needs.push(ROUNDING);
-            }
-            if let Codes::Times(codes) = code.codes() {
-                self.times(codes, &mut chain);
-            }
             let mut write = self.write(code);
-            write.needs.extend(matches!(code.codes(), Codes::Times(_)).then_some(CODES));
+            match code.codes() {
+                Codes::Times(codes) => {
+                    self.times(codes);
+                    write.needs.extend([CODES, WHOLE_STEPS]);
+                }
+                // The code is looked up, of all but sums beside the third stage's hashes.
+                _ if is_sum => chain.push(StageUse::default().behind(&["rounding of sums"])),
+                _ => chain[2].needs.push(ROUNDING),
+            }
             chain.push(write);
             self.writes.push((code.query.value, self.place(code), chain.len() as u32));
         }
         self.all.push(chain);
     }
 
+    /// The hash that rounds, unless a chain before has it.
+    fn rounding(&mut self, instance: usize) {
+        let of = hashes::rounding(instance as u32);
+        let rounding = self.hashing(instance, [(true, hash(ROUNDING, self.rounding_bits, Added::No, &of))]);
+        if !rounding.hashes.is_empty() {
+            self.all.push(vec![StageUse::default(), rounding.on_chips(constants())]);
+        }
+    }
+
     /// The tables of a latency's codes, as far as no chain before has them: the highest bit of the time
-    /// in the second stage, and the code in the third, whose action adds the hash that rounds.
-    fn times(&mut self, codes: &Compression, chain: &mut [StageUse]) {
-        if self.known.insert((EXPONENT, 0)) {
-            let entries = codes.exponents().count() as u64;
-            chain[1].matches.push(MatchUse { name: EXPONENT, entries, key_bits: u32::BITS });
-        }
-        if !self.tables.contains(codes) {
-            let (entries, key_bits) = (codes.entries().count() as u64, EXPONENT_BITS + MANTISSA_BITS);
-            chain[2].lookups.push(LookupUse { name: CODES, entries, key_bits, action_bits: codes.part_bits() });
-            chain[2].computes.push(Computation::Code);
-            chain[2].needs.push(EXPONENT);
+    /// in the second stage, and the code in the third, whose action adds the hash that rounds. A chip adds
+    /// it in a step of its own, and cuts the code out of the sum in another one.
+    fn times(&mut self, codes: &Compression) {
+        let exponents = self
+            .known
+            .insert((EXPONENT, 0))
+            .then(|| StageUse::matching(EXPONENT, codes.exponents().count() as u64, u32::BITS));
+        let is_new = !self.tables.contains(codes);
+        let lookup = is_new.then(|| {
             self.tables.push(codes.clone());
-        }
+            let (entries, key_bits) = (codes.entries().count() as u64, EXPONENT_BITS + MANTISSA_BITS);
+            LookupUse { name: CODES, entries, key_bits, action_bits: codes.part_bits() }
+        });
+        let rounded = ChipStep::actions().behind(&[CODES, ROUNDING]);
+        let chip = ChipForm {
+            behind: vec![rounded, ChipStep::joining(&[(WHOLE_STEPS, u8::BITS)])],
+            waits_for: Some(vec![EXPONENT]),
+            is_on_the_way: !is_new,
+            ..ChipForm::default()
+        };
+        let computes = lookup.iter().map(|_| Computation::Code).collect();
+        let looked_up = StageUse { lookups: lookup.into_iter().collect(), computes, ..StageUse::default() };
+        let code = looked_up.behind(&[EXPONENT, ROUNDING]).on_chips(chip);
+        self.all.push(vec![StageUse::default(), exponents.unwrap_or_default(), code]);
     }
 
     /// These hashes, as far as no chain before has them.
@@ -238,7 +291,7 @@ impl<'a> Chains<'a> {
 
     /// The stage that writes a code into the digest.
     fn write(&self, code: &ValueCode) -> StageUse {
-        let [_, outer, acts] = names(code.query.value);
+        let Names { outer, acts, .. } = names(code.query.value);
         let place = self.place(code);
         let is_its = |part: &Part| part.value == code.query.value && Some(part.code) == place;
         match code.query.aggregation.is_of_hops() {
@@ -253,7 +306,7 @@ impl<'a> Chains<'a> {
 
     fn loops(&self, code: &LoopCode) -> Vec<StageUse> {
         let of = [hashes::loop_acts(), hashes::loop_values()];
-        let each = |hashes: [(&'static str, u32, bool); 2]| {
+        let each = |hashes: [(&'static str, u32, Added); 2]| {
             let hash = |((name, bits, added), of): (_, &HashLayout)| hash(name, bits, added, of);
             StageUse::hashing(hashes.into_iter().zip(&of).map(hash).collect())
         };
@@ -262,8 +315,10 @@ impl<'a> Chains<'a> {
         let is_its = |part: &Part| part.value == Value::Loops;
         vec![
             StageUse::default(),
-            each([("inner CRC of g of loops", 32, true), ("inner CRC of h of loops", 32, true)]),
-            each([("g of loops", HOP_BITS, false), ("h of loops", code.bits(), false)]),
+            each([("inner CRC of g of loops", 32, Added::Constant), ("inner CRC of h of loops", 32, Added::Constant)])
+                .on_chips(arguments("first arguments of loops", 2)),
+            each([("g of loops", HOP_BITS, Added::No), ("h of loops", code.bits(), Added::No)])
+                .on_chips(arguments("second arguments of loops", 2)),
             // The comparison with the digest.
             StageUse::default(),
             self.matching("hop and g of loops", 1 + COUNTER_BITS, reservoir_entries(&code.limits) + counted, is_its),
@@ -272,10 +327,7 @@ impl<'a> Chains<'a> {
 
     /// The registers of links, whose last stage writes.
     fn ports(&mut self, mut ports: Vec<StageUse>) {
-        let rounding = self.hashing(0, [(true, hash(ROUNDING, self.rounding_bits, false, &hashes::rounding(0)))]);
-        if !rounding.hashes.is_empty() {
-            self.all.push(vec![StageUse::default(), rounding]);
-        }
+        self.rounding(0);
         let codes = self.scheme.values().iter().filter(|code| code.query.value == Value::Utilisation);
         self.writes.push((Value::Utilisation, None, ports.len() as u32));
         if let Some(last) = ports.last_mut() {
@@ -294,8 +346,8 @@ fn set_chain(scheme: &Scheme) -> Vec<StageUse> {
     let entries = firsts.zip(&scheme.sets).map(|(first, set)| range_entries(first, set.last)).sum();
     vec![
         StageUse::default(),
-        StageUse::hashing(vec![hash("inner CRC of q", 32, true, &hashes::plan())]),
-        StageUse::hashing(vec![hash("q", 32, false, &hashes::plan())]),
+        StageUse::hashing(vec![hash("inner CRC of q", 32, Added::Constant, &hashes::plan())]).on_chips(constants()),
+        StageUse::hashing(vec![hash("q", 32, Added::No, &hashes::plan())]).on_chips(constants()),
         StageUse::matching(SET, entries, u32::BITS),
     ]
 }
@@ -320,17 +372,37 @@ fn path_entries(path: &Code) -> u64 {
     range_entries(0, *baseline) * reservoir_entries(&limits.hops) + of_xor.sum::<u64>()
 }
 
-/// The hashes that choose the hop whose value a packet carries, and the match that compares.
-fn names(value: Value) -> [&'static str; 3] {
+/// The hashes that choose the hop whose value a packet carries, the tables of what is added in front of
+/// them, and the match that compares.
+struct Names {
+    inner: &'static str,
+    outer: &'static str,
+    first: &'static str,
+    second: &'static str,
+    acts: &'static str,
+}
+
+fn names(value: Value) -> Names {
+    macro_rules! of {
+        ($value:literal) => {
+            Names {
+                inner: concat!("inner CRC of g of ", $value),
+                outer: concat!("g of ", $value),
+                first: concat!("first arguments of ", $value),
+                second: concat!("second arguments of ", $value),
+                acts: concat!("hop and g of ", $value),
+            }
+        };
+    }
     match value {
-        Value::Latency => ["inner CRC of g of latency", "g of latency", "hop and g of latency"],
-        Value::Queue => ["inner CRC of g of queue", "g of queue", "hop and g of queue"],
-        Value::Congestion => ["inner CRC of g of congestion", "g of congestion", "hop and g of congestion"],
-        Value::IngressPort => ["inner CRC of g of ingress port", "g of ingress port", "hop and g of ingress port"],
-        Value::EgressPort => ["inner CRC of g of egress port", "g of egress port", "hop and g of egress port"],
-        Value::IngressTime => ["inner CRC of g of ingress time", "g of ingress time", "hop and g of ingress time"],
-        Value::Utilisation => ["inner CRC of g of utilisation", "g of utilisation", "hop and g of utilisation"],
+        Value::Latency => of!("latency"),
+        Value::Queue => of!("queue"),
+        Value::Congestion => of!("congestion"),
+        Value::IngressPort => of!("ingress port"),
+        Value::EgressPort => of!("egress port"),
+        Value::IngressTime => of!("ingress time"),
+        Value::Utilisation => of!("utilisation"),
         // They have hashes of their own.
-        Value::Path | Value::Loops => ["inner CRC of g", "g", "hop and g"],
+        Value::Path | Value::Loops => of!("the path or loops"),
     }
 }

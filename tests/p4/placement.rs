@@ -1,0 +1,135 @@
+//! `weir budget` against the open compiler of Tofino: the reports beside the constants, which
+//! `p4/tofino.py` wrote. Nothing of P4 is needed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use weir::assemble::place;
+use weir::config::{Config, ForwardMode};
+use weir::pisa::Placement;
+use weir::pisa::hash::HashFamily;
+use weir::program::ProgramConfig;
+
+use super::CONSTANTS;
+
+/// Where the two differ by more than they should: case, chip, what, weir's number and the compiler's.
+/// `p4/tofino.md` says why.
+const DIFFERENT: &[(&str, &str, &str, u64, u64)] = &[];
+
+/// TCAM blocks of the routes, which weir's switch of ports and MAC addresses does not have: 12 288 prefixes.
+const ROUTES: u64 = 12_288 / 512;
+
+fn directory(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("p4/constants").join(case).join("t2na")
+}
+
+fn read(file: &Path) -> Option<Value> {
+    Some(serde_json::from_str(&fs::read_to_string(file).ok()?).unwrap())
+}
+
+/// The programs, with as many MAC addresses as the sources have.
+fn placed(programs: &[&str], chip: &str) -> (Vec<ProgramConfig>, Placement) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut config = Config::load(&root.join("p4/switch.toml")).unwrap();
+    config.programs = programs.iter().map(|program| program.parse().unwrap()).collect();
+    config.switch.target = chip.into();
+    config.switch.pairs = Vec::new();
+    (config.switch.forward, config.switch.mac_table) = (ForwardMode::Learn, 8192);
+    let placement = place(&config, &HashFamily::reproducible(7)).unwrap();
+    (config.programs, placement)
+}
+
+/// The tables of a program that the control program fills, of those that have a key.
+fn filled(control: &Value, program: &str) -> usize {
+    let entries = control["entries"].as_array().unwrap().iter();
+    let keyed = entries.filter(|entry| !entry["match"].as_array().unwrap().is_empty());
+    let tables: BTreeSet<_> = keyed.map(|entry| entry["table"].as_str().unwrap()).collect();
+    tables.iter().filter(|table| table.split('.').next() == Some(program)).count()
+}
+
+/// What is compared: weir's number, and the compiler's.
+fn numbers(
+    case: &str,
+    programs: &[ProgramConfig],
+    placement: &Placement,
+    report: &Value,
+) -> BTreeMap<String, [u64; 2]> {
+    let control = read(&directory(case).join("control.json")).unwrap();
+    let of = |key: &str| report[key].as_u64().unwrap();
+    let mut numbers = BTreeMap::from([
+        ("stages".to_owned(), [placement.stages_used().into(), of("stages")]),
+        ("stateful ALUs".to_owned(), [placement.salus_used().into(), of("stateful_alus")]),
+        ("TCAM blocks".to_owned(), [placement.tcam_blocks_used().into(), of("tcam_blocks") - ROUTES]),
+    ]);
+    let tables: Vec<_> = placement.stages.iter().flat_map(|stage| &stage.tables).collect();
+    for name in programs.iter().map(ProgramConfig::name) {
+        let units = report["hash_units_by_control"][name].as_u64().unwrap();
+        numbers.insert(format!("hash units of {name}"), [placement.hash_units_of(name).into(), units]);
+        let its = tables.iter().filter(|table| table.program == Some(name)).count();
+        numbers.insert(format!("tables of {name}"), [its as u64, filled(&control, name) as u64]);
+    }
+    numbers
+}
+
+/// Stages within one; stateful ALUs, hash units, tables and TCAM blocks of programs as they are.
+#[test]
+fn placement_is_that_of_the_compiler() {
+    let (mut compared, mut different) = (0, Vec::new());
+    for (case, _, programs) in CONSTANTS.iter().filter(|(_, target, _)| *target == "t2na") {
+        for chip in ["tofino2", "tofino"] {
+            let Some(report) = read(&directory(case).join(format!("{chip}.json"))) else { continue };
+            let (programs, placement) = placed(programs, chip);
+            compared += 1;
+            for (what, [weir, compiler]) in numbers(case, &programs, &placement, &report) {
+                if weir.abs_diff(compiler) > u64::from(what == "stages") {
+                    different.push((*case, chip, what, weir, compiler));
+                }
+            }
+        }
+    }
+    let known: Vec<_> =
+        DIFFERENT.iter().map(|&(case, chip, what, weir, of)| (case, chip, what.to_owned(), weir, of)).collect();
+    assert_eq!(different, known, "what differs, and what is said to");
+    assert_eq!(compared, 11);
+}
+
+#[test]
+fn dump() {
+    for (case, target, programs) in CONSTANTS.iter().filter(|(_, target, _)| *target == "t2na") {
+        for chip in ["tofino2", "tofino"] {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let mut config = Config::load(&root.join("p4/switch.toml")).unwrap();
+            config.programs = programs.iter().map(|program| program.parse().unwrap()).collect();
+            config.switch.target = chip.into();
+            config.switch.forward = ForwardMode::Learn;
+            config.switch.mac_table = 8192;
+            config.switch.pairs = Vec::new();
+            match place(&config, &HashFamily::reproducible(7)) {
+                Err(error) => println!("{case} {chip}: {error}"),
+                Ok(placement) => {
+                    println!(
+                        "== {case} {chip}: {} stages, {} salus, {} units, {} tcam, sram blocks {}",
+                        placement.stages_used(),
+                        placement.salus_used(),
+                        placement.hash_units_used(),
+                        placement.tcam_blocks_used(),
+                        placement.sram_bits_used() / 131072
+                    );
+                    for program in &config.programs {
+                        println!("  {} {}", program.name(), placement.hash_units_of(program.name()));
+                    }
+                    for (number, stage) in placement.stages.iter().enumerate() {
+                        let mut all: Vec<String> =
+                            stage.hashes.iter().map(|h| format!("{}:{}", h.program, h.usage.name)).collect();
+                        all.extend(stage.joins.iter().map(|h| format!("{}:{}", h.program, h.usage.name)));
+                        all.extend(stage.tables.iter().map(|h| format!("[{}:{}]", h.program.unwrap_or("-"), h.table)));
+                        all.extend(stage.arrays.iter().map(|h| format!("<{}:{}>", h.program, h.usage.name)));
+                        println!("  {number}: {} units; {}", stage.hash_units(&placement.target), all.join(", "));
+                    }
+                }
+            }
+        }
+    }
+}
