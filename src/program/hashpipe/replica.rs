@@ -9,8 +9,8 @@ use super::key::{Name, SlotKey};
 use super::{Config, Scope, Unit};
 use crate::pisa::hash::{Digest, HashFamily, HashLayout, SlotHash, SlotRange};
 use crate::pisa::{
-    Array, ArrayCells, BATCH, BatchOrder, HashUse, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot, Stage,
-    StageUse, Then, Vectors, Word,
+    Added, Array, ArrayCells, BATCH, BatchOrder, HashUse, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot,
+    Stage, StageUse, Then, Vectors, Word,
 };
 use crate::program::{AnyRecord, Bank, Dataplane, DistinctReports, ReportBuffer};
 use crate::wire::{FiveTuple, FlowKey, Net, Tuple4, Tuple6};
@@ -165,7 +165,7 @@ impl<K: SlotKey, const OWN: usize> Family<K, OWN> {
             stages.push(StageUse::hashing(vec![HashUse::new(
                 "digest of the five-tuple",
                 u32::BITS,
-                false,
+                Added::No,
                 Some(&digest),
             )]));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighSlots, SlotRange, index_hash};
-use crate::pisa::{BATCH, HashUse, Phv, Slot, StageUse, Vectors};
+use crate::pisa::{Added, BATCH, HashUse, Phv, Slot, StageUse, Vectors};
 use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// The labels of the two CRCs.
@@ -90,8 +90,8 @@ impl Hashes {
     /// The stages in front of the counters: the shared CRC, the sum, and its halves joined.
     pub fn usage(groups: u32) -> [StageUse; 3] {
         let hash = layout::<Tuple4>(groups);
-        let sum = HashUse::new("hash of a flow", u32::BITS, true, Some(&hash));
-        let shared = HashUse::new("shared hash", u32::BITS, false, None);
+        let sum = HashUse::new("hash of a flow", u32::BITS, Added::Field, Some(&hash));
+        let shared = HashUse::new("shared hash", u32::BITS, Added::No, None);
         [StageUse::hashing(vec![shared]), StageUse::hashing(vec![sum]), StageUse::default()]
     }
 }
