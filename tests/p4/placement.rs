@@ -75,7 +75,7 @@ fn numbers(
         ("TCAM blocks".to_owned(), [placement.tcam_blocks_used().into(), of("tcam_blocks") - ROUTES]),
     ]);
     let tables: Vec<_> = placement.stages.iter().flat_map(|stage| &stage.tables).collect();
-    for name in programs.iter().map(ProgramConfig::name) {
+    for name in programs.iter().map(|program| program.name()) {
         let units = report["hash_units_by_control"][name].as_u64().unwrap();
         numbers.insert(format!("hash units of {name}"), [placement.hash_units_of(name).into(), units]);
         let its = tables.iter().filter(|table| table.program == Some(name)).count();
