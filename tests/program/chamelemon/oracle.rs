@@ -86,7 +86,7 @@ fn powers() -> impl Strategy<Value = Config> {
     of.prop_filter_map("parts fit", |(config, hh, hl, ll, upstream, downstream)| {
         let fits = hh + hl + ll <= upstream && hl + ll <= downstream;
         let parts = (Some(hh), Some(hl));
-        fits.then(|| Config { hh: parts.0, hl: parts.1, ll, upstream, downstream, parts: Parts::Powers, ..config })
+        fits.then_some(Config { hh: parts.0, hl: parts.1, ll, upstream, downstream, parts: Parts::Powers, ..config })
     })
 }
 
