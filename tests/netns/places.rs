@@ -27,11 +27,12 @@ fn places(controller: &Controller) -> Value {
     controller.ask("show losses --where --last 60s --top 1000")
 }
 
-/// Packets that a place has lost so far: of a link by the port that it begins at, of a switch without one.
+/// Packets that a place has lost so far for no reason that a switch knows: of a link by the port that it begins
+/// at, of a switch without one. A busy machine drops packets of other flows for known reasons.
 fn lost(answer: &Value, switch: &str, port: Option<&str>) -> u64 {
     let is_place = |place: &&Value| place["switch"] == switch && place["port"].as_str() == port;
     let place = answer["places"].as_array().expect("places").iter().find(is_place);
-    place.map_or(0, |place| place["lost_packets"].as_u64().unwrap())
+    place.map_or(0, |place| place["unexplained_packets"].as_u64().unwrap())
 }
 
 /// Packets that faults of a port have dropped, or those inside the switch.
@@ -50,8 +51,8 @@ fn is_named(fabric: &Fabric, controller: &Controller, (switch, port): (&str, Opt
         let is_place = |place: &&Value| place["switch"] == switch && place["port"].as_str() == port;
         let place = answer["places"].as_array().unwrap().iter().find(is_place)?;
         let victims = place["victims"].as_array().unwrap();
-        let named: u64 = victims.iter().map(|victim| victim["packets"].as_u64().unwrap()).sum();
-        assert!(victims.iter().all(|victim| victim["flow"]["src"] == "10.0.1.9"), "{place}");
+        let sent = victims.iter().filter(|victim| victim["flow"]["src"] == "10.0.1.9");
+        let named: u64 = sent.map(|victim| victim["packets"].as_u64().unwrap()).sum();
         // On a busy machine an epoch may be unknown.
         let is_right = lost(&answer, switch, port) == truth && truth >= 20 && 10 * named >= 9 * truth;
         (place["failed"] == true && is_right).then_some(())
