@@ -343,7 +343,7 @@ impl Switch {
 
     /// Takes a burst that came in by `ingress` at `now` to the queues of `out`, which must be
     /// empty. Every packet ends in a queue or is counted under a
-    /// [`DropReason`](crate::pisa::DropReason). A router that may have to fragment packets takes
+    /// [`DropReason`]. A router that may have to fragment packets takes
     /// only as many from the front as there is room for in fragments: what is left in the burst is
     /// for the next call.
     #[inline]
