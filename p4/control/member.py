@@ -158,7 +158,7 @@ class Member:
         self.link.ready(epoch)
         while True:
             begin = (epoch + 1) * self.length
-            # What takes long is done before the parameters are looked up: an update comes a tenth of an epoch before its
+            # Slow steps come before the parameters are looked up: an update comes a tenth of an epoch before its
             # own begins, or earlier.
             self.switch.wait(begin - self.length // 4)
             self.weir.control(epoch + 1, self.parameters(epoch + 1))

@@ -102,7 +102,7 @@ impl FoundFlows {
         }
         let mut names = Names::default();
         flows.into_iter().for_each(|flow| names.add(flow));
-        // What was ambiguous in one epoch is so in all of them.
+        // A digest that is ambiguous in one epoch is ambiguous in all of them.
         let ambiguous = self.digests().filter(|digest| digest.is_ambiguous);
         for Digest32 { is_ipv6, crc, .. } in ambiguous.collect::<Vec<_>>() {
             names.flows.insert((is_ipv6, crc), None);

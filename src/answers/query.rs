@@ -21,7 +21,7 @@ pub struct Query {
     pub path: Vec<String>,
     /// What knows the paths, for a task whose answers do not.
     pub routes: Option<ByRoute>,
-    /// What is known of the network, for a task about its links.
+    /// Facts about the network, for a task about its links.
     pub surroundings: Option<Arc<Surroundings>>,
     /// Most flows that are named.
     pub top: usize,

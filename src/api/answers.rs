@@ -125,7 +125,7 @@ fn question<A: Answering>(
     Ok((history, query))
 }
 
-/// What is known of the network, and what other programs answer of lost packets and paths.
+/// Facts about the network, and the answers of other programs about lost packets and paths.
 fn surroundings<A: Answering>(service: &A, query: &answers::Query) -> Surroundings {
     let losses = service.history(Task::Losses, &HeavyQuery::default()).ok();
     Surroundings {

@@ -60,7 +60,7 @@ fn filled(control: &Value, program: &str) -> usize {
     tables.iter().filter(|table| table.split('.').next() == Some(program)).count()
 }
 
-/// What is compared: weir's number, and the compiler's.
+/// The numbers that are compared: weir's, and the compiler's.
 fn numbers(
     case: &str,
     programs: &[ProgramConfig],

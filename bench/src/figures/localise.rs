@@ -20,7 +20,7 @@ use super::plot::{Axis, Curve, Figure, Panel, Point, Source};
 const MEMORY: u64 = 65_536;
 const RATES: [f64; 3] = [0.001, 0.01, 1.0];
 
-/// What is to be drawn.
+/// The arguments of the figure.
 #[derive(clap::Args)]
 #[group(id = "localise")]
 pub struct Options {
@@ -51,7 +51,7 @@ struct Draw {
 /// By kind of failure and topology: the rate, and of each draw the share of lost packets that are right.
 type Right = BTreeMap<(&'static str, String), Vec<(f64, Vec<f64>)>>;
 
-/// What was found in one draw.
+/// The outcome of one draw of failures.
 struct Found {
     precision: f64,
     recall: f64,
@@ -199,7 +199,7 @@ fn score(setup: &Setup, draw: &Draw, found: &Places, truth: &Lost, seconds: f64)
     let counted: BTreeMap<_, _> = found.places.iter().map(|place| (name(place), place.lost_packets)).collect();
     let all: BTreeSet<_> = counted.keys().chain(by_place.keys()).collect();
     let exact = all.iter().filter(|place| counted.get(**place) == by_place.get(**place)).count();
-    // What lost fewer than three packets is never named.
+    // A place that lost fewer than three packets is never named.
     let enough: BTreeSet<_> = failing.iter().filter(|place| by_place[*place] >= 3).cloned().collect();
     Found {
         precision: share(right, named.len()),

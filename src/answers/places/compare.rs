@@ -30,7 +30,7 @@ impl Member {
     }
 }
 
-/// What a member lost in an epoch.
+/// Losses of a member in an epoch.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub member: Member,

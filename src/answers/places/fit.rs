@@ -40,7 +40,7 @@ pub struct Names {
     pub unknown_epochs: u64,
 }
 
-/// What an epoch is put together from.
+/// The inputs of an epoch's fit.
 pub struct OfEpoch<'a> {
     pub epoch: u64,
     pub compared: &'a [Compared],
@@ -123,7 +123,7 @@ impl Names {
     }
 }
 
-/// What a member lost in a group. Where late packets were taken off its sum, each group has its share of
+/// Losses of a member in a group. Where late packets were taken off its sum, each group has its share of
 /// what is left.
 fn lost_in(compared: &Compared, group: usize, groups: usize) -> f64 {
     let of = compared.missing.len() / groups;

@@ -1,4 +1,4 @@
-//! What the task takes from elsewhere: the links between switches, the flows that lost packets, and their
+//! Inputs of the task beside records: the links between switches, the flows that lost packets, and their
 //! paths.
 
 use std::fmt;
@@ -86,7 +86,7 @@ impl fmt::Debug for AnsweredLosses {
     }
 }
 
-/// What is known of a network beside the records of its switches.
+/// Facts about a network beside the records of its switches.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     pub links: Links,

@@ -161,7 +161,7 @@ pub struct WrongPath {
     pub name: FlowName,
 }
 
-/// What a member lost over several epochs.
+/// Losses of a member over several epochs.
 #[derive(Default)]
 struct Sum {
     lost: u64,

@@ -113,7 +113,7 @@ impl Places {
         sum
     }
 
-    /// What the flows that lost packets say.
+    /// The lines about flows that lost packets.
     fn victims_text(&self) -> String {
         let (Some(lost), Some(unplaced)) = (self.victim_packets, self.unplaced_packets) else {
             return "no program names the flows that lost packets".into();
@@ -134,7 +134,7 @@ impl Places {
         text
     }
 
-    /// What is not known.
+    /// The lines about unknown places.
     fn unknown_text(&self) -> String {
         const SHOWN: usize = 4;
         let mut lines: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! What switches count at their ports in an epoch: rows of counters by group of flows.
+//! Counts of switches at their ports in an epoch: rows of counters by group of flows.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub struct PortRows {
     pub drops: Vec<(DropAt, PortId, &'static str, u64)>,
 }
 
-/// What a program keeps of an epoch in which switches counted packets at their ports.
+/// A program's history of an epoch in which switches counted packets at their ports.
 pub trait KeptRows {
     fn rows(&self) -> Vec<SwitchRows>;
 
@@ -73,7 +73,7 @@ pub trait KeptRows {
     fn late(&self) -> Vec<(Arc<str>, LatePacket)>;
 }
 
-/// What a switch counted in an epoch.
+/// The counts of a switch in an epoch.
 #[derive(Clone, Debug)]
 pub struct SwitchRows {
     pub switch: Arc<str>,
@@ -107,7 +107,7 @@ impl SwitchRows {
             .collect()
     }
 
-    /// What came in by all ports less what left by all ports and what ended here, by group.
+    /// Packets that came in by all ports, less those that left by all ports and those that ended here, by group.
     pub fn missing(&self) -> Vec<i64> {
         let mut missing: Vec<i64> = self.rows.balance.iter().map(|balance| -i64::from(*balance)).collect();
         let width = (self.rows.groups as usize).max(1);

@@ -159,7 +159,7 @@ fn nothing_has_failed_below_three_packets_or_at_the_rate_of_links_that_are_whole
     }
 }
 
-/// What a link knows as a reason is no failure.
+/// Losses of a link for a known reason are no failure.
 #[test]
 fn known_drops_are_told_as_their_reason() {
     let mut showed = epoch([500; 4], [490, 500, 500, 500]);

@@ -211,7 +211,7 @@ impl Placement {
         Ok(index)
     }
 
-    /// The first physical stage, from 0, with hash units for so many bits of the PHV.
+    /// The first physical stage, from 0, with hash units for `bits` bits of the PHV.
     fn with_units(&self, named: String, bits: u32, from: u32) -> Result<u32, BudgetError> {
         let target = &self.target;
         self.begins(&named, from)?;
@@ -228,7 +228,7 @@ impl Placement {
         Ok(from)
     }
 
-    /// What has this name is known from this stage on.
+    /// Results of this name can be used from this stage on.
     fn is_ready(&mut self, of: Of, name: &'static str, next: u32) {
         let ready = self.ready.entry((of.program, name)).or_default();
         *ready = next.max(*ready);

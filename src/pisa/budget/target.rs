@@ -121,7 +121,7 @@ impl Target {
         (blocks + u64::from(self.spare_blocks)) * block_bits
     }
 
-    /// Hash units that give so many bits to the PHV.
+    /// Hash units that give this number of bits to the PHV.
     pub fn units(&self, bits: u32) -> u32 {
         bits.div_ceil(self.hash_bits).max(1)
     }

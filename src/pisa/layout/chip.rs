@@ -96,7 +96,7 @@ impl StepTable {
         Self { is_ternary: true, ..Self::new(name, entries, key_bits, 0) }
     }
 
-    /// An entry for each value of a key of so many bits.
+    /// An entry for each value of a key of `key_bits` bits.
     pub fn direct(name: &'static str, key_bits: u32, action_bits: u32) -> Self {
         Self { is_direct: true, ..Self::new(name, 1 << key_bits, key_bits, action_bits) }
     }

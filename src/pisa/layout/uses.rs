@@ -1,4 +1,4 @@
-//! What a stage uses: arrays, hashes, random numbers and tables.
+//! Resources that a stage uses: arrays, hashes, random numbers and tables.
 
 use serde::{Serialize, Serializer};
 
@@ -94,7 +94,7 @@ pub struct HashUse {
     pub of: Option<HashLayout>,
 }
 
-/// What a hash is added to.
+/// The addend of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     No,

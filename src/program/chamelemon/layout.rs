@@ -1,4 +1,4 @@
-//! What ChameleMon takes of the hardware.
+//! The hardware resources of ChameleMon.
 
 use super::dataplane::{Meta, class};
 use super::hashes;
@@ -29,7 +29,7 @@ const EPOCH_BITS: u32 = 4;
 /// Bits of a bucket above those of the hash.
 const TOP_BITS: u32 = 4;
 
-/// Of these arrays, with room for the names of so many IPv6 flows.
+/// Of these arrays, with room for the names of IPv6 flows.
 pub fn of(tower: &Repeat<TowerStage>, upstream: &Encoder, downstream: &Encoder, names: u32) -> Layout {
     let reports = (names > 0).then(|| ReportBuffer::<Name>::usage(names));
     let layout = Layout::new("chamelemon")

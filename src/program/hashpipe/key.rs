@@ -1,4 +1,4 @@
-//! What a slot holds of a flow: fields of the packet, or a digest of its five-tuple.
+//! A flow's key in a slot: fields of the packet, or a digest of its five-tuple.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::program::bytes::{Reader, Writer};
 use crate::program::{DecodeError, Report};
 use crate::wire::{Addr4, Addr6, FiveTuple, FlowKey, Headers, Pair4, Pair6, Tuple4, Tuple6};
 
-/// What a slot holds of a flow: its fields, or with `digest32` the CRC-32 of the five-tuple.
+/// A flow's key in a slot: its fields, or with `digest32` the CRC-32 of the five-tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Key {
     #[default]
@@ -42,7 +42,7 @@ impl Key {
 pub trait SlotKey: FlowKey + Word {
     /// Whether it is a digest, which names no flow.
     const IS_DIGEST: bool = false;
-    /// What makes it.
+    /// Makes the key of a packet.
     type Unit: Copy + Send;
 
     /// Keys of addresses have their first `prefix` bits.

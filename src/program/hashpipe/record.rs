@@ -97,7 +97,7 @@ impl Digests {
     }
 }
 
-/// What the record of a switch has room for.
+/// The bounds of a switch's record.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Flows, or digests: the cells of its replicas, each with one of its own.

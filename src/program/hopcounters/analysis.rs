@@ -14,7 +14,7 @@ use crate::program::{Analysis, Before, Decision, DecodeError, Epoch, Reported};
 /// Puts the records of an epoch together.
 #[derive(Debug, Default)]
 pub struct HopAnalysis {
-    /// What the records of an archive have in common.
+    /// The form that the records of an archive have in common.
     shapes: Vec<Arc<Shape>>,
 }
 

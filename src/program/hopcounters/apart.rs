@@ -1,4 +1,4 @@
-//! What a switch counts beside its rows: packets that came when their own epoch was not counted, drops
+//! Counts of a switch beside its rows: packets that came when their own epoch was not counted, drops
 //! by reason, and packets of ports without rows.
 
 use std::collections::BTreeMap;

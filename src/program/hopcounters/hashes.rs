@@ -77,7 +77,7 @@ impl Hashes {
         Headers::of_flow(flow).map(|headers| self.of_headers(&headers))
     }
 
-    /// What names a counter of a row with this number of counters.
+    /// The hash that names a counter of a row with this number of counters.
     pub fn source(groups: u32) -> HashLayout {
         layout::<Tuple4>(groups)
     }

@@ -18,7 +18,7 @@ pub struct KeptHops {
     pub(super) switches: Vec<KeptSwitch>,
 }
 
-/// What a switch counted.
+/// The counts of a switch.
 #[derive(Clone, Debug)]
 pub struct KeptSwitch {
     pub switch: Arc<str>,
@@ -65,7 +65,7 @@ impl KeptSwitch {
 
     fn counted(&self) -> Counted {
         let mut from = Reader::new(&self.bytes);
-        // What was written is read.
+        // Records read back are those that were written.
         Counted::read(&mut from, &self.shape.config, self.groups).unwrap_or_default()
     }
 

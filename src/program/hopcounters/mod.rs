@@ -54,7 +54,7 @@ use record::Shape;
 pub enum HopCounters {}
 
 impl HopCounters {
-    /// What records of a switch with this configuration have in common.
+    /// The form that records of a switch with this configuration have in common.
     fn shape(config: &Config, family: &HashFamily) -> Arc<Shape> {
         Arc::new(Shape { config: config.clone(), hashes: Hashes::new(family) })
     }

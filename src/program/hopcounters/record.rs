@@ -22,7 +22,7 @@ use crate::program::{MAX_STRAY_EPOCHS, MergeError, Program, Record, Strays};
 
 const VERSION: u8 = 1;
 
-/// What records have in common that can be added.
+/// The form that records have in common if they can be added.
 #[derive(Debug, PartialEq)]
 pub struct Shape {
     pub config: Config,

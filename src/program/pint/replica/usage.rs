@@ -108,7 +108,7 @@ fn hash(name: &'static str, bits: u32, added: Added, of: &HashLayout) -> HashUse
     HashUse::new(name, bits, added, Some(of))
 }
 
-/// The numbers that a chip adds to so many words in front of a stage's CRCs: it finds them by the number
+/// The numbers that a chip adds to words in front of a stage's CRCs: it finds them by the number
 /// of the hop.
 fn arguments(name: &'static str, hashes: usize) -> ChipForm {
     let table = StepTable::new(name, MAX_HOPS as u64, NUMBER_BITS, hashes as u32 * u32::BITS);
