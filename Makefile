@@ -89,7 +89,7 @@ p4: ## the P4 sources in BMv2 beside weir, registers and frames byte for byte; n
 	@p4/check.py
 
 p4-tofino: ## the P4 sources through the Tofino compiler and assembler; needs p4c-barefoot, bfas and P4C_INCLUDE
-	@p4/tofino.py
+	@p4/placement.py
 
 p4-demo: build ## two weirs with a BMv2 switch between them and one controller; as root, needs what make p4 needs and BMv2's Python modules
 	@[ -x target/p4/bin/python ] || { python3 -m venv --system-site-packages target/p4 && \

@@ -1,5 +1,5 @@
 //! `weir budget` against the open compiler of Tofino: the reports beside the constants, which
-//! `p4/tofino.py` wrote. Nothing of P4 is needed here.
+//! `p4/placement.py` wrote. Nothing of P4 is needed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

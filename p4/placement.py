@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles and assembles the t2na sources, and writes what each takes of the chip beside its constants.
 
-    p4/tofino.py                      # all of them, for Tofino 2 and those that fit for Tofino 1
-    p4/tofino.py hashpipe all --target tofino2 --check
+    p4/placement.py                      # all of them, for Tofino 2 and those that fit for Tofino 1
+    p4/placement.py hashpipe all --target tofino2 --check
 
 Needs p4c-barefoot and bfas on the PATH, and P4C_INCLUDE: the directories of core.p4 and t2na.p4, with
 colons between them.
@@ -24,7 +24,7 @@ import hashes
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "control"))
 import schema  # noqa: E402
-import tofino as control_script  # noqa: E402
+import tofino  # noqa: E402
 
 PORTS = {"1": {"role": "host", "to": 2}, "2": {"role": "fabric", "to": 1}}
 # Directories of constants, and the chips that have room for them.
@@ -124,8 +124,8 @@ def controlled(case, place):
     """Tries the control script with the program's tables and registers. Returns the number of entries."""
     control = json.loads((HERE / "constants" / case / "t2na/control.json").read_text())
     info = schema.Info(place / "bfrt.json")
-    switch = control_script.Switch(schema, info, None)
-    control_script.load(switch, control, PORTS, range(2))
+    switch = tofino.Switch(schema, info, None)
+    tofino.load(switch, control, PORTS, range(2))
     for program in control["programs"].values():
         for register in program["registers"]:
             _, table, field = switch.register(register["register"])
