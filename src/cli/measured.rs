@@ -198,6 +198,10 @@ impl Measured {
             (!self.values.is_empty()).then_some("values"),
         ];
         match &words.into_iter().flatten().collect::<Vec<_>>()[..] {
+            // A program whose tasks are about a network alone.
+            [] if self.claims.is_empty() && self.frequencies.is_empty() => {
+                "nothing to show of a capture by itself; weir sim and weir controller ask it about a network".into()
+            }
             [] => "the heaviest flows".into(),
             [only] => format!("the {only} of flows"),
             [first @ .., last] => format!("the {} and {last} of flows", first.join(", ")),

@@ -35,6 +35,16 @@ fn assert_heaviest(reported: &[(Flow, u64)], truth: &Counts, k: usize) {
     assert_eq!(reported.iter().map(|(_, count)| *count).collect::<Vec<_>>(), counts[..reported.len()]);
 }
 
+/// A program whose answers are about a network says so.
+#[test]
+fn a_program_with_nothing_to_show_of_a_capture_says_so() {
+    let files = Files::new();
+    files.capture("t.pcap", SMALL);
+    let text = files.weir("replay t.pcap --program hopcounters").stdout;
+    assert!(text.contains("hopcounters: nothing to show of a capture by itself; weir sim and"), "{text}");
+    assert!(!text.contains("heaviest"), "{text}");
+}
+
 /// A program that counts flows without knowing their names has those that another program found.
 #[test]
 fn flows_are_named_by_other_programs() {
