@@ -21,7 +21,7 @@ test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
 test    python3-jsonschema  reads the JSON Schema as an editor does
-test    python3-venv   DuckDB, which runs the SQL of docs/archive.md
+test    python3-venv   DuckDB for the SQL of docs/archive.md, and what python/ needs
 test    openssl        makes certificates as docs/security.md says
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
@@ -67,14 +67,17 @@ add_components() {
     done
 }
 
-# DuckDB, which is in no package, for the test of the documented SQL: in an environment of its own.
-add_duckdb() {
-    local python
-    python=$(dirname "$0")/../target/python
-    if ! { "$python/bin/python3" -c 'import duckdb' || python3 -c 'import duckdb'; } 2>/dev/null; then
-        say "Adding DuckDB from PyPI in target/python …"
-        { python3 -m venv "$python" && "$python/bin/pip" install --quiet duckdb; } >&2 ||
-            say "DuckDB cannot be installed"
+# What tests need of PyPI, in an environment of its own: DuckDB for the documented SQL, and what the Python package,
+# its notebook and its wheel need.
+add_python() {
+    local root python
+    root=$(dirname "$0")/..
+    python=$root/target/python
+    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, pandas' 2>/dev/null; then
+        say "Adding DuckDB, pandas and a notebook's kernel from PyPI in target/python …"
+        # Not bin/pip, which names the directory that the environment was made in.
+        { python3 -m venv "$python" && "$python/bin/python3" -m pip install --quiet duckdb flit_core -e "$root/python[examples]"; } >&2 ||
+            say "They cannot be installed, and tests that need them do not run"
     fi
 }
 
@@ -131,7 +134,7 @@ for line in "${wanted[@]}"; do
     fi
 done
 if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then
-    trap '[[ $? -ne 0 ]] || add_duckdb' EXIT
+    trap '[[ $? -ne 0 ]] || add_python' EXIT
 fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
@@ -149,7 +152,7 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
 fi
 
 log=$(mktemp)
-trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_duckdb' EXIT
+trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_python' EXIT
 apt() {
     # env comes after sudo, which would drop the variable.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 || {
