@@ -37,6 +37,8 @@ put 0644 packaging/weir.service lib/systemd/system/weir.service
 put 0644 packaging/weir.toml etc/weir/weir.toml
 put 0644 packaging/weir-controller.service lib/systemd/system/weir-controller.service
 put 0600 packaging/controller.toml etc/weir/controller.toml
+put 0644 packaging/alerts.yml usr/share/weir/alerts.yml
+put 0644 packaging/grafana.json usr/share/weir/grafana.json
 
 install -d "$root/usr/share/man/man1"
 "$binaries/weir" man --dir "$root/usr/share/man/man1"

@@ -67,16 +67,17 @@ add_components() {
     done
 }
 
-# What tests need of PyPI, in an environment of its own: DuckDB for the documented SQL, and what the Python package,
-# its notebook and its wheel need.
+# What tests need of PyPI, in an environment of its own: DuckDB for the documented SQL, a parser for the queries of
+# packaging/, and what the Python package, its notebook and its wheel need.
 add_python() {
     local root python
     root=$(dirname "$0")/..
     python=$root/target/python
-    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, pandas' 2>/dev/null; then
+    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, pandas, promql_parser' 2>/dev/null; then
         say "Adding DuckDB, pandas and a notebook's kernel from PyPI in target/python …"
         # Not bin/pip, which names the directory that the environment was made in.
-        { python3 -m venv "$python" && "$python/bin/python3" -m pip install --quiet duckdb flit_core -e "$root/python[examples]"; } >&2 ||
+        { python3 -m venv "$python" &&
+            "$python/bin/python3" -m pip install --quiet duckdb flit_core promql-parser -e "$root/python[examples]"; } >&2 ||
             say "They cannot be installed, and tests that need them do not run"
     fi
 }

@@ -11,7 +11,9 @@ const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 /// Python with what the package and its notebook need, as `scripts/setup.sh` makes it.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
-    let import = Command::new(&python).args(["-c", "import flit_core, httpx, matplotlib, nbclient, pandas"]).output();
+    let import = Command::new(&python)
+        .args(["-c", "import flit_core, httpx, matplotlib, nbclient, pandas, promql_parser"])
+        .output();
     import.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
@@ -43,6 +45,11 @@ fn switches_and_controllers_are_asked() {
 #[test]
 fn commands_are_run() {
     passes("commands_are_run", "test_commands");
+}
+
+#[test]
+fn packaged_queries_name_what_is_exported() {
+    passes("packaged_queries_name_what_is_exported", "test_metrics");
 }
 
 #[test]

@@ -198,7 +198,7 @@ class Switch(_Client):
         return self._get(documents.ControllerLink, "controller")
 
     def metrics(self) -> str:
-        """All totals, in OpenMetrics."""
+        """All totals, as text for Prometheus."""
         return self._request("GET", "/metrics").text
 
     def add_port(
