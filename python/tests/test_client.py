@@ -8,6 +8,7 @@ import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import weir
 
@@ -108,8 +109,10 @@ class Client(unittest.TestCase):
         self.assertEqual(refused.exception.status, 400)
         with self.assertRaisesRegex(weir.Refused, "only a switch answers that"):
             weir.Switch(socket=self.dir / "net.sock").ports()
-        with self.assertRaisesRegex(weir.NoSwitch, "no switch or controller answers at .*/nobody.sock"):
-            weir.Switch("nobody").ports()
+        nobody = weir.Switch(socket=self.dir / "nobody.sock")
+        for request in (nobody.ports, lambda: next(nobody.capture())):
+            with self.assertRaisesRegex(weir.NoSwitch, "no switch or controller answers at .*/nobody.sock"):
+                request()
 
     def test_state_and_settings(self):
         switch = self.switch
@@ -170,8 +173,14 @@ class Client(unittest.TestCase):
         other = alice | {"certificate": self.dir / "switch.pem", "key": self.dir / "switch.key"}
         with weir.Switch(connect=f"127.0.0.1:{self.port}", **other) as switch, self.assertRaises(weir.WeirError):
             switch.ports()
-        with self.assertRaisesRegex(weir.WeirError, "needs ca, certificate, key"):
-            weir.Switch(connect="switch1:9470")
+        with mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": str(self.dir)}):
+            with self.assertRaisesRegex(weir.WeirError, "needs ca, certificate, key"):
+                weir.Switch(connect="switch1:9470")
+            (self.dir / "weir").mkdir()
+            lines = "".join(f"{name} = '../{path.name}'\n" for name, path in alice.items())
+            (self.dir / "weir/client.toml").write_text(lines)
+            with weir.Switch(connect=f"127.0.0.1:{self.port}") as switch:
+                self.assertEqual(switch.status().name, "edge")
 
 
 class Directories(unittest.TestCase):

@@ -7,6 +7,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -164,13 +165,19 @@ class _Client:
     def _request(
         self, method: str, path: str, body: Any = None, wait: float = 0.0, parameters: dict[str, Any] | None = None
     ) -> httpx.Response:
-        try:
+        with self._errors():
             response = self._http.request(method, path, params=parameters, json=body, timeout=TIMEOUT + wait)
+        return _checked(response)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Makes errors of the connection those of this package."""
+        try:
+            yield
         except httpx.ConnectError as error:
             raise NoSwitch(f"no switch or controller answers at {self.at} ({error})") from error
         except httpx.HTTPError as error:
             raise WeirError(f"{self.at}: {error}") from error
-        return _checked(response)
 
 
 class Switch(_Client):
@@ -253,7 +260,7 @@ class Switch(_Client):
         """Packets as pieces of a pcapng file. Options are the keys of docs/json.md: `filter`, `ports`, `rx`, `tx`,
         `drops`, `count`, `duration_seconds`, `snaplen_bytes`. Ends when the caller stops reading."""
         waits = httpx.Timeout(TIMEOUT, read=None)
-        with self._http.stream("POST", "/v1/capture", json=options, timeout=waits) as response:
+        with self._errors(), self._http.stream("POST", "/v1/capture", json=options, timeout=waits) as response:
             if response.is_error:
                 response.read()
             yield from _checked(response).iter_raw()
