@@ -114,7 +114,6 @@ impl<'a> Gathering<'a> {
         let (Some(sent), Some(routes)) = (sent, routes) else { return };
         let left: Vec<_> = self.names.left.iter().copied().filter(|(_, packets)| *packets >= 0.5).collect();
         let links = &self.surroundings.links;
-        self.names.unplaced -= left.iter().map(|(_, packets)| packets).sum::<f64>();
         let counted = counted(compared);
         self.observed.add(&EdgesOfEpoch { epoch, lost: &left, sent, routes: &**routes, links, counted: &counted });
     }
@@ -168,14 +167,16 @@ impl<'a> Gathering<'a> {
             return Vec::new();
         }
         let inferred = self.observed.infer(self.query.alarm_rate);
-        let all: f64 = inferred.iter().map(|place| place.losing.packets).sum();
-        self.told.lost_packets = self.told.lost_packets.saturating_add(all.round() as u64);
-        let (listed, others): (Vec<_>, Vec<_>) = inferred
-            .iter()
-            .map(|place| (place.losing.packets, LossPlace::inferred(place, self.query, length)))
-            .partition(|(_, place)| place.lost_packets >= self.query.threshold.max(1));
-        self.names.unplaced += self.observed.unplaced + others.iter().map(|(packets, _)| packets).sum::<f64>();
-        listed.into_iter().map(|(_, place)| place).collect()
+        let mut places = Vec::new();
+        for place in inferred {
+            let document = LossPlace::inferred(&place, self.query, length);
+            if document.lost_packets >= self.query.threshold.max(1) {
+                self.told.lost_packets = self.told.lost_packets.saturating_add(document.lost_packets);
+                self.names.unplaced -= place.losing.packets;
+                places.push(document);
+            }
+        }
+        places
     }
 }
 

@@ -95,7 +95,7 @@ pub struct LossPlace {
     pub members: Vec<PlaceName>,
     pub evidence: Evidence,
     /// It lost at least three packets for no known reason, and more than links lose that are not broken: as
-    /// far as counters say so, or with a probability of at least one half.
+    /// far as counters say so, or as is inferred more likely than not.
     pub failed: bool,
     /// The probability that it loses more than the alarm rate, where that is inferred; else 1.
     pub confidence: f64,

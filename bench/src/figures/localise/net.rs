@@ -66,7 +66,7 @@ pub struct Drawn<'a> {
 pub struct Known {
     /// Share of flows that are believed on another path between the same switches.
     pub wrong: f64,
-    /// Packets of a flow that must arrive before its path is known.
+    /// Packets of a flow from which on its path is known: where it lost them, from an earlier epoch.
     pub from: u64,
     /// Flows of fewer packets have no name unless they lose some.
     pub named_from: u64,
@@ -331,7 +331,7 @@ impl Believed {
             }
         }
         for sent in epochs.iter().flat_map(|epoch| &epoch.flows) {
-            if sent.packets - sent.lost() < known.from {
+            if sent.packets < known.from {
                 continue;
             }
             let mut path = switches(sent);

@@ -24,7 +24,10 @@ pub struct Model<'a> {
     pub trials: &'a Trials,
     pub alarm_rate: f64,
     victims: Vec<Victims>,
-    /// Packets of flows that lost none, by member.
+    /// Flows that lost none: size and number, by path and, where that is not known, by pair of switches.
+    on_path: Vec<&'a [(f64, f64)]>,
+    between: Vec<&'a [(f64, f64)]>,
+    /// Their packets by member.
     through: Vec<f64>,
     /// The paths that cross a member, and the pair of switches of a path.
     pub paths_of: Vec<Vec<usize>>,
@@ -49,9 +52,16 @@ impl Victims {
 
     fn add(&mut self, flow: FlowTrial) {
         let Some(path) = flow.path else { return self.others.push(flow) };
-        let [lost, left] = [flow.lost, flow.sent - flow.lost];
-        let share = |packets: f64| if packets > 0.0 { packets * (packets / flow.sent).ln() } else { 0.0 };
-        self.believed.push((path, flow, share(lost) + share(left)));
+        let is_alike = |(other, of, _): &&mut (usize, FlowTrial, f64)| {
+            *other == path && of.lost == flow.lost && of.sent == flow.sent
+        };
+        match self.believed.iter_mut().find(is_alike) {
+            Some((_, alike, _)) => alike.flows += flow.flows,
+            None => {
+                let share = |packets: f64| if packets > 0.0 { packets * (packets / flow.sent).ln() } else { 0.0 };
+                self.believed.push((path, flow, share(flow.lost) + share(flow.sent - flow.lost)));
+            }
+        }
         let packets = [flow.flows * flow.lost, flow.flows * flow.sent];
         match self.by_path.iter_mut().find(|(other, _)| *other == path) {
             Some((_, sum)) => (0..2).for_each(|side| sum[side] += packets[side]),
@@ -87,14 +97,28 @@ impl<'a> Model<'a> {
             paths.iter().for_each(|path| ends_of[*path] = ends);
         }
         let mut through = vec![0.0; trials.members];
+        let (mut on_path, mut between) = (vec![&[][..]; trials.paths.len()], vec![&[][..]; trials.ends.len()]);
         for ((ends, path), classes) in &trials.survivors {
+            match path {
+                Some(path) => on_path[*path] = classes,
+                None => between[*ends] = classes,
+            }
             let packets: f64 = classes.iter().map(|(sent, flows)| sent * flows).sum();
             let paths = path.as_ref().map_or(&trials.ends[*ends][..], std::slice::from_ref);
             for member in paths.iter().flat_map(|path| &trials.paths[*path]) {
                 through[*member] += packets / paths.len() as f64;
             }
         }
-        Self { trials, alarm_rate, victims: by_ends.into_values().collect(), through, paths_of, ends_of }
+        Self {
+            trials,
+            alarm_rate,
+            victims: by_ends.into_values().collect(),
+            on_path,
+            between,
+            through,
+            paths_of,
+            ends_of,
+        }
     }
 
     /// Bounds of a member's rate.
@@ -136,10 +160,10 @@ impl<'a> Model<'a> {
     fn expect(&self, rates: &[f64], failed: &[usize], touched: &Touched) -> Expected {
         let mut expected = Expected::new(self);
         let mut loss = PathLoss::new(self, rates);
-        let mut by_path: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
+        let mut by_path = vec![[0.0; 2]; self.trials.paths.len()];
         let mut add = |path: usize, [lost, sent]: [f64; 2]| {
-            let sum = by_path.entry(path).or_default();
-            *sum = [sum[0] + lost, sum[1] + sent];
+            by_path[path][0] += lost;
+            by_path[path][1] += sent;
         };
         for of in &self.victims {
             if !touched.ends[of.ends] {
@@ -163,7 +187,7 @@ impl<'a> Model<'a> {
                 expected.log_likelihood += self.share_out(flow, &mut loss, &mut add);
             }
         }
-        for (path, packets) in by_path {
+        for (path, packets) in by_path.into_iter().enumerate().filter(|(_, [lost, _])| *lost > 0.0) {
             expected.add(self, rates, failed, path, packets);
         }
         self.reach_failed(rates, failed, touched, &mut expected);
@@ -186,13 +210,13 @@ impl<'a> Model<'a> {
         for path in &touched.paths {
             let (ends, survives) = (self.ends_of[*path], survive(*path).ln());
             let mut elsewhere = 0.0;
-            for (sent, flows) in self.trials.survivors.get(&(ends, Some(*path))).into_iter().flatten() {
+            for (sent, flows) in self.on_path[*path] {
                 if -survives * sent > TELLING {
                     let taken = (1.0 - WRONG_PATHS) * (survives * sent).exp();
                     elsewhere += sent * flows * WRONG_PATHS / (taken + WRONG_PATHS);
                 }
             }
-            for (sent, flows) in self.trials.survivors.get(&(ends, None)).into_iter().flatten() {
+            for (sent, flows) in self.between[ends] {
                 if -survives * sent > TELLING {
                     let all = self.trials.ends[ends].iter();
                     let sum: f64 = all.map(|other| (survive(*other).ln() * sent).exp()).sum();
@@ -241,15 +265,14 @@ impl<'a> Model<'a> {
         }
         for path in &touched.paths {
             let survives = self.survive(rates, failed, *path).ln();
-            for (sent, flows) in self.trials.survivors.get(&(self.ends_of[*path], Some(*path))).into_iter().flatten() {
+            for (sent, flows) in self.on_path[*path] {
                 sum += flows * ((1.0 - WRONG_PATHS) * (survives * sent).exp() + WRONG_PATHS).ln();
             }
         }
         for ends in &touched.pairs {
-            let Some(classes) = self.trials.survivors.get(&(*ends, None)) else { continue };
             let paths = &self.trials.ends[*ends];
             let survive: Vec<f64> = paths.iter().map(|path| self.survive(rates, failed, *path).ln()).collect();
-            for (sent, flows) in classes {
+            for (sent, flows) in self.between[*ends] {
                 let mean = survive.iter().map(|survives| (survives * sent).exp()).sum::<f64>() / paths.len() as f64;
                 sum += flows * mean.max(f64::MIN_POSITIVE).ln();
             }
@@ -306,9 +329,8 @@ impl<'a> PathLoss<'a> {
     /// Log likelihood of a path's losing these of the packets sent.
     fn of(&mut self, path: usize, lost: f64, sent: f64) -> f64 {
         let [lose, survive] = *self.known[path].get_or_insert_with(|| {
-            let members = self.model.trials.paths[path].iter();
-            let survive: f64 = members.map(|member| (-self.rates[*member]).ln_1p()).sum();
-            [(-survive.exp_m1()).max(LEAST_RATE).ln(), survive]
+            let survive = survival(&self.model.trials.paths[path], self.rates);
+            [(1.0 - survive).max(LEAST_RATE).ln(), survive.ln()]
         });
         lost * lose + (sent - lost) * survive
     }
@@ -342,12 +364,17 @@ impl Expected {
     }
 }
 
+/// The probability that a path loses no packet.
+fn survival(members: &[usize], rates: &[f64]) -> f64 {
+    members.iter().map(|member| 1.0 - rates[*member]).product()
+}
+
 /// The share of a path's lost packets that each of its members lost.
 pub fn each_share(members: &[usize], rates: &[f64], mut each: impl FnMut(usize, f64)) {
-    let all = -members.iter().map(|member| (-rates[*member]).ln_1p()).sum::<f64>().exp_m1();
+    let all = (1.0 - survival(members, rates)).max(LEAST_RATE);
     let mut reaches = 1.0;
     for member in members {
-        each(*member, reaches * rates[*member] / all.max(LEAST_RATE));
+        each(*member, reaches * rates[*member] / all);
         reaches *= 1.0 - rates[*member];
     }
 }

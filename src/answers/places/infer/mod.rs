@@ -33,11 +33,17 @@ const FAILED: f64 = 1e-3;
 /// Probability that a link's other direction has failed, given that one has.
 const BOTH_DIRECTIONS: f64 = 0.3;
 
+/// Confidence from which on a member is called failed, and the one that it must have with flows as trials.
+const NAMED: f64 = 0.5;
+const NAMED_BY_FLOWS: f64 = 0.05;
+
 /// Losses of a member, as inferred.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Losing {
     /// The probability that it has failed: that it loses more than the alarm rate.
     pub confidence: f64,
+    /// It has failed, more likely than not where packets are trials, and where flows are not quite unlikely.
+    pub failed: bool,
     /// Expected lost packets, and their standard deviation.
     pub packets: f64,
     pub deviation: f64,
@@ -58,10 +64,12 @@ struct Inferred {
 fn infer(trials: &Trials, alarm_rate: f64) -> Inferred {
     let by_packets = Search::new(trials, alarm_rate).posterior();
     let flows = trials.as_flows();
-    let by_flows = Search::new(&flows, trials.alarm_rate_of_flows(alarm_rate)).posterior();
+    let by_flows = Search::new(&flows, flows.alarm_rate_of_flows(alarm_rate)).posterior();
     let mut inferred = by_packets.inferred(trials);
     for (member, losing) in inferred.members.iter_mut().enumerate() {
-        losing.confidence = losing.confidence.min(by_flows.confidence(member));
+        let of_flows = by_flows.confidence(member);
+        losing.failed = losing.confidence >= NAMED && of_flows >= NAMED_BY_FLOWS;
+        losing.confidence = losing.confidence.min(of_flows);
     }
     inferred
 }

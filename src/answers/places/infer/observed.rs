@@ -78,8 +78,6 @@ pub struct Observed {
     pathless: Vec<(FlowName, u64, f64, f64)>,
     /// Packets and number of flows without names.
     others: (f64, f64),
-    /// Packets of flows of which nothing is known.
-    pub unplaced: f64,
 }
 
 impl Observed {
@@ -103,10 +101,7 @@ impl Observed {
         rest.sort_unstable_by_key(|(name, ..)| *name);
         flows.extend(rest);
         for (name, sent, lost) in flows {
-            let Some(flow) = name.flow() else {
-                self.unplaced += lost;
-                continue;
-            };
+            let Some(flow) = name.flow() else { continue };
             match whole_path(of.routes, &flow, of.epoch) {
                 Some(path) => {
                     let (ends, path) = match known.get(&path) {
@@ -185,12 +180,9 @@ impl Observed {
             let host = |side: usize, host: Option<IpAddr>| self.hosts[side].get(&host?).cloned();
             let flow = name.flow().unwrap_or_default();
             let ends = host(0, flow.src).zip(host(1, flow.dst)).map(|(first, last)| [first, last]);
-            match ends.and_then(|ends| self.ends.numbers.get(&ends).copied()) {
-                Some(ends) => {
-                    *of_ends.entry(ends).or_default() += 1.0;
-                    self.trial(name, epoch, FlowTrial { ends, path: None, sent, lost, flows: 1.0 });
-                }
-                None => self.unplaced += lost,
+            if let Some(ends) = ends.and_then(|ends| self.ends.numbers.get(&ends).copied()) {
+                *of_ends.entry(ends).or_default() += 1.0;
+                self.trial(name, epoch, FlowTrial { ends, path: None, sent, lost, flows: 1.0 });
             }
         }
         let (packets, flows) = self.others;

@@ -7,9 +7,6 @@ use crate::answers::Query;
 use crate::answers::places::{DEVIATIONS, Evidence, LEAST_LOST, LossPlace, PlaceVictim, UnknownPlace, kind, wilson};
 use crate::json::Epoch;
 
-/// The confidence from which on a member is called failed.
-const NAMED: f64 = 0.5;
-
 impl LossPlace {
     /// The document of an inferred place.
     pub fn inferred(place: &InferredPlace, query: &Query, length: u64) -> Self {
@@ -29,7 +26,7 @@ impl LossPlace {
             to_switch,
             to_port,
             evidence: Evidence::Inferred,
-            failed: losing.confidence >= NAMED && lost >= LEAST_LOST,
+            failed: losing.failed && lost >= LEAST_LOST,
             confidence: losing.confidence,
             lost_packets: lost,
             least_packets: least.min(lost),

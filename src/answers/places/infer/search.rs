@@ -20,7 +20,7 @@ const SAMPLED: usize = 24;
 const SWEEPS: usize = 20;
 const MOST_SETS: usize = 300;
 /// And most flows that lost packets in all of these. The more there are, the clearer is the answer.
-const MOST_VICTIMS: usize = 2_000_000;
+const MOST_VICTIMS: usize = 1_000_000;
 /// Most failed members of a set.
 const MOST_FAILED: usize = 16;
 /// A healthy member's rate may be this much smaller than the alarm rate.
@@ -49,7 +49,7 @@ impl<'a> Search<'a> {
         let reverse = trials.cables.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
         let start = vec![alarm_rate / BACKGROUND_SPAN.sqrt(); trials.members];
         let quiet = model.fit(&[], &start).rates;
-        let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 3, MOST_SETS);
+        let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 5, MOST_SETS);
         Self { model, reverse, quiet, seen: FxHashMap::default(), candidates: Vec::new(), most_sets }
     }
 

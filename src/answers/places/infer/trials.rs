@@ -29,6 +29,8 @@ pub struct Trials {
     pub victims: Vec<FlowTrial>,
     /// The others, by pair of switches and path: packets and number of flows.
     pub survivors: BTreeMap<(usize, Option<usize>), Vec<(f64, f64)>>,
+    /// Packets of a flow, where flows are trials.
+    mean_packets: f64,
 }
 
 /// Sizes between which survivors are told apart: the binary logarithm in steps of a half.
@@ -59,30 +61,37 @@ impl Trials {
         }
         let mean = |(packets, flows): (f64, f64)| (packets / flows, flows);
         let survivors = classes.into_iter().map(|(of, class)| (of, class.into_values().map(mean).collect())).collect();
-        Self { paths, ends, cables, members, victims, survivors }
+        Self { paths, ends, cables, members, victims, survivors, mean_packets: 1.0 }
     }
 
-    /// The same with a flow as one trial, which loses a packet or none.
+    /// The same with a flow as one trial, which loses a packet or none. Flows whose path is not known are mostly
+    /// smaller ones, which lose packets more seldom: they are left out where any path is known.
     #[must_use]
     pub fn as_flows(&self) -> Self {
-        let victims = self.victims.iter().map(|flow| FlowTrial { sent: 1.0, lost: 1.0, ..*flow }).collect();
+        let is_any_known = self.survivors.keys().any(|(_, path)| path.is_some());
+        let is_meant = |path: Option<usize>| path.is_some() || !is_any_known;
+        let victims = self.victims.iter().filter(|flow| is_meant(flow.path));
+        let victims = victims.map(|flow| FlowTrial { sent: 1.0, lost: 1.0, ..*flow }).collect();
         let number = |class: &Vec<(f64, f64)>| vec![(1.0, class.iter().map(|(_, flows)| flows).sum())];
-        let survivors = self.survivors.iter().map(|(of, class)| (*of, number(class))).collect();
-        Self { victims, survivors, ..self.clone() }
+        let survivors = self.survivors.iter().filter(|((_, path), _)| is_meant(*path));
+        let survivors = survivors.map(|(of, class)| (*of, number(class))).collect();
+        Self { victims, survivors, mean_packets: self.mean_packets_of(is_meant), ..self.clone() }
+    }
+
+    /// Mean size of flows whose path is meant.
+    fn mean_packets_of(&self, is_meant: impl Fn(Option<usize>) -> bool) -> f64 {
+        let survivors = self.survivors.iter().filter(|((_, path), _)| is_meant(*path)).flat_map(|(_, class)| class);
+        let victims = self.victims.iter().filter(|flow| is_meant(flow.path)).map(|flow| (flow.sent, flow.flows));
+        let sums = survivors
+            .copied()
+            .chain(victims)
+            .fold((0.0, 0.0), |(packets, all), (sent, flows)| (packets + sent * flows, all + flows));
+        (sums.0 / f64::max(sums.1, 1.0)).max(1.0)
     }
 
     /// The share of flows that lose packets at this rate, of flows of the mean size.
     pub fn alarm_rate_of_flows(&self, rate: f64) -> f64 {
-        let (mut packets, mut flows) = (0.0, 0.0);
-        for (sent, number) in self.survivors.values().flatten() {
-            packets += sent * number;
-            flows += number;
-        }
-        for flow in &self.victims {
-            packets += flow.sent * flow.flows;
-            flows += flow.flows;
-        }
-        1.0 - (1.0 - rate).powf((packets / f64::max(flows, 1.0)).max(1.0))
+        1.0 - (1.0 - rate).powf(self.mean_packets)
     }
 
     /// The paths that a flow may have taken, each with its prior probability.
