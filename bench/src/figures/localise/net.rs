@@ -149,7 +149,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// The answer of switches that count at their ports, but for those of `silent`, and of the edges.
-    pub fn counted(&self, silent: &[u32], known: Known, seed: u64) -> Result<Claimed<Places>> {
+    pub fn counted(&self, silent: &[u32], known: Known, seed: u64) -> Result<Places> {
         ask(vec![self.rows(silent)], &[self], known, seed)
     }
 
@@ -190,11 +190,11 @@ impl<'a> Drawn<'a> {
 }
 
 /// The answer of the edges alone about some epochs.
-pub fn inferred(epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Claimed<Places>> {
+pub fn inferred(epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Places> {
     ask(epochs.iter().map(|_| Edges).collect(), epochs, known, seed)
 }
 
-fn ask<K: Answers>(kept: Vec<K>, epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Claimed<Places>> {
+fn ask<K: Answers>(kept: Vec<K>, epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Places> {
     let history = History::new(Room { epochs: 1000, bytes: usize::MAX });
     weir::history::AnyHistory::set_length(&history, LENGTH);
     (1..).zip(kept).for_each(|(epoch, kept)| history.push(Entry::new(epoch, kept)));
@@ -204,7 +204,8 @@ fn ask<K: Answers>(kept: Vec<K>, epochs: &[&Drawn<'_>], known: Known, seed: u64)
     let surroundings = Surroundings { links, victims: Some(victims), routes: Some(routes) };
     let query = Query { surroundings: Some(Arc::new(surroundings)), ..Query::new(Task::Places, Window::All) };
     let history: &dyn Queryable = &history;
-    Ok(history.answer(&query)?)
+    let answer: Claimed<Places> = history.answer(&query)?;
+    Ok((*answer).clone())
 }
 
 /// The number of `of` trials that come true at this rate: from one to the next at once.

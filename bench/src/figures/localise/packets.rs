@@ -118,7 +118,7 @@ fn score(setup: &Setup, draw: &Draw, found: &Places, truth: &Lost, seconds: f64)
         *by_place.entry((switch.clone(), port.clone())).or_default() += packets;
     }
     let name = |place: &weir::answers::LossPlace| (place.switch.clone(), place.port.clone());
-    let failing: BTreeSet<_> = by_place.keys().filter(|place| is_failure(setup, draw, place)).cloned().collect();
+    let failing: BTreeSet<_> = by_place.keys().filter(|place| is_failure(setup, place)).cloned().collect();
     let named: BTreeSet<_> = found.places.iter().filter(|place| place.failed).map(name).collect();
     let right = named.intersection(&failing).count() as f64;
     let share = |of: f64, all: usize| if all == 0 { 1.0 } else { of / all as f64 };
@@ -145,7 +145,7 @@ fn score(setup: &Setup, draw: &Draw, found: &Places, truth: &Lost, seconds: f64)
 }
 
 /// Whether a place is one of those that were made to fail.
-fn is_failure(setup: &Setup, draw: &Draw, (switch, port): &(String, Option<String>)) -> bool {
+fn is_failure(setup: &Setup, (switch, port): &(String, Option<String>)) -> bool {
     setup.losses.iter().rev().take(FAILURES).any(|loss| match (loss, port) {
         (Loss::Link { link, .. }, Some(port)) => *port == format!("l{link}"),
         (Loss::Switch { switch: failed, .. }, None) => {
