@@ -54,11 +54,11 @@ pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
 pub use places::{
-    AnsweredLosses, CountedPort, DropAt, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, PlaceVictim,
-    Places, PortName, PortRows, Surroundings, SwitchRows,
+    AnsweredLosses, CountedPort, DropAt, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, PlaceName,
+    PlaceVictim, Places, PortName, PortRows, SentFlows, Surroundings, SwitchRows,
 };
-pub use query::Query;
-pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, Route, Routes};
+pub use query::{ALARM_RATE, Query};
+pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, OrEarlier, Route, Routes};
 pub use task::Task;
 pub use utilisation::{FlowUtilisation, Utilisation, utilisation_table};
 pub use values::{
@@ -206,6 +206,7 @@ impl<K: Answers> Queryable for History<K> {
         }
         let told = match query.task {
             Task::Attention => Some(Attention::over(&epochs)),
+            Task::Places => K::answer(&epochs, query).or_else(|| Places::inferred(&epochs, query)),
             _ => K::answer(&epochs, query),
         };
         let ProgramAnswer { answer, mut lack } = told.ok_or(NoAnswer::Task(query.task))?;

@@ -27,7 +27,13 @@ pub struct Query {
     pub top: usize,
     /// Packets (or bytes, where they are counted) of a flow from which on it is named.
     pub threshold: u64,
+    /// The largest share of packets that a link or switch loses without being called failed, where that is
+    /// inferred.
+    pub alarm_rate: f64,
 }
+
+/// The alarm rate of a query that gives none.
+pub const ALARM_RATE: f64 = 1e-4;
 
 impl Query {
     /// About all flows of a window, also of epochs that are not final.
@@ -43,6 +49,7 @@ impl Query {
             surroundings: None,
             top: usize::MAX,
             threshold: 1,
+            alarm_rate: ALARM_RATE,
         }
     }
 

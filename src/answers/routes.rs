@@ -222,6 +222,30 @@ impl Routes for AnsweredRoutes {
     }
 }
 
+/// Paths, and for flows without one those of earlier epochs: a flow that loses all packets shows none.
+#[derive(Debug)]
+pub struct OrEarlier {
+    pub newest: Arc<dyn Routes>,
+    pub earlier: Arc<dyn Routes>,
+}
+
+impl OrEarlier {
+    fn either(&self, of: impl Fn(&dyn Routes) -> Vec<Route>) -> Vec<Route> {
+        let newest = of(&*self.newest);
+        if newest.is_empty() { of(&*self.earlier) } else { newest }
+    }
+}
+
+impl Routes for OrEarlier {
+    fn of(&self, flow: &Flow) -> Vec<Route> {
+        self.either(|routes| routes.of(flow))
+    }
+
+    fn in_epoch(&self, flow: &Flow, epoch: u64) -> Vec<Route> {
+        self.either(|routes| routes.in_epoch(flow, epoch))
+    }
+}
+
 /// Flows that are named by one source, their paths by another, and lower bounds of their counts.
 #[derive(Debug, Default)]
 pub struct NamedFlows {

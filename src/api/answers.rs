@@ -15,10 +15,11 @@ use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
 use crate::answers::{
-    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, Queryable, Routes, Surroundings,
-    Task,
+    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, OrEarlier, Queryable, Routes,
+    Surroundings, Task,
 };
 use crate::api::{metrics, view};
+use crate::history::Window;
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
 
@@ -109,7 +110,7 @@ fn question<A: Answering>(
     task: Task,
     query: &HeavyQuery,
 ) -> Result<(Arc<dyn Queryable>, answers::Query), String> {
-    let history = service.history(task, query)?;
+    let history = service.history(task, query).or_else(|why| inferring(service, task, query).ok_or(why))?;
     let mut query = query.query(task)?;
     query.now = query.now.filter(|_| A::IS_LIVE);
     // What epochs were measured with is the same whatever others answer.
@@ -125,13 +126,22 @@ fn question<A: Answering>(
     Ok((history, query))
 }
 
+/// The history of lost packets, from which places are inferred where no program counts them: it needs paths.
+fn inferring<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Option<Arc<dyn Queryable>> {
+    let has_paths = task == Task::Places && service.history(Task::Paths, &HeavyQuery::default()).is_ok();
+    has_paths.then(|| service.history(Task::Losses, query).ok())?
+}
+
 /// Facts about the network, and the answers of other programs about lost packets and paths.
 fn surroundings<A: Answering>(service: &A, query: &answers::Query) -> Surroundings {
-    let losses = service.history(Task::Losses, &HeavyQuery::default()).ok();
+    let history = |task| service.history(task, &HeavyQuery::default()).ok();
+    let (losses, sizes) = (history(Task::Losses), history(Task::Flows));
+    let earlier = answers::Query { window: Window::All, ..query.clone() };
+    let routes = routes(service, query).zip(routes(service, &earlier));
     Surroundings {
         links: service.links(),
-        victims: losses.map(|history| Arc::new(AnsweredLosses(history)) as Arc<dyn LostFlows>),
-        routes: routes(service, query),
+        victims: losses.map(|losses| Arc::new(AnsweredLosses { losses, sizes }) as Arc<dyn LostFlows>),
+        routes: routes.map(|(newest, earlier)| Arc::new(OrEarlier { newest, earlier }) as Arc<dyn Routes>),
     }
 }
 

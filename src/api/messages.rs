@@ -3,7 +3,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::answers::{Query, Task};
+use crate::answers::{ALARM_RATE, Query, Task};
 use crate::config::default_mtu;
 use crate::history::Window;
 use crate::port::{Dev, FaultSpec};
@@ -33,6 +33,10 @@ pub struct HeavyQuery {
     pub flow: Option<String>,
     /// Switches with commas between, which the paths of these flows cross in this order.
     pub path: Option<String>,
+    /// The largest share of packets that a link or switch loses without being called failed, where that is
+    /// inferred.
+    #[serde(deserialize_with = "alarm_rate")]
+    pub alarm_rate: f64,
 }
 
 impl HeavyQuery {
@@ -41,7 +45,7 @@ impl HeavyQuery {
     /// # Errors
     /// If `flow` is no pattern of flows.
     pub fn query(&self, task: Task) -> Result<Query, String> {
-        let Self { top, threshold, seconds, after, since, provisional, .. } = *self;
+        let Self { top, threshold, seconds, after, since, provisional, alarm_rate, .. } = *self;
         let window = match (since, after) {
             (Some(sequence), _) => Window::Since { sequence },
             (None, Some(after)) => Window::Next { after },
@@ -51,7 +55,8 @@ impl HeavyQuery {
         let flow = flow.map_err(|error: PatternError| format!("flow = {error}"))?;
         let path = self.path.iter().flat_map(|path| path.split(',')).map(str::to_owned).collect();
         let now = Some(wall_clock());
-        Ok(Query { window, provisional, now, flow, path, ..Query::new(task, window).limited(top, threshold) })
+        let query = Query::new(task, window).limited(top, threshold);
+        Ok(Query { window, provisional, now, flow, path, alarm_rate, ..query })
     }
 
     /// The program that is asked for a task: of those that may be meant, the one that ranks it
@@ -79,8 +84,16 @@ impl Default for HeavyQuery {
             program: None,
             flow: None,
             path: None,
+            alarm_rate: ALARM_RATE,
         }
     }
+}
+
+/// A share that is neither nothing nor all.
+fn alarm_rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let rate = f64::deserialize(from)?;
+    let wrong = || D::Error::custom(format!("alarm_rate = {rate}: a share between 1e-9 and 0.5"));
+    (1e-9..=0.5).contains(&rate).then_some(rate).ok_or_else(wrong)
 }
 
 /// A length of time that can be looked back.

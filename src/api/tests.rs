@@ -1,6 +1,7 @@
 //! A service that is none, and what clients get of it.
 
 mod claims;
+mod places;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

@@ -81,8 +81,20 @@ impl Epochs {
         path: &str,
         page: fn(&Claimed<A>) -> Page,
     ) -> Result<(), Failure> {
+        self.show_with(answerer, format, path, "", page)
+    }
+
+    /// The same with further parameters of the query.
+    pub fn show_with<A: DeserializeOwned + Serialize>(
+        &self,
+        answerer: &Answerer,
+        format: &Format,
+        path: &str,
+        parameters: &str,
+        page: fn(&Claimed<A>) -> Page,
+    ) -> Result<(), Failure> {
         let Self { top, threshold, .. } = self;
-        let mut flows = format!("top={top}&threshold={threshold}");
+        let mut flows = format!("top={top}&threshold={threshold}{parameters}");
         if let Some(flow) = &self.flow {
             flows += &format!("&{}", flow_parameter(flow));
         }

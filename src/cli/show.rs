@@ -113,12 +113,17 @@ enum What {
         "weir show losses",
         "weir show losses --name net --last 1m --top 100",
         "weir show losses --name net --where --last 30s",
+        "weir show losses --name net --where --alarm-rate 1e-3",
         "weir show losses --name net --each --count 10 --json",
     ]))]
     Losses {
         /// The links and switches that lost them instead, with the flows of each
         #[arg(long = "where")]
         places: bool,
+        /// With --where, for links and switches that do not count packets: the largest share of packets that
+        /// one loses without being called failed
+        #[arg(long, default_value_t = answers::ALARM_RATE, value_name = "SHARE", requires = "places")]
+        alarm_rate: f64,
         #[command(flatten)]
         epochs: Epochs,
     },
@@ -223,8 +228,11 @@ impl Show {
             }
             What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
             What::Api => ask(&client()?, "/v1/api", format, api_page),
-            What::Losses { places: true, epochs } => epochs!(epochs, "/v1/places", answers::Places::page),
-            What::Losses { places: false, epochs } => epochs!(epochs, "/v1/losses", answers::Losses::page),
+            What::Losses { places: true, alarm_rate, epochs } => {
+                let (answerer, alarm_rate) = (epochs.answerer(&archive, &at)?, format!("&alarm_rate={alarm_rate}"));
+                epochs.show_with(&answerer, format, "/v1/places", &alarm_rate, answers::Places::page)
+            }
+            What::Losses { places: false, epochs, .. } => epochs!(epochs, "/v1/losses", answers::Losses::page),
             What::Flows(epochs) => epochs!(epochs, "/v1/flows", answers::FlowSizes::page),
             What::Changes(epochs) => epochs!(epochs, "/v1/changes", answers::HeavyChanges::page),
             What::Cardinality(epochs) => {

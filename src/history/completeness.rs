@@ -79,6 +79,9 @@ named! {
         /// The links between the switches are not known, or not all of them.
         #[error("fabric ports lead to switches that are not known: links of the controller's configuration say which")]
         LinksUnknown = "links_unknown",
+        /// Some places are inferred from what flows lost on their paths.
+        #[error("some places are inferred from what flows lost on their paths")]
+        Inferred = "inferred",
         /// Of flows with many packets a share was kept.
         #[error("of flows with many packets a share was kept")]
         LargeFlows = "large_flows",

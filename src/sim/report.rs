@@ -311,23 +311,27 @@ impl EpochAnswers<'_> {
         Self { program: self.program, history: self.history, epoch: self.epoch, routes, surroundings }
     }
 
-    /// The same with what is known of the network, where the program finds the places of losses.
+    /// The same with what is known of the network, where the program finds the places of losses, or they can be
+    /// inferred from what it says.
     #[must_use]
     pub fn with_surroundings(self, network: &Network, histories: &[Arc<dyn Queryable>]) -> Self {
-        if self.program.rank(Task::Places).is_none() {
+        if self.program.rank(Task::Places).or(self.program.rank(Task::Losses)).is_none() {
             return self;
         }
-        let losses =
-            histories.iter().find(|history| history.answer::<Losses>(&Query::new(Task::Losses, Window::All)).is_ok());
+        // Whether a program answers a task shows without epochs.
+        let none = Window::Next { after: u64::MAX };
+        let answering = |task| histories.iter().find(|history| history.ask(&Query::new(task, none)).is_ok()).cloned();
+        let (losses, sizes) = (answering(Task::Losses), answering(Task::Flows));
         let surroundings = Surroundings {
             links: network.links(),
-            victims: losses.map(|history| Arc::new(AnsweredLosses(history.clone())) as Arc<dyn LostFlows>),
+            victims: losses.map(|losses| Arc::new(AnsweredLosses { losses, sizes }) as Arc<dyn LostFlows>),
             routes: Some(Arc::new(network.routes())),
         };
         Self { surroundings: Some(Arc::new(surroundings)), ..self }
     }
 
     fn places(&self, truth: &BTreeMap<PlaceName, u64>) -> Option<PlaceScore> {
+        self.program.rank(Task::Places)?;
         Some(PlaceScore::new(&self.answer(usize::MAX)?, truth))
     }
 

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::build::switch_name;
 use super::topology::MAX_PATH;
 use crate::answers::{Certainty, Route, Routes};
+use crate::pisa::PortId;
 use crate::tables::Routing;
 use crate::wire::Flow;
 
@@ -28,14 +29,16 @@ impl RecomputedRoutes {
         Self { routers, hosts }
     }
 
-    /// The switches that packets of the flow cross now; `None` if they do not reach a host.
-    fn path(&self, flow: &Flow) -> Option<Vec<u32>> {
+    /// The switches that packets of the flow cross now, each with the port that they leave it by; `None` if
+    /// they do not reach a host.
+    pub fn hops(&self, flow: &Flow) -> Option<Vec<(u32, PortId)>> {
         let Some(IpAddr::V4(src)) = flow.src else { return None };
         let (mut at, mut path) = (*self.hosts.get(&src)?, Vec::new());
         while path.len() < MAX_PATH as usize {
-            path.push(at);
             let router = self.routers.get(at as usize)?;
-            match router.next.get(usize::from(router.routing.port_of(flow)?))? {
+            let port = router.routing.port_of(flow)?;
+            path.push((at, port));
+            match router.next.get(usize::from(port))? {
                 Some(next) => at = *next,
                 None => return Some(path),
             }
@@ -47,12 +50,12 @@ impl RecomputedRoutes {
 impl Routes for RecomputedRoutes {
     fn of(&self, flow: &Flow) -> Vec<Route> {
         let name = |switch: u32| Some(switch_name(switch).into());
-        let route = |path: Vec<u32>| Route {
-            switches: path.into_iter().map(name).collect(),
+        let route = |hops: Vec<(u32, PortId)>| Route {
+            switches: hops.into_iter().map(|(switch, _)| name(switch)).collect(),
             certainty: Certainty::Sure,
             packets: None,
         };
-        self.path(flow).map(route).into_iter().collect()
+        self.hops(flow).map(route).into_iter().collect()
     }
 }
 

@@ -13,6 +13,8 @@ use crate::pisa::PortId;
 pub enum Member {
     /// A direction of a link.
     Link { from: PortName, to: PortName },
+    /// A direction of a link between two switches, or of several, whose ports are not known.
+    Hop([Arc<str>; 2]),
     /// Between the ports of a switch.
     Switch(Arc<str>),
     /// Switches that did not report, with all their links: what they lost is not told apart.
@@ -25,6 +27,7 @@ impl Member {
         match self {
             Self::Switch(switch) => path.contains(switch),
             Self::Link { from, to } => path.windows(2).any(|pair| pair[0] == from.switch && pair[1] == to.switch),
+            Self::Hop(ends) => path.windows(2).any(|pair| pair == ends),
             Self::Around(switches) => switches.iter().any(|switch| path.contains(switch)),
         }
     }
@@ -128,6 +131,7 @@ impl Ends {
 
 /// The members of a network in an epoch: those that can be compared, and those that cannot, because a switch
 /// did not report the epoch, or not all of it.
+#[derive(Default)]
 pub struct Comparison {
     pub compared: Vec<Compared>,
     pub unknown: Vec<Member>,

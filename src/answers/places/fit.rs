@@ -34,6 +34,8 @@ pub struct Names {
     /// Packets that flows lost, and those of them that no member did.
     pub lost: u64,
     pub unplaced: f64,
+    /// Packets of each flow of the epoch added last that no member lost.
+    pub left: Vec<(FlowName, f64)>,
     /// Flows of which no member of the path that they are believed to take lost a packet.
     pub wrong_paths: BTreeSet<FlowName>,
     /// Epochs of which the flows are not known.
@@ -50,8 +52,22 @@ pub struct OfEpoch<'a> {
     pub hash: &'a dyn Fn(&Flow) -> Option<u32>,
 }
 
+impl OfEpoch<'_> {
+    /// Whether all switches and links of a path were compared.
+    fn crosses_compared_alone(&self, path: &[Arc<str>]) -> bool {
+        let is_compared = |part: &[Arc<str>]| {
+            self.compared.iter().any(|compared| match &compared.member {
+                Member::Switch(_) if part.len() > 1 => false,
+                member => member.is_on(part),
+            })
+        };
+        path.windows(2).all(is_compared) && path.iter().all(|switch| is_compared(std::slice::from_ref(switch)))
+    }
+}
+
 impl Names {
     pub fn add(&mut self, of: &OfEpoch<'_>) {
+        self.left.clear();
         let losing: Vec<&Compared> = of.compared.iter().filter(|compared| compared.lost > 0).collect();
         let groups = losing.iter().map(|compared| compared.missing.len()).min().unwrap_or(1).max(1);
         let mut by_group: BTreeMap<usize, Vec<(FlowName, u64)>> = BTreeMap::new();
@@ -63,7 +79,7 @@ impl Names {
                     let group = (u64::from(hash) >> (u32::BITS - groups.ilog2())) as usize;
                     by_group.entry(group).or_default().push((*name, *packets));
                 }
-                None => self.unplaced += *packets as f64,
+                None => self.leave(*name, *packets as f64),
             }
         }
         for (group, victims) in by_group {
@@ -80,8 +96,8 @@ impl Names {
         let allowed: Vec<Vec<bool>> = victims.iter().map(|(name, _)| self.allowed(of, name, columns)).collect();
         let table = Table::new(victims, columns, &allowed);
         let fitted = table.fitted();
-        self.unplaced += fitted.iter().zip(victims).map(|(row, _)| row[columns.len()]).sum::<f64>();
         for (i, (name, packets)) in victims.iter().enumerate() {
+            self.leave(*name, fitted[i][columns.len()]);
             for (j, (compared, _)) in columns.iter().enumerate().filter(|(j, _)| allowed[i][*j]) {
                 let (least, most) = table.bounds(i, j);
                 let chance = (fitted[i][j] / *packets as f64).clamp(0.0, 1.0);
@@ -96,8 +112,13 @@ impl Names {
         }
     }
 
-    /// The members on a flow's path, where that is known; else all. So it is with a path of which no member
-    /// lost a packet: it cannot be the flow's.
+    fn leave(&mut self, name: FlowName, packets: f64) {
+        self.unplaced += packets;
+        self.left.push((name, packets));
+    }
+
+    /// The members on a flow's path, where that is known; else all. So it is with a path of which all members
+    /// were compared and none lost a packet: it cannot be the flow's.
     fn allowed(&mut self, of: &OfEpoch<'_>, name: &FlowName, columns: &[(&Compared, f64)]) -> Vec<bool> {
         let all = vec![true; columns.len()];
         let paths: Vec<Vec<Arc<str>>> = match (of.routes, name.flow()) {
@@ -115,7 +136,8 @@ impl Names {
         }
         let on_path = |(compared, _): &(&Compared, f64)| paths.iter().any(|path| compared.member.is_on(path));
         let allowed: Vec<bool> = columns.iter().map(on_path).collect();
-        if !columns.is_empty() && !allowed.contains(&true) {
+        let is_compared = |path: &Vec<Arc<str>>| of.crosses_compared_alone(path);
+        if !columns.is_empty() && !allowed.contains(&true) && paths.iter().all(is_compared) {
             self.wrong_paths.insert(*name);
             return all;
         }

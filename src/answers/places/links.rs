@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::answers::{FlowName, Losses, Query, Queryable, Routes, Task};
+use crate::answers::{FlowName, FlowSizes, Losses, Query, Queryable, Routes, SizeClass, Task};
 use crate::history::Window;
 use crate::text::{is_name, json_schema, serde_as_text};
 
@@ -67,16 +67,46 @@ impl Links {
 pub trait LostFlows: fmt::Debug + Send + Sync {
     /// Flows that lost packets in an epoch, and how many; `None` where they are not known.
     fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>>;
+
+    /// Packets that flows sent in an epoch; `None` where they are not known.
+    fn sent_in(&self, _epoch: u64) -> Option<SentFlows> {
+        None
+    }
 }
 
-/// Losses as a program answers them.
-pub struct AnsweredLosses(pub Arc<dyn Queryable>);
+/// Packets that flows sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SentFlows {
+    pub flows: Vec<(FlowName, u64)>,
+    /// Packets and number of the flows without names.
+    pub other_packets: f64,
+    pub other_flows: f64,
+}
+
+/// Losses as a program answers them, and sizes of flows, where one answers these.
+pub struct AnsweredLosses {
+    pub losses: Arc<dyn Queryable>,
+    pub sizes: Option<Arc<dyn Queryable>>,
+}
 
 impl LostFlows for AnsweredLosses {
     fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>> {
-        let losses = self.0.answer::<Losses>(&Query::new(Task::Losses, Window::Epoch(epoch))).ok()?;
+        let losses = self.losses.answer::<Losses>(&Query::new(Task::Losses, Window::Epoch(epoch))).ok()?;
         let is_known = losses.claim.last_epoch.is_some() && losses.unknown_epochs == 0;
         is_known.then(|| losses.losses.iter().map(|lost| (lost.name, lost.packets)).collect())
+    }
+
+    fn sent_in(&self, epoch: u64) -> Option<SentFlows> {
+        let query = Query::new(Task::Flows, Window::Epoch(epoch));
+        let sizes = self.sizes.as_ref()?.answer::<FlowSizes>(&query).ok()?;
+        sizes.claim.last_epoch?;
+        let flows: Vec<_> = sizes.heavy.iter().filter_map(|flow| Some((flow.name, flow.packets?))).collect();
+        let named: u64 = flows.iter().map(|(_, packets)| packets).sum();
+        let sum = |of: fn(&SizeClass) -> f64| sizes.distribution.iter().map(of).sum::<f64>();
+        let (all, number) = (sum(|class| class.flows * f64::from(class.packets)), sum(|class| class.flows));
+        let other_flows = (number - flows.len() as f64).max(0.0);
+        let other_packets = (all - named as f64).max(other_flows);
+        (!flows.is_empty() || other_flows > 0.0).then_some(SentFlows { flows, other_packets, other_flows })
     }
 }
 

@@ -3,23 +3,25 @@
 
 mod compare;
 mod fit;
+mod gather;
+mod infer;
 mod links;
 mod page;
 mod rows;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{FlowName, ProgramAnswer, Query};
-use crate::history::{Epochs, Kept, Reason, Reasons};
+use crate::history::{Epochs, Kept};
 use crate::json::Epoch;
 use crate::wire::Flow;
-use compare::{Compared, Comparison, LateCounts, Member, Ports};
-use fit::{Names, OfEpoch};
+use compare::{Comparison, LateCounts, Member, Ports};
+use fit::Names;
+use gather::{Gathering, Sum};
 
-pub use links::{AnsweredLosses, Links, LostFlows, PortName, Surroundings};
+pub use links::{AnsweredLosses, Links, LostFlows, PortName, SentFlows, Surroundings};
 pub use rows::{CountedPort, DropAt, KeptRows, LatePacket, PortRows, SwitchRows};
 
 /// Lost packets below which nothing is called failed.
@@ -71,24 +73,32 @@ pub enum Evidence {
     /// Counters at both of its ends differ.
     #[default]
     Counted,
+    /// Flows that cross it lost packets, and no other place explains that as well.
+    Inferred,
 }
 
 /// A direction of a link, or a switch, that lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossPlace {
     /// `link`, `switch`, or `group`: switches that did not report, with all their links, which the records do
-    /// not tell apart.
+    /// not tell apart; or, where that is inferred, `members` that no flow tells apart.
     pub kind: String,
     /// The switch; of a link the one that packets leave, of a group all, with commas between.
     pub switch: String,
-    /// The port that packets leave by, of a link.
+    /// The port that packets leave by, of a link; null where only the switches are known.
     pub port: Option<String>,
     /// The switch and port that a link leads to.
     pub to_switch: Option<String>,
     pub to_port: Option<String>,
+    /// Of an inferred group: one of these lost the packets, or several.
+    #[serde(default)]
+    pub members: Vec<PlaceName>,
     pub evidence: Evidence,
-    /// It lost at least three packets for no known reason, and more than links lose that are not broken.
+    /// It lost at least three packets for no known reason, and more than links lose that are not broken: as
+    /// far as counters say so, or as is inferred more likely than not.
     pub failed: bool,
+    /// The probability that it loses more than the alarm rate, where that is inferred; else 1.
+    pub confidence: f64,
     pub lost_packets: u64,
     /// It lost at least and at most this number; the latter null where doubled packets or full counters may
     /// hide any number.
@@ -112,6 +122,15 @@ pub struct LossPlace {
     /// The flows that lost most there.
     pub victims: Vec<PlaceVictim>,
     pub omitted_flows: u64,
+}
+
+/// The name of a link or switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceName {
+    pub switch: String,
+    pub port: Option<String>,
+    pub to_switch: Option<String>,
+    pub to_port: Option<String>,
 }
 
 /// Packets that were dropped for a reason.
@@ -161,36 +180,6 @@ pub struct WrongPath {
     pub name: FlowName,
 }
 
-/// Losses of a member over several epochs.
-#[derive(Default)]
-struct Sum {
-    lost: u64,
-    gained: u64,
-    least: u64,
-    most: Option<u64>,
-    sent: u64,
-    known: BTreeMap<&'static str, u64>,
-    epochs: Option<(u64, u64)>,
-}
-
-impl Sum {
-    fn add(&mut self, epoch: u64, compared: &Compared) {
-        let most = if self.epochs.is_none() && self.sent == 0 { Some(0) } else { self.most };
-        self.most = most.zip(compared.most).map(|(sum, more)| sum.saturating_add(more));
-        self.lost = self.lost.saturating_add(compared.lost);
-        self.gained = self.gained.saturating_add(compared.gained);
-        self.least = self.least.saturating_add(compared.least);
-        self.sent = self.sent.saturating_add(compared.sent);
-        for (reason, packets) in &compared.known {
-            *self.known.entry(reason).or_default() += packets;
-        }
-        if compared.lost > 0 {
-            let (first, _) = self.epochs.unwrap_or((epoch, epoch));
-            self.epochs = Some((first, epoch));
-        }
-    }
-}
-
 impl Places {
     /// Where packets were lost in these epochs. `hash` gives a flow's hash, whose highest bits are its group.
     pub fn over<K: Kept + KeptRows>(
@@ -201,43 +190,27 @@ impl Places {
         let unknown = Surroundings::default();
         let surroundings = query.surroundings.as_deref().unwrap_or(&unknown);
         let late = late_counts(epochs);
-        let (mut told, mut lack) = (Self::default(), Reasons::default());
-        let mut sums: BTreeMap<Member, Sum> = BTreeMap::new();
-        let mut uncompared: BTreeMap<Member, u64> = BTreeMap::new();
-        let mut names = Names::default();
         let ports: Ports = epochs.backwards().flat_map(|entry| entry.showed.ports()).collect();
+        let mut gathering = Gathering::new(query, surroundings, hash);
         for entry in epochs.iter() {
             let all = entry.showed.rows();
-            told.look_at_ports(&all, &surroundings.links);
-            let Comparison { compared, unknown } =
-                Comparison::new(entry.epoch, &all, &surroundings.links, &ports, &late, &entry.gaps);
-            for compared in &compared {
-                sums.entry(compared.member.clone()).or_default().add(entry.epoch, compared);
-                lack.add_if(compared.is_full, Reason::Saturated);
-                lack.add_if(compared.gained > 0, Reason::Gained);
-                lack.add_if(compared.most != Some(compared.lost) || compared.least != compared.lost, Reason::Gap);
-            }
-            lack.add_if(!entry.gaps.is_empty(), Reason::Gap);
-            unknown.into_iter().for_each(|member| *uncompared.entry(member).or_default() += 1);
-            let Some(source) = &surroundings.victims else { continue };
-            match source.lost_in(entry.epoch) {
-                Some(victims) => {
-                    let routes = surroundings.routes.as_ref();
-                    names.add(&OfEpoch { epoch: entry.epoch, compared: &compared, victims: &victims, routes, hash });
-                }
-                None => names.unknown_epochs += 1,
-            }
+            gathering.told.look_at_ports(&all, &surroundings.links);
+            let comparison = Comparison::new(entry.epoch, &all, &surroundings.links, &ports, &late, &entry.gaps);
+            gathering.add(entry.epoch, &entry.gaps, comparison);
         }
-        lack.add_if(!uncompared.is_empty(), Reason::Gap);
-        lack.add_if(!told.unlinked_ports.is_empty(), Reason::LinksUnknown);
-        told.unknown = uncompared.into_iter().map(|(member, epochs)| UnknownPlace::new(member, epochs)).collect();
-        told.sum_up(sums, &names, query, epochs.length);
-        if surroundings.victims.is_some() {
-            (told.victim_packets, told.unplaced_packets) = (Some(names.lost), Some(names.unplaced.round() as u64));
-            told.unnamed_epochs = names.unknown_epochs;
-            told.wrong_paths = names.wrong_paths.into_iter().map(|name| WrongPath { name }).collect();
+        gathering.answer(epochs.length)
+    }
+
+    /// The same where no switch counts packets at its ports, from what another program and paths of flows say;
+    /// `None` where no program names flows that lost packets.
+    pub fn inferred<K: Kept>(epochs: &Epochs<K>, query: &Query) -> Option<ProgramAnswer> {
+        let surroundings = query.surroundings.as_deref().filter(|of| of.victims.is_some())?;
+        let mut gathering = Gathering::new(query, surroundings, &|_| Some(0));
+        let mut before = None;
+        for entry in epochs.iter().filter(|entry| before.replace(entry.epoch) != Some(entry.epoch)) {
+            gathering.add(entry.epoch, &entry.gaps, Comparison::default());
         }
-        ProgramAnswer::new(told, lack)
+        Some(gathering.answer(epochs.length))
     }
 
     /// Notes fabric ports without a link, and what ports without a link dropped.
@@ -267,29 +240,6 @@ impl Places {
             }
         }
     }
-
-    fn sum_up(&mut self, sums: BTreeMap<Member, Sum>, names: &Names, query: &Query, length: u64) {
-        let mut places = Vec::new();
-        for (member, sum) in sums {
-            match &member {
-                Member::Link { .. } => self.compared_links += 1,
-                Member::Switch(_) => self.compared_switches += 1,
-                Member::Around(_) => {}
-            }
-            self.lost_packets = self.lost_packets.saturating_add(sum.lost);
-            self.gained_packets = self.gained_packets.saturating_add(sum.gained);
-            self.known_packets = self.known_packets.saturating_add(sum.known.values().sum::<u64>().min(sum.lost));
-            let Some(epochs) = sum.epochs.filter(|_| sum.lost >= query.threshold.max(1)) else { continue };
-            let mut place = LossPlace::new(&member, sum, epochs, length);
-            place.name(&member, names, query);
-            places.push(place);
-        }
-        let key = |place: &LossPlace| (Reverse(place.failed), Reverse(place.lost_packets));
-        places.sort_by_key(key);
-        self.omitted_places = places.len().saturating_sub(query.top) as u64;
-        places.truncate(query.top);
-        self.places = places;
-    }
 }
 
 /// Packets of the window's epochs that came late, but for those that came later than the horizon.
@@ -317,6 +267,14 @@ fn wilson(lost: u64, sent: u64) -> (f64, f64) {
     ((centre - half).max(0.0), (centre + half).min(1.0))
 }
 
+fn kind(member: &Member) -> &'static str {
+    match member {
+        Member::Link { .. } | Member::Hop(_) => "link",
+        Member::Switch(_) => "switch",
+        Member::Around(_) => "group",
+    }
+}
+
 impl LossPlace {
     fn new(member: &Member, sum: Sum, (first, last): (u64, u64), length: u64) -> Self {
         let UnknownPlace { switch, port, to_switch, to_port, .. } = UnknownPlace::new(member.clone(), 0);
@@ -327,17 +285,14 @@ impl LossPlace {
         // Nothing has failed that may have lost fewer.
         let certain = least.saturating_sub(of_reasons);
         Self {
-            kind: match member {
-                Member::Link { .. } => "link",
-                Member::Switch(_) => "switch",
-                Member::Around(_) => "group",
-            }
-            .into(),
+            kind: kind(member).into(),
             switch,
             port,
             to_switch,
             to_port,
+            members: Vec::new(),
             evidence: Evidence::Counted,
+            confidence: 1.0,
             failed: certain >= LEAST_LOST && wilson(certain, sent).0 > BACKGROUND,
             lost_packets: lost,
             least_packets: least,
@@ -377,10 +332,18 @@ impl LossPlace {
 }
 
 impl UnknownPlace {
+    fn place(self) -> PlaceName {
+        let Self { switch, port, to_switch, to_port, .. } = self;
+        PlaceName { switch, port, to_switch, to_port }
+    }
+
     fn new(member: Member, epochs: u64) -> Self {
         match member {
             Member::Switch(switch) => Self { switch: switch.to_string(), epochs, ..Self::default() },
             Member::Around(switches) => Self { switch: switches.join(", "), epochs, ..Self::default() },
+            Member::Hop([from, to]) => {
+                Self { switch: from.to_string(), to_switch: Some(to.to_string()), epochs, ..Self::default() }
+            }
             Member::Link { from, to } => Self {
                 switch: from.switch.to_string(),
                 port: Some(from.port.to_string()),

@@ -1,6 +1,6 @@
 //! The page of the task.
 
-use super::{LossPlace, Places, UnknownPlace};
+use super::{Evidence, LossPlace, PlaceName, Places, UnknownPlace};
 use crate::answers::{Claimed, Task};
 use crate::output::{self, Cell, Page, Table, row};
 
@@ -8,12 +8,19 @@ use crate::output::{self, Cell, Page, Table, row};
 fn place_text(switch: &str, port: Option<&str>, to: [Option<&str>; 2]) -> String {
     match (port, to) {
         (Some(port), [Some(to_switch), Some(to_port)]) => format!("{switch}:{port} → {to_switch}:{to_port}"),
+        (_, [Some(to_switch), _]) => format!("{switch} → {to_switch}"),
         _ => format!("in {switch}"),
     }
 }
 
 impl LossPlace {
     fn text(&self) -> String {
+        if !self.members.is_empty() {
+            let names = self.members.iter().map(|PlaceName { switch, port, to_switch, to_port }| {
+                place_text(switch, port.as_deref(), [to_switch.as_deref(), to_port.as_deref()])
+            });
+            return names.collect::<Vec<_>>().join(" or ");
+        }
         if self.kind == "group" {
             return format!("{} or a link there", self.switch);
         }
@@ -28,6 +35,11 @@ impl LossPlace {
         row![
             self.text(),
             if self.failed { "failed" } else { "" },
+            match self.evidence {
+                Evidence::Counted => Cell::new("", "counted"),
+                Evidence::Inferred => Cell::new(format!("inferred, {}", output::percent(self.confidence)), "inferred"),
+            },
+            Cell::new("", self.confidence),
             lost,
             reasons.join(", "),
             self.sent_packets,
@@ -45,9 +57,11 @@ impl UnknownPlace {
     }
 }
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "where",
     "state?",
+    "evidence?",
+    "|confidence",
     ">lost|lost_packets",
     "known reasons?|reasons",
     ">of|sent_packets",

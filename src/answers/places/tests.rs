@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::answers::{Answers, Claimed, Task};
-use crate::history::{Entry, Gap, History, Room, SwitchGap, Window};
+use crate::history::{Entry, Gap, History, Reason, Room, SwitchGap, Window};
 use crate::output::Style;
 
 /// Two switches `a` and `b`, each with the ports `x` to the other one and `h` to hosts.
@@ -275,4 +275,99 @@ fn a_wrong_path_is_told() {
         let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
         assert_eq!((found.wrong_paths.len(), found.places[0].victims.len()), (wrong, 1), "{path:?}");
     }
+}
+
+/// An epoch in which no switch counts at its ports.
+struct Edges;
+
+impl Kept for Edges {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl Answers for Edges {
+    fn answer(_: &Epochs<Self>, _: &Query) -> Option<ProgramAnswer> {
+        None
+    }
+}
+
+/// Flows by their ports, each of 10 packets; odd ones take the spine `m`, even ones `n`. Those of ports up to
+/// `victims` lost packets at `m`, or on their way there.
+#[derive(Debug)]
+struct Flows {
+    victims: u16,
+}
+
+const PORTS: std::ops::Range<u16> = 1000..3000;
+
+impl LostFlows for Flows {
+    fn lost_in(&self, _: u64) -> Option<Vec<(FlowName, u64)>> {
+        let lost = PORTS.take(self.victims.into()).filter(|port| port % 2 == 1);
+        Some(lost.map(|port| (FlowName::Flow(Flow::from_port(port)), 3)).collect())
+    }
+
+    fn sent_in(&self, _: u64) -> Option<SentFlows> {
+        let flows = PORTS.map(|port| (FlowName::Flow(Flow::from_port(port)), 10)).collect();
+        Some(SentFlows { flows, ..SentFlows::default() })
+    }
+}
+
+impl crate::answers::Routes for Flows {
+    fn of(&self, flow: &Flow) -> Vec<crate::answers::Route> {
+        let spine = if flow.sport.is_some_and(|port| port % 2 == 1) { "m" } else { "n" };
+        let switches = ["a", spine, "b"].map(|name| Some(Arc::from(name))).into();
+        vec![crate::answers::Route { switches, certainty: crate::answers::Certainty::Sure, packets: None }]
+    }
+}
+
+fn edges(links: Links, victims: u16) -> Arc<Surroundings> {
+    let flows = Arc::new(Flows { victims });
+    Arc::new(Surroundings { links, victims: Some(flows.clone()), routes: Some(flows) })
+}
+
+/// Without counters a place is inferred from what flows lost on their paths. Nothing tells the switch in the
+/// middle from its links.
+#[test]
+fn places_are_inferred_from_what_the_edges_know() {
+    let history = History::new(Room { epochs: 99, bytes: usize::MAX });
+    crate::history::AnyHistory::set_length(&history, LENGTH);
+    (1..3).for_each(|epoch| history.push(Entry::new(epoch, Edges)));
+    let ask = |victims: u16| -> Claimed<Places> {
+        let query =
+            Query { surroundings: Some(edges(Links::default(), victims)), ..Query::new(Task::Places, Window::All) };
+        (&history as &dyn crate::answers::Queryable).answer(&query).unwrap()
+    };
+    let found = ask(80);
+    let [place] = &found.places[..] else { panic!("{:?}", found.places) };
+    assert_eq!((place.kind.as_str(), place.evidence, place.failed), ("group", Evidence::Inferred, true));
+    let members: Vec<_> = place.members.iter().map(|of| (of.switch.as_str(), of.to_switch.as_deref())).collect();
+    assert_eq!(members, [("a", Some("m")), ("m", None), ("m", Some("b"))]);
+    assert!(place.confidence > 0.95 && (238..=240).contains(&place.lost_packets), "{place:?}");
+    assert!(place.least_packets <= 240 && place.most_packets >= Some(240) && !place.exact, "{place:?}");
+    assert_eq!((place.victims.len(), place.since.number, place.until.number), (40, 1, 2));
+    assert!(place.victims.iter().all(|victim| victim.packets == 6 && victim.confidence > 0.95), "{place:?}");
+    assert!(found.victim_packets == Some(240) && found.unplaced_packets <= Some(2), "{found:?}");
+    assert!(found.claim.incomplete.contains(Reason::Inferred));
+    let page = Places::page(&found).to_text(Style::Plain);
+    assert!(page.contains("a → m or in m or m → b") && page.contains("inferred, "), "{page}");
+    // One packet in 10 000 is below the alarm rate.
+    assert!(ask(2).places.iter().all(|place| !place.failed));
+}
+
+/// Where some switches count, what they lost is theirs, and the rest is inferred of the others.
+#[test]
+fn what_does_not_count_is_inferred_beside_what_does() {
+    let none = [0; 4];
+    let sent = [5000; 4];
+    let switches = vec![switch("a", [none, sent], [sent, none]), switch("b", [[4970; 4], none], [none, [4970; 4]])];
+    let history = history([Showed { switches, late: Vec::new() }]);
+    let links = [["a:x", "m:l"], ["m:r", "b:x"], ["a:y", "n:l"], ["n:r", "b:y"]];
+    let links = Links(links.map(|ends| ends.map(|end| end.parse().unwrap())).into());
+    let query = Query { surroundings: Some(edges(links, 80)), ..Query::new(Task::Places, Window::All) };
+    let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
+    let [place] = &found.places[..] else { panic!("{:?}", found.places) };
+    assert_eq!((place.evidence, place.members.len()), (Evidence::Inferred, 3));
+    assert!((118..=120).contains(&place.lost_packets), "{place:?}");
+    assert!(found.wrong_paths.is_empty() && found.compared_switches == 2, "{found:?}");
 }

@@ -99,3 +99,25 @@ fn victims_are_named_where_they_lost_packets() {
 fn answer_places(answers: &report::EpochAnswers<'_>) -> crate::answers::Claimed<crate::answers::Places> {
     answers.answer(usize::MAX).unwrap()
 }
+
+/// Without hop counters the link that loses packets is inferred from what the edges measured and the paths that
+/// are recomputed.
+#[test]
+fn places_are_inferred_where_no_switch_counts() {
+    let programs = vec!["chamelemon".parse().unwrap()];
+    let setup = setup("fat-tree:4", "keyvalue/uniform,flows=4000,seed=6", &["link=9,rate=5%"]);
+    let (simulation, _) = run(&Setup { programs, ..setup }, 2);
+    let network = simulation.network();
+    let answers = simulation.answers(0, 1).unwrap().with_surroundings(network, &simulation.histories());
+    let found = answer_places(&answers);
+    let mut lost = std::collections::BTreeMap::new();
+    for ((_, at), packets) in &network.generation(1).places {
+        *lost.entry(network.named(*at).unwrap()).or_insert(0) += u64::from(*packets);
+    }
+    let failed: Vec<_> = found.places.iter().filter(|place| place.failed).collect();
+    assert!(!failed.is_empty(), "{found:?} {lost:?}");
+    for place in failed {
+        assert!(lost.contains_key(&(place.switch.clone(), place.port.clone())), "{place:?}, truly {lost:?}");
+        assert_eq!(place.evidence, crate::answers::Evidence::Inferred);
+    }
+}

@@ -1,0 +1,254 @@
+//! Sets of failed members, by posterior.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+
+use rustc_hash::FxHashMap;
+
+use super::fit::{Fit, Model, PathLoss, each_share};
+use super::trials::Trials;
+use super::{BOTH_DIRECTIONS, FAILED, Inferred, Losing};
+use crate::trace::SplitMix64;
+
+/// Members that each step of the search tries.
+const TRIED: usize = 8;
+/// Of these, links that are tried in both directions.
+const CABLES: usize = 4;
+/// Members that the sampler adds and removes.
+const SAMPLED: usize = 24;
+/// Sweeps of the sampler, and most sets that a search looks at.
+const SWEEPS: usize = 20;
+const MOST_SETS: usize = 300;
+/// And most flows that lost packets in all of these. The more there are, the clearer is the answer.
+const MOST_VICTIMS: usize = 1_000_000;
+/// Most failed members of a set.
+const MOST_FAILED: usize = 16;
+/// A healthy member's rate may be this much smaller than the alarm rate.
+const BACKGROUND_SPAN: f64 = 1000.0;
+/// Most sets over which flows' losses are averaged.
+const AVERAGED: usize = 8;
+
+/// A set of failed members, in increasing order.
+type Failed = Vec<usize>;
+
+/// A search for the failed members.
+pub struct Search<'a> {
+    model: Model<'a>,
+    /// The other direction of a link.
+    reverse: FxHashMap<usize, usize>,
+    /// Rates without a failure.
+    quiet: Vec<f64>,
+    seen: FxHashMap<Failed, (f64, Fit)>,
+    candidates: Vec<usize>,
+    most_sets: usize,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(trials: &'a Trials, alarm_rate: f64) -> Self {
+        let model = Model::new(trials, alarm_rate);
+        let reverse = trials.cables.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
+        let start = vec![alarm_rate / BACKGROUND_SPAN.sqrt(); trials.members];
+        let quiet = model.fit(&[], &start).rates;
+        let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 5, MOST_SETS);
+        Self { model, reverse, quiet, seen: FxHashMap::default(), candidates: Vec::new(), most_sets }
+    }
+
+    /// Log posterior of a set, but for a constant.
+    fn score(&mut self, failed: &Failed) -> f64 {
+        if let Some((score, _)) = self.seen.get(failed) {
+            return *score;
+        }
+        if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
+            return f64::NEG_INFINITY;
+        }
+        let mut start = self.quiet.clone();
+        failed.iter().for_each(|member| start[*member] = 0.01);
+        let fit = self.model.fit(failed, &start);
+        let score = fit.log_likelihood + self.log_prior(failed) + self.log_widths(failed, &fit);
+        self.seen.insert(failed.clone(), (score, fit));
+        score
+    }
+
+    fn log_prior(&self, failed: &Failed) -> f64 {
+        let has_reverse = |member: &&usize| {
+            self.reverse.get(member).is_some_and(|other| other > *member && failed.binary_search(other).is_ok())
+        };
+        let cables = failed.iter().filter(has_reverse).count() as f64;
+        failed.len() as f64 * (FAILED / (1.0 - FAILED)).ln() + cables * (BOTH_DIRECTIONS / FAILED).ln()
+    }
+
+    /// The width of the likelihood's peak beside that of the prior, over all rates, in logarithms. A rate that
+    /// rests on n lost packets is known to within a factor of about 1 / √n.
+    fn log_widths(&self, failed: &Failed, fit: &Fit) -> f64 {
+        let alarm_rate = self.model.alarm_rate;
+        let width = |lost: f64, span: f64| (0.5 * (TAU / lost.max(1.0)).ln() - span.ln().ln()).min(0.0);
+        let of = |(member, lost): (usize, &f64)| match failed.binary_search(&member) {
+            Ok(_) => width(*lost, 1.0 / alarm_rate.min(0.3)),
+            Err(_) => width(*lost, BACKGROUND_SPAN) * lost.min(1.0),
+        };
+        fit.lost.iter().enumerate().map(of).sum()
+    }
+
+    /// The members that would explain most of what the failed ones do not.
+    fn proposals(&mut self, failed: &Failed) -> Vec<usize> {
+        self.score(failed);
+        let Some((_, fit)) = self.seen.get(failed) else { return Vec::new() };
+        let gain = |member: usize| {
+            let (lost, expected) = (fit.unexplained[member], self.model.alarm_rate * fit.reached[member].max(1.0));
+            let gain = lost * (lost / expected).ln() - lost + expected;
+            (lost > expected && failed.binary_search(&member).is_err()).then_some((gain, member))
+        };
+        let mut gains: Vec<(f64, usize)> = (0..fit.lost.len()).filter_map(gain).collect();
+        gains.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        gains.truncate(TRIED);
+        gains.into_iter().map(|(_, member)| member).collect()
+    }
+
+    /// The most likely set: members are added one by one or with the other direction of their link, and removed
+    /// and exchanged where that helps no more, as long as it makes the set more likely.
+    fn most_likely(&mut self) -> Failed {
+        let mut best = Failed::new();
+        loop {
+            let proposals = self.proposals(&best);
+            self.candidates.extend(&proposals);
+            let both = |member: &usize| Some(with(&with(&best, *member), *self.reverse.get(member)?));
+            let cables: Vec<Failed> = proposals.iter().take(CABLES).filter_map(both).collect();
+            let more = proposals.iter().map(|member| with(&best, *member)).chain(cables).collect();
+            let other = best.iter().flat_map(|member| {
+                let fewer = without(&best, *member);
+                let exchanged: Vec<Failed> = proposals.iter().map(|other| with(&fewer, *other)).collect();
+                exchanged.into_iter().chain([fewer])
+            });
+            let other = other.collect();
+            match self.better(&best, more).or_else(|| self.better(&best, other)) {
+                Some(next) => best = next,
+                None => return best,
+            }
+        }
+    }
+
+    /// The most likely of these sets, if it is more likely than another one.
+    fn better(&mut self, than: &Failed, sets: Vec<Failed>) -> Option<Failed> {
+        let least = self.score(than) + 1e-6;
+        let scored = sets.into_iter().map(|set| (self.score(&set), set));
+        let most = scored.max_by(|one, other| one.0.total_cmp(&other.0));
+        most.filter(|(score, _)| *score > least).map(|(_, set)| set)
+    }
+
+    /// Visits the sets beside the most likely one.
+    fn sample(&mut self, mut at: Failed) {
+        let mut random = SplitMix64::new(0x9b5);
+        let reverse: Vec<usize> = at.iter().filter_map(|member| self.reverse.get(member).copied()).collect();
+        let mut candidates = at.clone();
+        for member in reverse.into_iter().chain(std::mem::take(&mut self.candidates)) {
+            if !candidates.contains(&member) {
+                candidates.push(member);
+            }
+        }
+        candidates.truncate(SAMPLED.max(2 * at.len()));
+        for _ in 0..SWEEPS {
+            for member in &candidates {
+                let (out, within) = (without(&at, *member), with(&at, *member));
+                let odds = (self.score(&within) - self.score(&out)).exp();
+                at = if random.unit() * (1.0 + odds) < odds { within } else { out };
+            }
+            // One failed member for another.
+            for member in at.clone() {
+                let other = candidates[random.below(candidates.len() as u64) as usize];
+                if at.contains(&other) || !at.contains(&member) {
+                    continue;
+                }
+                let exchanged = with(&without(&at, member), other);
+                if random.unit() < (self.score(&exchanged) - self.score(&at)).exp() {
+                    at = exchanged;
+                }
+            }
+        }
+    }
+
+    /// The posterior of the sets visited.
+    pub fn posterior(mut self) -> Posterior<'a> {
+        let best = self.most_likely();
+        self.sample(best);
+        let mut sets: Vec<(f64, Failed, Fit)> =
+            self.seen.into_iter().map(|(failed, (score, fit))| (score, failed, fit)).collect();
+        sets.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        let most = sets.first().map_or(0.0, |(score, ..)| *score);
+        sets.iter_mut().for_each(|(score, ..)| *score = (*score - most).exp());
+        let sum: f64 = sets.iter().map(|(weight, ..)| weight).sum();
+        sets.iter_mut().for_each(|(weight, ..)| *weight /= sum);
+        Posterior { model: self.model, sets }
+    }
+}
+
+fn with(failed: &Failed, member: usize) -> Failed {
+    let mut more = failed.clone();
+    if let Err(place) = more.binary_search(&member) {
+        more.insert(place, member);
+    }
+    more
+}
+
+fn without(failed: &Failed, member: usize) -> Failed {
+    failed.iter().copied().filter(|other| *other != member).collect()
+}
+
+/// Sets of failed members with their probabilities, the most likely first.
+pub struct Posterior<'a> {
+    model: Model<'a>,
+    sets: Vec<(f64, Failed, Fit)>,
+}
+
+impl Posterior<'_> {
+    /// The probability that a member has failed.
+    pub fn confidence(&self, member: usize) -> f64 {
+        let having = self.sets.iter().filter(|(_, failed, _)| failed.binary_search(&member).is_ok());
+        having.map(|(weight, ..)| weight).sum::<f64>().min(1.0)
+    }
+
+    /// What members and flows lost, averaged over the most likely sets.
+    pub fn inferred(&self, trials: &Trials) -> Inferred {
+        let averaged = &self.sets[..self.sets.len().min(AVERAGED)];
+        let all: f64 = averaged.iter().map(|(weight, ..)| weight).sum();
+        let mut members = vec![Losing::default(); trials.members];
+        for (weight, _, fit) in averaged {
+            for (member, losing) in members.iter_mut().enumerate() {
+                losing.packets += weight / all * fit.lost[member];
+                losing.reached += weight / all * fit.reached[member];
+            }
+        }
+        let mut variances = vec![0.0; trials.members];
+        for (weight, _, fit) in averaged {
+            for (member, losing) in members.iter().enumerate() {
+                variances[member] += weight / all * (fit.lost[member] - losing.packets).powi(2);
+            }
+        }
+        let mut flows: Vec<BTreeMap<usize, (f64, f64)>> = vec![BTreeMap::new(); trials.victims.len()];
+        for (weight, failed, fit) in averaged {
+            let touched = self.model.touches(failed);
+            let mut loss = PathLoss::new(&self.model, &fit.rates);
+            for (flow, shares) in trials.victims.iter().zip(&mut flows) {
+                let mut own: BTreeMap<usize, f64> = BTreeMap::new();
+                for (path, taken) in self.model.paths_taken(flow, touched[flow.ends], &mut loss).paths {
+                    each_share(&trials.paths[path], &fit.rates, |member, share| {
+                        *own.entry(member).or_default() += taken * share;
+                    });
+                }
+                for (member, share) in own {
+                    let share = share.clamp(0.0, 1.0);
+                    let (packets, none) = shares.entry(member).or_insert((0.0, 1.0));
+                    *packets += weight / all * flow.lost * share;
+                    *none -= weight / all * (1.0 - (1.0 - share).powf(flow.lost));
+                    variances[member] += weight / all * flow.flows * flow.lost * share * (1.0 - share);
+                }
+            }
+        }
+        for (member, losing) in members.iter_mut().enumerate() {
+            (losing.confidence, losing.deviation) = (self.confidence(member), variances[member].sqrt());
+        }
+        let of = |shares: BTreeMap<usize, (f64, f64)>| {
+            shares.into_iter().map(|(member, (packets, none))| (member, packets, none.clamp(0.0, 1.0))).collect()
+        };
+        Inferred { members, flows: flows.into_iter().map(of).collect() }
+    }
+}
