@@ -82,8 +82,10 @@ impl MissingCounts {
     }
 }
 
-/// Counters of one worker. They outlive all changes of the worker's switch.
+/// Counters of one worker. They outlive all changes of the worker's switch. No two workers write to one
+/// cache line.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct SwitchStats {
     ports: Box<[CachePadded<PortStats>]>,
     /// Packets that are neither IPv4 nor IPv6, which no program measures.
@@ -168,5 +170,34 @@ impl SwitchStats {
     #[inline(always)]
     pub fn port(&self, port: PortId) -> &PortStats {
         &self.ports[usize::from(port)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// The cache lines of a value.
+    fn lines<T>(value: &T) -> impl Iterator<Item = usize> + use<T> {
+        const LINE: usize = 64;
+        let begin = std::ptr::from_ref(value).addr();
+        begin / LINE..=(begin + size_of::<T>() - 1) / LINE
+    }
+
+    #[test]
+    fn workers_share_no_cache_line() {
+        let workers: Vec<Arc<SwitchStats>> = (0..16).map(|_| Arc::default()).collect();
+        workers.iter().for_each(|stats| _ = (stats.program("one"), stats.program("other")));
+        let mut owners = HashMap::new();
+        for (worker, stats) in workers.iter().enumerate() {
+            let ports = stats.ports().flat_map(lines);
+            let programs: Vec<_> = stats.programs().iter().flat_map(|(_, stats)| lines(&**stats)).collect();
+            for line in lines(&**stats).chain(ports).chain(programs) {
+                assert_eq!(*owners.entry(line).or_insert(worker), worker, "a cache line of two workers");
+            }
+        }
+        assert!(owners.len() > 16 * MAX_PORTS);
     }
 }

@@ -94,7 +94,7 @@ impl Worker {
             // in it.
             self.switch.tick(now);
             if busy {
-                idle.end();
+                idle.end(now);
                 continue;
             }
             idle.wait(now);

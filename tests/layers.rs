@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 28] = [
+const LAYERS: [&[&str]; 29] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
@@ -31,6 +31,7 @@ const LAYERS: [&[&str]; 28] = [
     &["pisa"],
     &["wire"],
     &["lock"],
+    &["slices"],
     &["cpus"],
     &["json"],
     &["text"],

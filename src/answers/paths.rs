@@ -58,7 +58,7 @@ pub struct FlowPath {
     /// Of the path, where packets carry one; else null. A flow then has an answer for each.
     pub checksum: Option<u16>,
     /// From the first to the last; null where it is not decided.
-    pub switches: Vec<Option<Arc<str>>>,
+    pub switches: Arc<[Option<Arc<str>>]>,
     pub certainty: Certainty,
     /// Packets that the answer rests on: they agree with it.
     pub packets: u64,
@@ -123,7 +123,7 @@ impl FlowPath {
             flow,
             sink: "z".into(),
             checksum: None,
-            switches: vec![None],
+            switches: [None].into(),
             certainty: Certainty::Undecided,
             packets: 1,
             sure: None,
@@ -247,7 +247,7 @@ mod tests {
         let undecided = FlowPath::of(FlowName::default());
         let alike = FlowPath { repeated: 9, ..undecided.clone() };
         let sure = FlowPath {
-            switches: vec![Some("a".into())],
+            switches: [Some("a".into())].into(),
             certainty: Certainty::Sure,
             packets: 90,
             sure: Some(SureOf { packets: 70, since_ns: 1_000_000_000, until_ns: 61_250_000_000 }),

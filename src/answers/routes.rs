@@ -19,7 +19,7 @@ use crate::wire::Flow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// From the first to the last; `None` where it is not decided.
-    pub switches: Vec<Option<Arc<str>>>,
+    pub switches: Arc<[Option<Arc<str>>]>,
     pub certainty: Certainty,
     /// Packets of the flow that took it, as far as the source counts them.
     pub packets: Option<u64>,
@@ -141,7 +141,7 @@ struct RouteChanges {
 #[derive(Debug)]
 struct PathSoFar {
     checksum: Option<u16>,
-    switches: Vec<Option<Arc<str>>>,
+    switches: Arc<[Option<Arc<str>>]>,
     packets: u64,
     contradictions: u64,
 }

@@ -459,7 +459,7 @@ impl Answering for Beside {
         }
         let switches = |port: u16| vec![Some("a".into()), Some(if port.is_multiple_of(2) { "b" } else { "c" }.into())];
         let path = |port: u16| FlowPath {
-            switches: switches(port),
+            switches: switches(port).into(),
             certainty: Certainty::Sure,
             ..FlowPath::of(FlowName::Flow(Flow { sport: Some(port), ..Flow::default() }))
         };

@@ -191,7 +191,7 @@ pub fn rows(
             flow: Some(path.flow),
             packets: Some(path.packets),
             certainty: Some(certainty(path.certainty)),
-            switches: Some(path.switches.clone()),
+            switches: Some(path.switches.to_vec()),
             ..Row::default()
         }));
     }

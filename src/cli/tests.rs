@@ -154,7 +154,7 @@ fn pages() -> Vec<(&'static str, Page)> {
                     flow: flow(1),
                     sink: NAME.into(),
                     checksum: Some(1),
-                    switches: path(),
+                    switches: path().into(),
                     certainty: Certainty::Sure,
                     packets: MANY,
                     sure: Some(answers::SureOf {

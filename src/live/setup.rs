@@ -22,6 +22,7 @@ use crate::network::tls::{self, Clients};
 use crate::port::Dev;
 use crate::privileges::PrivilegeError;
 use crate::program::AnySchedule;
+use crate::slices;
 use crate::switch::{PortInfo, Role, Switch};
 use crate::telemetry::Collector;
 use crate::worker::{IdleTimeout, Queues, Worker, WorkerHandle, channel};
@@ -168,6 +169,8 @@ pub(super) fn start_collector(
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("weir-collector".into()).spawn(move || {
         while !ended.load(Relaxed) {
+            // Where banks wait already it has no time for rests.
+            slices::begin(!collector.is_behind());
             collector.collect(COLLECT);
             if let Ok(Renewal { replicas, schedules, taken }) = renewals.try_recv() {
                 collector.renew(replicas, &schedules);

@@ -124,6 +124,11 @@ impl Collector {
         }
     }
 
+    /// Whether replicas have sent something that waits.
+    pub fn is_behind(&self) -> bool {
+        self.channels().any(|(_, _, channel)| !channel.full.is_empty())
+    }
+
     fn try_receive(&self) -> Option<(usize, usize, FullBank)> {
         self.channels().find_map(|(replica, program, channel)| Some((replica, program, channel.full.try_recv().ok()?)))
     }

@@ -1,5 +1,8 @@
 //! What a worker does when nothing comes: it spins for a while, then offers its core to others,
 //! then sleeps.
+//!
+//! Waking takes longer than many a round trip. So a worker stays awake for longer while the silences of
+//! late ended soon, as those of a conversation do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,6 +18,8 @@ const YIELD_AFTER: u32 = 1 << 10;
 /// Silence after which the worker sleeps: requests and answers of a conversation come closer than
 /// that.
 const SLEEP_AFTER: Nanos = 1_000_000;
+/// The same as long as most of the last silences ended within it.
+const SLEEP_LATE: Nanos = 4_000_000;
 /// Where every queue can wake the worker it need not look by itself, but for epochs that end and
 /// changes that wait.
 const WOKEN: Duration = Duration::from_millis(10);
@@ -44,6 +49,7 @@ pub(super) struct Idle {
     /// When the first round without a packet was seen.
     since: Option<Nanos>,
     rounds: u32,
+    silences: Silences,
     sleep: Nanos,
     waiting: Waiting,
     /// Every queue can wake the worker.
@@ -56,7 +62,8 @@ pub(super) struct Idle {
 impl Idle {
     pub fn new(idle_timeout: Arc<IdleTimeout>) -> Self {
         let waiting = Waiting::with_capacity(MAX_PORTS);
-        Self { idle_timeout, since: None, rounds: 0, sleep: SHORTEST, waiting, woken: false, in_vain: false }
+        let silences = Silences::default();
+        Self { idle_timeout, since: None, rounds: 0, silences, sleep: SHORTEST, waiting, woken: false, in_vain: false }
     }
 
     /// The queues that the worker polls from now on.
@@ -67,8 +74,10 @@ impl Idle {
 
     /// A packet has come.
     #[inline(always)]
-    pub fn end(&mut self) {
-        self.since = None;
+    pub fn end(&mut self, now: Nanos) {
+        if let Some(since) = self.since.take() {
+            self.silences.add(now.saturating_sub(since));
+        }
     }
 
     /// A round has found nothing.
@@ -83,7 +92,7 @@ impl Idle {
             return;
         }
         let longest = self.idle_timeout.0.load(Relaxed);
-        if longest == 0 || now.saturating_sub(since) < SLEEP_AFTER {
+        if longest == 0 || now.saturating_sub(since) < self.silences.sleep_after() {
             return std::thread::yield_now();
         }
         self.sleep(longest);
@@ -102,6 +111,65 @@ impl Idle {
             self.in_vain = false;
         } else {
             self.in_vain = self.waiting.wait(length);
+        }
+    }
+}
+
+/// The last silences that were longer than [`SLEEP_AFTER`]: a bit each, set where a packet came within
+/// [`SLEEP_LATE`].
+#[derive(Default)]
+struct Silences(u8);
+
+impl Silences {
+    #[inline]
+    fn add(&mut self, silence: Nanos) {
+        if silence >= SLEEP_AFTER {
+            self.0 = self.0 << 1 | u8::from(silence < SLEEP_LATE);
+        }
+    }
+
+    /// Silence after which the worker sleeps.
+    #[inline]
+    fn sleep_after(&self) -> Nanos {
+        if self.0.count_ones() > u8::BITS / 2 { SLEEP_LATE } else { SLEEP_AFTER }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    /// A worker stays awake while most silences end within 4 ms; those that end within 1 ms do not matter.
+    #[test]
+    fn workers_stay_awake_in_a_conversation() {
+        let mut silences = Silences::default();
+        let mut after = |lengths: &[Nanos]| {
+            lengths.iter().for_each(|length| silences.add(*length));
+            silences.sleep_after()
+        };
+        assert_eq!(after(&[]), MS, "at first");
+        assert_eq!(after(&[2 * MS; 4]), MS);
+        assert_eq!(after(&[2 * MS]), 4 * MS);
+        assert_eq!(after(&[MS / 2; 100]), 4 * MS, "busy");
+        assert_eq!(after(&[MS, 3 * MS, 4 * MS - 1]), 4 * MS);
+        assert_eq!(after(&[4 * MS; 3]), 4 * MS);
+        assert_eq!(after(&[4 * MS]), MS, "half of them");
+        assert_eq!(after(&[500 * MS; 10]), MS);
+        assert_eq!(after(&[2 * MS, 500 * MS].repeat(10)), MS);
+    }
+
+    /// The silence before a packet is counted once, from the first round without one.
+    #[test]
+    fn a_packet_ends_a_silence() {
+        let mut idle = Idle::new(Arc::default());
+        for round in 0..5 {
+            let begin = 10 * MS * round;
+            [begin, begin + MS].into_iter().for_each(|now| idle.wait(now));
+            [begin + 2 * MS, begin + 9 * MS].into_iter().for_each(|now| idle.end(now));
+            let expected = if round < 4 { MS } else { 4 * MS };
+            assert_eq!(idle.silences.sleep_after(), expected, "{round}");
         }
     }
 }

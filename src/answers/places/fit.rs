@@ -127,7 +127,7 @@ impl Names {
                 if known.iter().any(|route| route.certainty < Certainty::Decided) {
                     return all;
                 }
-                known.into_iter().map(|route| route.switches.into_iter().flatten().collect()).collect()
+                known.iter().map(|route| route.switches.iter().flatten().cloned().collect()).collect()
             }
             _ => return all,
         };

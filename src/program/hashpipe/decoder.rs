@@ -8,6 +8,7 @@ use crate::answers::{Counted, Digest32, FlowCount, FlowName, FoundFlows, Unit};
 use crate::history::{Reason, Reasons};
 use crate::pisa::Registers;
 use crate::program::Reports;
+use crate::slices;
 use crate::wire::Flow;
 
 /// Counts by flow, in packets or bytes as the program was told. A peer's record names the flows, so
@@ -37,7 +38,8 @@ impl FromIterator<(Flow, Counted)> for Counts {
 /// Adds all occupied cells, so that a flow's duplicates in several stages are summed (§3.4). A cell
 /// with the largest count may stand for more.
 pub fn read_out<K: SlotKey>(tables: &[Registers<Cell<K>>], counts: &mut Counts) {
-    for (key, count) in tables.iter().flat_map(|table| table.cells()).filter(|(_, count)| *count > 0) {
+    let cells = tables.iter().inspect(|_| slices::check()).flat_map(|table| table.cells());
+    for (key, count) in cells.filter(|(_, count)| *count > 0) {
         let sum = match (key.name(), &mut counts.digests) {
             (FlowName::Digest32(Digest32 { is_ipv6, crc, .. }), Some(digests)) => {
                 digests.counts[usize::from(is_ipv6)].entry(crc).or_default()

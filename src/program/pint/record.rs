@@ -166,16 +166,18 @@ impl Digests {
     /// was halved so often.
     pub fn of(family: &HashFamily, room: Room, reports: &Reports<Arrival>, halvings: u8) -> Self {
         let mut digests = Self::none(family, room);
-        for &Arrival { time_ns, plan, flow, hops, identity, digest } in reports.kept() {
-            let packets = digests.streams.entry(Stream { plan, flow, hops }).or_default();
-            packets.seen.push(Seen { time_ns, identity, digest });
-            packets.halvings = halvings;
-        }
-        for packets in digests.streams.values_mut() {
-            packets.seen.sort_unstable();
-            // Of two reports that are alike one says nothing.
-            packets.seen.dedup();
-        }
+        let split = |&Arrival { time_ns, plan, flow, hops, identity, digest }: &Arrival| {
+            (Stream { plan, flow, hops }, Seen { time_ns, identity, digest })
+        };
+        let mut packets: Vec<_> = reports.kept().iter().map(split).collect();
+        packets.sort_unstable();
+        // Of two reports that are alike one says nothing.
+        packets.dedup();
+        let stream = |packets: &[(Stream, Seen)]| {
+            let seen = packets.iter().map(|(_, seen)| *seen).collect();
+            (packets[0].0, Packets { seen, left_out: 0, halvings })
+        };
+        digests.streams = packets.chunk_by(|(one, _), (other, _)| one == other).map(stream).collect();
         digests.limit();
         digests.missing = reports.overflow();
         digests

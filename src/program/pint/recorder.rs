@@ -10,7 +10,9 @@ mod switches;
 pub mod values;
 mod ways;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use super::Config;
@@ -20,10 +22,11 @@ use super::parameters::{Coding, PlanId};
 use super::query::{FlowDefinition, Value};
 use super::record::{Digests, Seen};
 use crate::answers::{Certainty, FlowName, FlowPath, SureOf};
+use crate::slices;
 use kept::Kept;
 use switches::{Decided, Switches};
 pub use ways::Key;
-use ways::{Route, ways};
+use ways::{Route, Way, ways};
 
 /// The packets of which a path is sure.
 struct Sure {
@@ -40,7 +43,7 @@ struct Known {
     seen: Vec<Seen>,
     /// Packets that the answer rests on.
     packets: u64,
-    path: Vec<Option<Arc<str>>>,
+    path: Arc<[Option<Arc<str>>]>,
     certainty: Certainty,
     /// Digests of the hop of which the fewest tell.
     digests: u32,
@@ -63,7 +66,7 @@ impl Known {
             hops,
             seen: Vec::new(),
             packets: 0,
-            path: vec![None; hops.into()],
+            path: repeat_n(None, hops.into()).collect(),
             certainty: Certainty::Undecided,
             digests: 0,
             sure: None,
@@ -203,10 +206,16 @@ impl Recorder {
         let (names, config) = (&self.names, &self.config);
         let room = config.packets as usize;
         let switches = self.switches.get_or_insert_with(|| Switches::new(code, names, config));
-        for (route, Carriers { hops, mut packets }) in carriers(self.flow, coding, records) {
+        let carriers = carriers(self.flow, coding, records);
+        let (mut packets, mut identities) = (Vec::new(), HashSet::new());
+        for of_route in carriers.chunk_by(|one, other| one.route == other.route) {
+            slices::check();
+            let Carriers { route, hops, .. } = &of_route[0];
+            packets.clear();
+            of_route.iter().for_each(|carriers| packets.extend(carriers.path_parts(&coding.scheme)));
             // Several connections can be one flow.
             packets.sort_unstable();
-            let known = self.flows.flow(route, || Known::new(hops));
+            let known = self.flows.flow(route.clone(), || Known::new(*hops));
             known.last_epoch = epoch;
             let hops = newest_length(&packets).unwrap_or(known.hops);
             let are_several = packets.iter().any(|(_, length)| *length != hops);
@@ -215,11 +224,12 @@ impl Recorder {
             } else if are_several {
                 known.changes += 1;
             }
-            let of_length = packets.into_iter().filter(|(_, length)| *length == hops).map(|(seen, _)| seen);
-            take(known, of_length, switches, room);
+            let of_length = packets.iter().filter(|(_, length)| *length == hops).map(|(seen, _)| *seen);
+            take(known, of_length, switches, room, &mut identities);
         }
         let mut paths = Vec::new();
         for (route, known) in self.flows.iter_mut().filter(|(_, known)| known.last_epoch == epoch) {
+            slices::check();
             if known.is_due() && !known.seen.is_empty() {
                 work_out(known, route, switches);
             }
@@ -234,22 +244,26 @@ impl Recorder {
     }
 }
 
-/// The packets of a flow in an epoch that carry the path, their path's part alone.
-struct Carriers {
-    /// The length of one of its paths, also where no packet carries it.
+/// Packets of a route in an epoch, all with paths of one length.
+struct Carriers<'a> {
+    route: Route,
     hops: u8,
-    /// Each with the number of switches on its path.
-    packets: Vec<(Seen, u8)>,
+    seen: Cow<'a, [Seen]>,
 }
 
-fn carriers(flow: FlowDefinition, coding: &Coding, records: &[(Arc<str>, &Digests)]) -> BTreeMap<Route, Carriers> {
-    let mut carriers = BTreeMap::<_, Carriers>::new();
-    let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
-    for (way, seen) in ways(flow, coding, records, carries) {
-        let hops = way.hops;
-        let of_route = carriers.entry(way.route()).or_insert(Carriers { hops, packets: Vec::new() });
-        of_route.packets.extend(seen.iter().filter_map(|seen| Some((path_part(&coding.scheme, seen)?, hops))));
+impl Carriers<'_> {
+    /// Those that carry the path, their path's part alone, each with the number of switches on its path.
+    fn path_parts(&self, scheme: &Scheme) -> impl Iterator<Item = (Seen, u8)> {
+        self.seen.iter().filter_map(|seen| Some((path_part(scheme, seen)?, self.hops)))
     }
+}
+
+/// The packets of an epoch, those of a route together.
+fn carriers<'a>(flow: FlowDefinition, coding: &'a Coding, records: &'a [(Arc<str>, &Digests)]) -> Vec<Carriers<'a>> {
+    let carries = |seen: &Seen| coding.scheme.path_part(seen.identity, seen.digest).is_some();
+    let of_way = |(way, seen): (Way, _)| Carriers { hops: way.hops, route: way.route(), seen };
+    let mut carriers: Vec<_> = ways(flow, coding, records, carries).map(of_way).collect();
+    carriers.sort_by(|one, other| one.route.cmp(&other.route));
     carriers
 }
 
@@ -271,10 +285,22 @@ fn path_part(scheme: &Scheme, seen: &Seen) -> Option<Seen> {
     Some(Seen { digest, ..*seen })
 }
 
-/// Takes the packets of a flow. Those that contradict a path that is certain begin another one.
-fn take(known: &mut Known, seen: impl Iterator<Item = Seen>, switches: &Switches, room: usize) {
+/// The most room that `take` leaves in the set of identities, so that it is soon cleared.
+const IDENTITIES: usize = 1024;
+
+/// Takes the packets of a flow. Those that contradict a path that is certain begin another one. What is
+/// in `identities` does not matter: each call has the same set, for its memory.
+fn take(
+    known: &mut Known,
+    seen: impl Iterator<Item = Seen>,
+    switches: &Switches,
+    room: usize,
+    identities: &mut HashSet<u32>,
+) {
     let path = switches.coded(&known.path);
-    let mut identities: HashSet<_> = known.seen.iter().map(|seen| seen.identity).collect();
+    identities.clear();
+    identities.shrink_to(IDENTITIES);
+    identities.extend(known.seen.iter().map(|seen| seen.identity));
     for packet in seen {
         if known.certainty == Certainty::Sure {
             if switches.code.digest(&path, packet.identity) == packet.digest {
@@ -332,7 +358,7 @@ fn work_out(known: &mut Known, route: &Route, switches: &Switches) {
         (false, None) => Certainty::Decided,
         (false, Some(_)) => Certainty::Sure,
     };
-    known.path = hops;
+    known.path = hops.into();
     known.digests = evidence.digests;
     if given_up > 0 {
         known.changes += 1;

@@ -71,7 +71,7 @@ fn hold(setup: &Setup, truth: &Truth, flows: &[FlowPath]) -> Held {
         let [from, to] = truth[&flow.flow().unwrap()].map(|host| topology.hosts()[host as usize]);
         let (behind, ahead) = (topology.distances(from), topology.distances(to));
         assert_eq!((place(sink), switches.len() as u32), (to, ahead[from as usize] + 1), "{path:?}");
-        for (hop, name) in (0..).zip(switches).filter_map(|(hop, name)| Some((hop, name.as_ref()?))) {
+        for (hop, name) in (0..).zip(switches.iter()).filter_map(|(hop, name)| Some((hop, name.as_ref()?))) {
             let at = place(name) as usize;
             assert_eq!((behind[at], ahead[at]), (hop, ahead[from as usize] - hop), "{path:?}");
         }
@@ -130,8 +130,10 @@ fn a_report_counts_right_and_wrong_paths() {
         let mut paths = paths(&simulation, 0).paths.clone();
         let mut sure = paths.iter_mut().filter(|path| path.certainty == Certainty::Sure);
         let (changed, shorter) = (sure.find(|path| path.switches.len() == 5).unwrap(), sure.next().unwrap());
-        changed.switches.swap(1, 3);
-        shorter.switches.pop();
+        let mut swapped = changed.switches.to_vec();
+        swapped.swap(1, 3);
+        changed.switches = swapped.into();
+        shorter.switches = shorter.switches[1..].into();
         shorter.certainty = Certainty::Decided;
         let counts = PathCounts::new(&paths, [simulation.network().generation(0)].into_iter());
         let wrong = [counts.wrong_flows, counts.sure_wrong_flows];

@@ -20,6 +20,7 @@
 
 use super::{INFINITE, Level};
 use crate::answers::Distribution;
+use crate::slices;
 
 /// Sizes below it are estimated with all ways to collide.
 pub(super) const DENSE: usize = 255;
@@ -173,6 +174,7 @@ fn dense(tower: &[Level], cap: usize) -> Option<Vec<f64>> {
     }
     let mut before: f64 = flows.iter().sum();
     for _ in 0..STEPS {
+        slices::check();
         if before / least_width > MAX_COUNTED_LOAD {
             return None;
         }
@@ -223,6 +225,7 @@ fn sparse(level: &Level, from: u32, cut: u32, small: &[f64]) -> Vec<(u32, f64)> 
             .for_each(|(rate, noise)| *rate += window.counters / width * noise);
     }
     for _ in 0..SPARSE_STEPS {
+        slices::check();
         let mut next = vec![0.0; rates.len()];
         for window in &windows.of_values {
             let (now, noise) = (&rates[window.sizes.clone()], windows.noise(window));

@@ -9,6 +9,7 @@ use super::super::dataplane::{MAX_ROWS, Part};
 use super::super::field;
 use super::super::hashes::{Hashes, Key};
 use super::super::id::{self, FRAGMENTS, FlowId};
+use crate::slices;
 
 /// One bucket: sums of ID fragments modulo p, and the number of packets, below 0 after a
 /// subtraction that took too much. The number wraps: decoding of records that no switch made may
@@ -206,6 +207,9 @@ impl Fermat {
                 continue;
             }
             extractions -= 1;
+            if extractions % 64 == 0 {
+                slices::check();
+            }
             let packets = flows.entry(id).or_insert(0i64);
             *packets = packets.wrapping_add(flow.count);
             for &other in places {

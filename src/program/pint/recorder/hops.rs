@@ -30,6 +30,7 @@ use crate::program::pint::query::{FlowDefinition, Query};
 use crate::program::pint::record::{Digests, Seen, Stream};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::window::{PARTS, Parts, Window};
+use crate::slices;
 
 /// What is known of a way.
 struct Known {
@@ -172,6 +173,7 @@ impl HopRecorder {
         let mut identities = HashSet::new();
         let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
         for (way, seen) in sampled_ways(flow, coding, records, carries, true) {
+            slices::check();
             let (span, hops, sink) = (&windows[&way.key.sink], way.hops, way.key.sink.clone());
             let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
             let fresh = || Known::new(hops, reroutes, lack.of_fresh(&sink));

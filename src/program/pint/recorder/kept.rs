@@ -37,8 +37,8 @@ impl<K: Clone + Eq + Hash + Ord, V> Kept<K, V> {
         if surplus > 0 {
             let order = |(key, known): (&K, &V)| ((self.worth)(known), hash(self.turn, key), key.clone());
             let mut order: Vec<_> = self.flows.iter().map(order).collect();
-            order.sort_unstable();
-            order.into_iter().take(surplus).for_each(|(_, _, key)| _ = self.flows.remove(&key));
+            order.select_nth_unstable(surplus - 1);
+            order[..surplus].iter().for_each(|(_, _, key)| _ = self.flows.remove(key));
             self.evicted += surplus as u64;
             self.turn = self.turn.wrapping_add(1);
         }

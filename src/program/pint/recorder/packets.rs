@@ -19,6 +19,7 @@ use crate::program::pint::query::Query;
 use crate::program::pint::record::{Digests, Seen};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::values::Aggregation;
+use crate::slices;
 
 /// What makes answers of the digests of an epoch.
 pub struct PacketRecorder {
@@ -78,6 +79,7 @@ impl PacketRecorder {
         // Each path that a checksum tells apart has a share of its own length.
         let by_length = coding.checksum() > 0;
         for (way, seen) in sampled_ways(query.flow, coding, records, |seen| code(seen).is_some(), by_length) {
+            slices::check();
             identities.clear();
             // Of a packet that was doubled the first copy counts.
             let once = |seen: &Seen| code(seen).filter(|_| identities.insert(seen.identity));

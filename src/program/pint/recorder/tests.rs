@@ -237,7 +237,7 @@ fn paths_of_one_flow_are_told_apart() {
         let ways: Vec<_> = (0..ways).map(|way| WAYS[(round as usize + way) % 6]).collect();
         let flowlet = [1, 1, 7, 40][rng.below(4) as usize];
         let mut counts = std::collections::BTreeMap::<&str, u64>::new();
-        let mut last = BTreeMap::new();
+        let mut last = std::collections::BTreeMap::new();
         for epoch in 0..8 {
             let mut arrivals = Vec::new();
             let mut way = 0;

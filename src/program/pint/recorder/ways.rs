@@ -60,7 +60,7 @@ pub fn ways<'a>(
     of_plan.flat_map(move |(sink, (stream, seen))| {
         let (key, hops) = (Key { flow: flow.key(stream.flow), sink: sink.clone() }, stream.hops);
         let way = move |(checksum, seen)| (Way { key: key.clone(), hops, checksum }, seen);
-        by_checksum(&coding.scheme, &carries, seen.seen()).into_iter().map(way)
+        by_checksum(&coding.scheme, &carries, seen.seen()).map(way)
     })
 }
 
@@ -106,16 +106,15 @@ pub fn sampled_ways<'a>(
 /// checksums, else all. Those without a checksum are among themselves.
 fn by_checksum<'a>(
     scheme: &Scheme,
-    carries: impl Fn(&Seen) -> bool,
+    carries: &dyn Fn(&Seen) -> bool,
     seen: &'a [Seen],
-) -> BTreeMap<Option<u16>, Cow<'a, [Seen]>> {
-    if scheme.path().is_none_or(|path| path.checksum(0).is_none()) {
-        return [(None, seen.into())].into_iter().collect();
-    }
+) -> impl Iterator<Item = (Option<u16>, Cow<'a, [Seen]>)> + use<'a> {
+    let have_checksums = scheme.path().is_some_and(|path| path.checksum(0).is_some());
     let mut parts = BTreeMap::<_, Cow<'a, [Seen]>>::new();
-    for seen in seen.iter().filter(|seen| carries(seen)) {
+    for seen in seen.iter().filter(|seen| have_checksums && carries(seen)) {
         let checksum = scheme.checksum(seen.identity, seen.digest);
         parts.entry(checksum).or_default().to_mut().push(*seen);
     }
-    parts
+    let whole = (!have_checksums).then(|| (None, seen.into()));
+    whole.into_iter().chain(parts)
 }
