@@ -13,11 +13,10 @@ use crate::wire::FlowKey;
 const XOR_AND: i32 = 0x78;
 const XNOR: i32 = 0xc3;
 
-/// What the init is xored onto in the number of a key.
+/// The init where it is xored onto the number of a narrow key.
 #[inline(always)]
 fn init<K: FlowKey>() -> u128 {
-    const { assert!(K::NARROW) };
-    u128::from(INIT) << (K::BITS - u32::BITS)
+    u128::from(INIT).checked_shl(K::BITS.saturating_sub(u32::BITS)).unwrap_or(0)
 }
 
 impl Clmul {
