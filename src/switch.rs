@@ -382,7 +382,7 @@ impl Switch {
         out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
-        self.count_received(ingress, burst);
+        self.stats.port(ingress).rx_packets.add(burst.len() as u64);
         let features = self.features;
         // With one way for all packets of a port there is no need to look at each.
         let fault = self.ports[usize::from(ingress)].inside.load(Relaxed);
@@ -390,6 +390,7 @@ impl Switch {
         let fixed = if looks { None } else { self.forward.fixed(ingress) };
         if let (Some(verdict), true) = (fixed, self.telemetry.programs.is_empty()) {
             watch.fixed(&mut self.forward, ingress);
+            self.count_bytes(ingress, burst);
             return self.move_whole(ingress, burst, verdict, out);
         }
         self.parse(ingress, burst);
@@ -462,11 +463,11 @@ impl Switch {
         self.telemetry.finish(&self.stats);
     }
 
+    /// Counts the bytes of packets that are not parsed.
     #[inline(always)]
-    fn count_received<F: Frame>(&self, ingress: PortId, burst: &[F]) {
-        let stats = self.stats.port(ingress);
-        stats.rx_packets.add(burst.len() as u64);
-        stats.rx_bytes.add(burst.iter().map(|frame| frame.wire_len() as u64).sum());
+    fn count_bytes<F: Frame>(&self, ingress: PortId, burst: &[F]) {
+        let bytes = burst.iter().map(|frame| frame.wire_len() as u64).sum();
+        self.stats.port(ingress).rx_bytes.add(bytes);
     }
 
     /// Lets the router change what it forwards and answer what it does not, and counts what it

@@ -45,6 +45,6 @@ pub use registers::{Array, Registers};
 pub use salu::{Salu, Slot};
 pub use step::{Compute, Step};
 pub use vectors::Pairs;
-pub(crate) use vectors::{Picks, Vectors, highest_bits};
+pub(crate) use vectors::{Picks, Vectors};
 pub(crate) use wide::{Wide, wide, wide_to_avx2};
 pub use word::Word;

@@ -117,7 +117,7 @@ impl IndexBank {
     }
 
     /// Word k of lane i + 1 becomes index hash i of key k, for the first `number` keys. What else
-    /// stands in `out` is of no meaning. Three, seven or eleven hashes take less time than fifteen.
+    /// stands in `out` is of no meaning. Fewer hashes take less time, by pairs with the shared CRC.
     /// Keys are 4 to [`MAX_KEY`] bytes long; those that stand in words take less time than those
     /// that stand without gaps.
     #[inline]

@@ -35,6 +35,7 @@ mod simd;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::fmt;
 
@@ -54,6 +55,7 @@ pub use many::{Arguments, Sixteen, Wanted};
 pub use poly::Polynomial;
 pub use range::{Four, HighRange, HighRanges, Range, Which};
 pub use slot::SlotHash;
+pub use together::{Columns, Crcs};
 
 pub const INIT: u32 = 0xffff_ffff;
 pub const XOROUT: u32 = 0xffff_ffff;
@@ -130,6 +132,15 @@ impl Crc {
             #[cfg(target_arch = "x86_64")]
             Form::Clmul(clmul) => clmul.crc(key.bytes().as_ref()),
             Form::Slices(slices) => apart(slices, key),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn clmul(&self) -> Option<&simd::Clmul> {
+        match &self.0 {
+            Form::Clmul(clmul) => Some(clmul),
+            Form::Slices(_) => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod joins;
 mod nibbles;
+mod together;
 
 use core::arch::x86_64::*;
 
@@ -178,10 +179,25 @@ impl Clmul {
     /// a, bit 4 which of b.
     ///
     /// The intrinsic cannot be inlined into a caller that is not compiled for the instruction, and
-    /// a call costs as much as the whole hash. Assembly can.
+    /// a call costs as much as the whole hash. Assembly can. In a caller that is compiled for AVX the form
+    /// without it would wait for the upper halves of registers, twenty times as long as it works.
     #[inline(always)]
     fn product<const HALVES: i32>(&self, a: __m128i, b: __m128i) -> __m128i {
         let mut product = a;
+        if self.level >= Instructions::Avx2 {
+            // SAFETY: the CPU has PCLMULQDQ and AVX, as the level says. It reads and writes nothing but the
+            // registers.
+            unsafe {
+                core::arch::asm!(
+                    "vpclmulqdq {product}, {product}, {b}, {halves}",
+                    product = inout(xmm_reg) product,
+                    b = in(xmm_reg) b,
+                    halves = const HALVES,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+            }
+            return product;
+        }
         // SAFETY: the CPU has PCLMULQDQ, for there is a `self`. It reads and writes nothing but the
         // two registers.
         unsafe {
@@ -251,13 +267,13 @@ fn third(a: __m128i) -> u32 {
 /// such products, of one matrix with the same byte of eight keys, a lane.
 /// ```text
 /// transpose the keys: byte i of all eight is one 64-bit word
-/// for each i:  for each of the 64 (CRC, byte of the CRC):  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
-/// gather from the sums each CRC of all eight keys, two CRCs a vector
+/// for each two CRCs:  for each of their bytes and each i:  sum[CRC, byte] ^= matrix[bytes that follow, CRC, byte] · word i
+/// gather from the sums each CRC of all eight keys, both in a vector
 /// join each with the first CRC
 /// ```
 pub struct Affine {
     matrices: Box<[Matrices]>,
-    /// CRCs that are wanted: the lanes behind them are not computed, or at most some.
+    /// CRCs that are wanted: the lanes behind them are not computed, but for one.
     used: usize,
 }
 
@@ -282,77 +298,94 @@ impl Affine {
     pub fn hashes<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
         // SAFETY: the CPU has the features, for there is a `self`.
         unsafe {
-            match self.used {
-                0..=4 => self.burst::<N, 2, K>(keys, number, out),
-                5..=8 => self.burst::<N, 4, K>(keys, number, out),
-                9..=12 => self.burst::<N, 6, K>(keys, number, out),
-                _ => self.burst::<N, 8, K>(keys, number, out),
+            match N {
+                0..=16 => self.burst::<N, 2, K>(keys, number, out),
+                _ => self.burst::<N, { MAX_KEY / 8 }, K>(keys, number, out),
             }
         }
     }
 
-    /// `SUMS` vectors of two CRCs each.
+    /// Two CRCs after the other, so that their matrices stay in registers while the keys pass, of which a
+    /// load spreads a byte of eight over all lanes. Columns of keys take `W` vectors.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn burst<const N: usize, const SUMS: usize, K: BurstKey<N>>(
-        &self,
-        keys: &[K; BATCH],
-        number: usize,
-        out: &mut Lanes,
-    ) {
-        let (eights, _) = keys.as_chunks::<8>();
-        for (at, keys) in eights.iter().enumerate().take(number.div_ceil(8)) {
-            store_hashes(self.sums::<N, SUMS, K>(keys), out, at);
+    fn burst<const N: usize, const W: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
+        let mut columns = [[[0; 8]; W]; BATCH / 8];
+        let mut shared = [[0u64; 8]; BATCH / 8];
+        let number = number.div_ceil(8).min(columns.len());
+        for (columns, keys) in columns.iter_mut().zip(keys.as_chunks().0).take(number) {
+            transpose(keys, columns);
         }
-    }
-
-    /// Sum j holds bytes 8j … 8j + 7 of the CRCs, four a CRC, each for eight keys.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    #[inline]
-    fn sums<const N: usize, const SUMS: usize, K: BurstKey<N>>(&self, keys: &[K; 8]) -> [__m512i; SUMS] {
-        let words = match K::words(keys) {
-            Some(words) => transpose_words(words),
-            None => transpose_keys(&keys.each_ref().map(K::bytes)),
-        };
-        let words = words.as_flattened();
-        let mut sums = [_mm512_set1_epi8(-1); SUMS];
-        let word = |i: usize| _mm512_set1_epi64((words[i] ^ if i < 4 { u64::MAX } else { 0 }) as i64);
-        let product = |word, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(word, load(matrix));
-        // Two bytes at a time, because one instruction adds three vectors.
-        for i in (0..N - N % 2).step_by(2) {
-            let ([first, second], [a, b]) =
-                ([word(i), word(i + 1)], [N - 1 - i, N - 2 - i].map(|k| &self.matrices[k].0));
-            for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
-                *sum = _mm512_ternarylogic_epi64::<XOR3>(*sum, product(first, a), product(second, b));
+        let (pairs, _) = out.as_chunks_mut::<2>();
+        for (pair, lanes) in pairs.iter_mut().enumerate().take(self.used.div_ceil(2)) {
+            let matrices: [__m512i; N] = std::array::from_fn(|i| load(&self.matrices[N - 1 - i].0[pair]));
+            for (at, (columns, shared)) in columns.iter().zip(&mut shared).enumerate().take(number) {
+                let crcs = crcs(&matrices, columns.as_flattened());
+                if pair == 0 {
+                    store(shared, _mm512_shuffle_i64x2::<0x44>(crcs, crcs));
+                }
+                store_hashes(crcs, load(shared), lanes, at);
             }
         }
-        if N % 2 == 1 {
-            for (sum, matrix) in sums.iter_mut().zip(&self.matrices[0].0) {
-                *sum = _mm512_xor_si512(*sum, product(word(N - 1), matrix));
-            }
-        }
-        sums
     }
 }
 
-/// Word i of the result holds byte i of all eight keys.
+/// Two CRCs of eight keys whose columns these are, the first one of all of them first.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+#[inline]
+fn crcs<const N: usize>(matrices: &[__m512i; N], columns: &[u64]) -> __m512i {
+    const FROM: [u8; 64] = {
+        let mut from = [0; 64];
+        let mut i = 0;
+        while i < 64 {
+            // Byte i mod 4 of key i / 4 mod 8, of the first CRC and then of the second.
+            from[i] = (i / 32 * 32 + i % 4 * 8 + i / 4 % 8) as u8;
+            i += 1;
+        }
+        from
+    };
+    let product = |i: usize| _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(columns[i] as i64), matrices[i]);
+    let mut sum = _mm512_set1_epi8(-1);
+    // Two at a time, because one instruction adds three vectors.
+    for i in (0..N - N % 2).step_by(2) {
+        sum = _mm512_ternarylogic_epi64::<XOR3>(sum, product(i), product(i + 1));
+    }
+    if N % 2 == 1 {
+        sum = _mm512_xor_si512(sum, product(N - 1));
+    }
+    _mm512_permutexvar_epi8(load(&FROM), sum)
+}
+
+/// Writes byte i of all eight keys into word i, with the init of the CRCs.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
-fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
-    let mut words = [[0; 8]; MAX_KEY / 8];
+fn transpose<const N: usize, K: BurstKey<N>>(keys: &[K; 8], words: &mut [[u64; 8]]) {
+    match K::words(keys) {
+        Some(keys) => transpose_words(keys, words),
+        None => transpose_keys(&keys.each_ref().map(K::bytes), words),
+    }
+    let init = _mm512_setr_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
+    if let Some(first) = words.first_mut() {
+        store(first, _mm512_xor_si512(load(first), init));
+    }
+}
+
+/// Writes byte i of all eight keys into word i.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[inline]
+fn transpose_keys<const N: usize>(keys: &[[u8; N]; 8], words: &mut [[u64; 8]]) {
     // Both lengths are constants, or `word` would copy byte by byte.
     for (g, words) in words.iter_mut().enumerate().take(N / 8) {
         store(words, transpose_bytes(gather(keys, 8 * g, 8)));
     }
-    if !N.is_multiple_of(8) {
-        store(&mut words[N / 8], transpose_bytes(gather(keys, N - N % 8, N % 8)));
+    if let (false, Some(words)) = (N.is_multiple_of(8), words.get_mut(N / 8)) {
+        store(words, transpose_bytes(gather(keys, N - N % 8, N % 8)));
     }
-    words
 }
 
-/// Word i of the result holds byte i of all eight keys of 16 bytes in network order.
+/// The same of keys of 16 bytes in network order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 #[inline]
-fn transpose_words(keys: &[[u32; 4]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
+fn transpose_words(keys: &[[u32; 4]; 8], words: &mut [[u64; 8]]) {
     const FROM: [[u8; 64]; 2] = {
         let mut from = [[0; 64]; 2];
         let mut i = 0;
@@ -365,11 +398,9 @@ fn transpose_words(keys: &[[u32; 4]; 8]) -> [[u64; 8]; MAX_KEY / 8] {
     };
     let (halves, _) = keys.as_chunks::<4>();
     let (low, high) = (load(&halves[0]), load(&halves[1]));
-    let mut words = [[0; 8]; MAX_KEY / 8];
     for (words, from) in words.iter_mut().zip(&FROM) {
         store(words, _mm512_permutex2var_epi8(low, load(from), high));
     }
-    words
 }
 
 /// `len` bytes of each key from `from` on, a key a lane.
@@ -380,32 +411,16 @@ fn gather<const N: usize>(keys: &[[u8; N]; 8], from: usize, len: usize) -> __m51
     _mm512_setr_epi64(a, b, c, d, e, f, g, h)
 }
 
-/// From [`Affine::sums`] to the lanes of eight keys, the eight that begin at 8 `at`: a vector has
-/// two CRCs of all eight, and is joined with the first CRC, as [`index_hash`](super::index_hash)
-/// has it.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+/// Joins two CRCs of eight keys with the shared one, as [`index_hash`](super::index_hash) has it, and stores
+/// them in their lanes, as words 8 `at` and the next ones.
+#[target_feature(enable = "avx512f")]
 #[inline]
-fn store_hashes<const SUMS: usize>(sums: [__m512i; SUMS], out: &mut Lanes, at: usize) {
-    const FROM: [u8; 64] = {
-        let mut from = [0; 64];
-        let mut i = 0;
-        while i < 64 {
-            // Byte i mod 4 of key i / 4 mod 8, of the first CRC and then of the second.
-            from[i] = (i / 32 * 32 + i % 4 * 8 + i / 4 % 8) as u8;
-            i += 1;
-        }
-        from
-    };
-    let crcs = sums.map(|sum| _mm512_permutexvar_epi8(load(&FROM), sum));
-    let shared = _mm512_shuffle_i64x2::<0x44>(crcs[0], crcs[0]);
-    let (pairs, _) = out.as_chunks_mut::<2>();
-    for (lanes, crcs) in pairs.iter_mut().zip(crcs) {
-        let sums = _mm512_add_epi32(crcs, shared);
-        let hashes = _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums));
-        let halves = [_mm512_castsi512_si256(hashes), _mm512_extracti64x4_epi64::<1>(hashes)];
-        for (lane, half) in lanes.iter_mut().zip(halves) {
-            store_eight(lane, at, half);
-        }
+fn store_hashes(crcs: __m512i, shared: __m512i, lanes: &mut [Words; 2], at: usize) {
+    let sums = _mm512_add_epi32(crcs, shared);
+    let hashes = _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums));
+    let halves = [_mm512_castsi512_si256(hashes), _mm512_extracti64x4_epi64::<1>(hashes)];
+    for (lane, half) in lanes.iter_mut().zip(halves) {
+        store_eight(lane, at, half);
     }
 }
 

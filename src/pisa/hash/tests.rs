@@ -69,6 +69,20 @@ fn together<K: FlowKey>(polynomial: Polynomial, headers: &[Headers]) {
     }
 }
 
+/// Keys of flows through every form of [`Crcs::hash_keys`].
+fn by_several<K: FlowKey>(polynomials: [Polynomial; 3], headers: &[Headers]) {
+    let keys: Vec<K> = headers.iter().map(K::of).collect();
+    for limit in Instructions::value_variants() {
+        let (crcs, mut got) = (Crcs::limited(polynomials, *limit), [[7; BATCH]; 3]);
+        crcs.hash_keys(&keys, &mut got);
+        for (at, key) in keys.iter().enumerate() {
+            let expected = polynomials.map(|polynomial| hash(polynomial, key.bytes().as_ref()));
+            assert_eq!(got.map(|hashes| hashes[at]), expected, "{limit:?}, {} bits, {at}", K::BITS);
+            assert_eq!(crcs.hash_key(*key), expected);
+        }
+    }
+}
+
 fn headers() -> impl Strategy<Value = Headers> {
     let fields = (any::<u128>(), any::<u128>(), any::<u16>(), any::<u16>(), any::<u8>());
     fields.prop_map(|(src_ip, dst_ip, sport, dport, proto)| Headers {
@@ -96,6 +110,18 @@ proptest! {
         together::<Tuple6>(p, &headers);
         together::<Pair6>(p, &headers);
         together::<Addr6<false>>(p, &headers);
+    }
+
+    #[test]
+    fn hashes_by_several_units_are_those_of_each(
+        polynomials in [polynomial(), polynomial(), polynomial()],
+        headers in prop::collection::vec(headers(), 0..=BATCH),
+    ) {
+        by_several::<Tuple4>(polynomials, &headers);
+        by_several::<Pair4>(polynomials, &headers);
+        by_several::<Addr4<true>>(polynomials, &headers);
+        by_several::<Tuple6>(polynomials, &headers);
+        by_several::<Addr6<false>>(polynomials, &headers);
     }
 
     #[test]

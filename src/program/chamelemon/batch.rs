@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use arrayvec::ArrayVec;
 
-use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, class, lane, sign};
+use super::dataplane::{self, ClassTable, MAX_LEVELS, MAX_ROWS, Meta, PartTable, class, lane};
 use super::hashes::Hashes;
 use super::id::{FRAGMENTS, FlowId, KEY};
 use super::names::{Name, Names};
@@ -33,8 +33,6 @@ pub(super) struct Batch {
     counters: [[Slot; BATCH]; MAX_LEVELS],
     /// The flow's size by the arrays so far; the largest number before the first one.
     estimates: Words,
-    /// The flow's size by one array.
-    sizes: Words,
     /// The class by which an encoder's part is looked up.
     classes: Words,
     /// All ones if an encoder takes the packet, else 0.
@@ -77,7 +75,6 @@ impl Batch {
         inverses: [[0; FRAGMENTS]; BATCH],
         counters: [[Slot(0); BATCH]; MAX_LEVELS],
         estimates: ZERO,
-        sizes: ZERO,
         classes: ZERO,
         encoded: ZERO,
         carried: ZERO,
@@ -112,14 +109,10 @@ impl Batch {
     /// Counts these packets in the classifier, array by array.
     #[inline(always)]
     pub fn count(&mut self, tower: &mut [TowerStage], packets: Range<usize>) {
-        let Self { counters, estimates, sizes, .. } = self;
-        let (estimates, sizes) = (part_mut(estimates, &packets), part_mut(sizes, &packets));
+        let Self { counters, estimates, .. } = self;
+        let estimates = part_mut(estimates, &packets);
         for (stage, counters) in tower.iter_mut().zip(counters) {
-            sizes.fill(u32::MAX);
-            stage.count(&counters[packets.clone()], sizes);
-            for (estimate, size) in estimates.iter_mut().zip(&*sizes) {
-                *estimate = (*size).min(*estimate);
-            }
+            stage.count(&counters[packets.clone()], estimates);
         }
     }
 
@@ -275,25 +268,25 @@ impl Hashing {
     /// Begins a batch of the packets for which `wanted` holds.
     #[inline(always)]
     pub fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
-        let Batch { len, has_digests, ids, inverses, places, .. } = &mut *self.batch;
+        let Batch { len, has_digests, ids, places, .. } = &mut *self.batch;
         let mut next = 0;
         *has_digests = false;
         let plain = |phv: &Phv| wanted(phv) & (phv.headers.net == Net::Ipv4);
         // Nearly always either all are, or the first one is not.
         let mut all = phvs.first().is_some_and(plain);
         if all {
-            let begun = phvs.iter().zip(ids.iter_mut().zip(inverses.iter_mut()));
+            let packets = phvs.iter().zip(ids.iter_mut());
             match Vectors::here().picks() {
                 Some(picks) => {
-                    for (phv, (id, inverses)) in begun {
+                    for (phv, id) in packets {
                         all &= plain(phv);
-                        begin(FlowId::picked(picks, &phv.headers), id, inverses);
+                        *id = FlowId::picked(picks, &phv.headers).words();
                     }
                 }
                 None => {
-                    for (phv, (id, inverses)) in begun {
+                    for (phv, id) in packets {
                         all &= plain(phv);
-                        begin(FlowId::of_ipv4(&phv.headers), id, inverses);
+                        *id = FlowId::of_ipv4(&phv.headers).words();
                     }
                 }
             }
@@ -309,7 +302,7 @@ impl Hashing {
                     break;
                 }
                 *has_digests |= phv.headers.net == Net::Ipv6;
-                begin(id, &mut ids[next], &mut inverses[next]);
+                ids[next] = id.words();
                 places[next] = i as u8;
                 next += 1;
             }
@@ -343,46 +336,44 @@ impl Hashing {
     }
 
     /// Whether these are the packets of the last batch, each where it was then, and all of them
-    /// IPv4 and leave to hosts with a class. So it is in a switch between hosts. Reads their shims
-    /// on the way, which are of no meaning if they are not.
+    /// IPv4 and leave to hosts. So it is in a switch between hosts. Reads their shims on the way,
+    /// which are of no meaning if they are not.
     #[inline(always)]
     pub fn all_leave_again(&mut self, phvs: &[Phv]) -> bool {
         let Batch { len, ids, places, shims, .. } = &mut *self.batch;
         let len = (*len).min(BATCH);
-        let leaves = |phv: &Phv| {
-            (phv.headers.net == Net::Ipv4)
-                & (phv.disposition == Disposition::ToHost)
-                & (phv.shim.class() != class::NONE)
-        };
+        // Any bits in which a packet differs from one that does.
+        let kind =
+            |phv: &Phv| (phv.headers.net as u8 ^ Net::Ipv4 as u8) | (phv.disposition as u8 ^ Disposition::ToHost as u8);
         // Nearly always either all do, or the first one does not.
-        let first = phvs.first().is_some_and(leaves);
+        let first = phvs.first().is_some_and(|phv| kind(phv) == 0);
         if !first || phvs.len() != len || places[..len] != IN_ORDER[..len] {
             return false;
         }
-        let (mut leave, mut differ) = (true, [0; 4]);
+        let (mut kinds, mut differ) = (0, [0; 4]);
         let packets = phvs.iter().zip(ids[..len].iter().zip(shims.iter_mut()));
         // A loop for each kind of CPU: in one that decides for each packet, the compiler takes IDs
         // apart.
         match Vectors::here().picks() {
             Some(picks) => {
                 for (phv, (id, shim)) in packets {
-                    leave &= leaves(phv);
+                    kinds |= kind(phv);
                     *shim = phv.shim;
                     add_difference(&mut differ, FlowId::picked(picks, &phv.headers).words(), id);
                 }
             }
             None => {
                 for (phv, (id, shim)) in packets {
-                    leave &= leaves(phv);
+                    kinds |= kind(phv);
                     *shim = phv.shim;
                     add_difference(&mut differ, FlowId::of_ipv4(&phv.headers).words(), id);
                 }
             }
         }
-        leave & (differ == [0; 4])
+        (kinds == 0) & (differ == [0; 4])
     }
 
-    /// Hashes the batch, and adds the fingerprints.
+    /// Hashes the batch, and finds the inverses of its fragments.
     #[inline(always)]
     fn hash(&mut self) {
         let Batch { len, ids, inverses, hashes, .. } = &mut *self.batch;
@@ -391,11 +382,11 @@ impl Hashing {
             return;
         }
         self.bank.hash_burst::<KEY, _>(ids, len, hashes);
-        let (fours, _) = inverses.as_chunks_mut::<4>();
-        let (hashes_of_fours, _) = hashes[lane::FINGERPRINT].as_flattened().as_chunks::<4>();
-        for (four, hashes) in fours.iter_mut().zip(hashes_of_fours).take(len.div_ceil(4)) {
-            sign(four, hashes);
-            one_by_one();
+        let (inverses, _) = inverses.as_chunks_mut();
+        let (ids, _) = ids.as_chunks();
+        let packets = inverses.iter_mut().zip(ids.iter().zip(&hashes[lane::FINGERPRINT]));
+        for (inverses, (ids, hashes)) in packets.take(len.div_ceil(16)) {
+            dataplane::invert(ids, hashes, inverses);
         }
     }
 
@@ -416,13 +407,4 @@ impl Hashing {
 #[inline(always)]
 fn add_difference(differ: &mut [u32; 4], words: [u32; 4], others: &[u32; 4]) {
     *differ = std::array::from_fn(|i| differ[i] | words[i] ^ others[i]);
-}
-
-/// Writes a packet's ID and the inverses of its fragments. A function: a closure with two callers
-/// is not inlined, and would be compiled without AVX2.
-#[inline(always)]
-fn begin(own: FlowId, id: &mut [u32; 4], inverses: &mut [u32; FRAGMENTS]) {
-    // Not read back from where it is written to, which would wait for the stores of its words.
-    *id = own.words();
-    *inverses = dataplane::inverses(own);
 }

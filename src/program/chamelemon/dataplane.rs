@@ -1,13 +1,14 @@
 //! ChameleMon's stateful ALUs, and the match-action tables between them (§3.2, appendix D.1,
 //! Algorithm 3).
 
+use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use arrayvec::ArrayVec;
 
 use super::field::P;
-use super::id::{FRAGMENTS, FlowId, fingerprint};
-use crate::pisa::hash::{Four, HighRange, HighRanges, LANES, Which};
+use super::id::{FRAGMENTS, FlowId};
+use crate::pisa::hash::{Four, HighRange, HighRanges, LANES, Sixteen, Which};
 use crate::pisa::{GroupSalu, Salu, Slot, Word};
 
 /// Most counter arrays of the classifier.
@@ -55,41 +56,35 @@ pub struct Meta {
     pub inverses: [u32; FRAGMENTS],
 }
 
-/// The additive inverses modulo p of an ID's fragments, as far as they need no hash.
+/// The additive inverses modulo p of the fragments of IDs with these hashes. Sixteen at a time, which a
+/// compiler takes into columns and back.
 #[inline(always)]
-pub fn inverses(id: FlowId) -> [u32; FRAGMENTS] {
-    id.fragments(0).map(|fragment| P - fragment)
-}
-
-/// Subtracts the fingerprints from the inverses of four packets, whose last fragments have had
-/// zeros in their place.
-#[inline(always)]
-pub fn sign(inverses: &mut [[u32; FRAGMENTS]; 4], hashes: &[u32; 4]) {
-    // One vector, and not the fourth word of each alone.
-    let signs = hashes.map(|hash| [0, 0, 0, fingerprint(hash)]);
-    for (inverse, sign) in inverses.as_flattened_mut().iter_mut().zip(signs.as_flattened()) {
-        *inverse = inverse.wrapping_sub(*sign);
+pub fn invert(ids: &[[u32; 4]; 16], hashes: &Sixteen, inverses: &mut [[u32; FRAGMENTS]; 16]) {
+    for ((inverses, id), hash) in inverses.iter_mut().zip(ids).zip(hashes) {
+        *inverses = FlowId::of_words(*id).fragments(*hash).map(|fragment| P - fragment);
     }
 }
 
 /// A saturating counter of the classifier. All ones is infinity.
-pub trait Counter: Word {
-    /// The count with a packet more, and the size that it tells: the largest number for infinity.
-    fn incremented(self) -> (Self, u32);
+pub trait Counter: Word + Debug {
+    const INFINITY: Self;
+
+    /// The count with a packet more.
+    fn incremented(self) -> Self;
+    /// The size that it tells: the largest number for infinity.
     fn size(self) -> u32;
 }
 
 macro_rules! counter {
-    ($word:ty, $wide:ty) => {
+    ($word:ty) => {
         impl Counter for $word {
+            const INFINITY: Self = Self::MAX;
+
             /// By arithmetic: which counters are full is not to be predicted, and a compiler makes a
-            /// branch of a saturating sum. Of a counter that is or gets full all bits are set.
+            /// branch of a saturating sum.
             #[inline(always)]
-            fn incremented(self) -> (Self, u32) {
-                let next = <$wide>::from(self) + 1;
-                let full = (next + 1) >> Self::BITS;
-                let size = next as u32 | (full as u32).wrapping_neg();
-                (size as Self, size)
+            fn incremented(self) -> Self {
+                self.wrapping_add(Self::from(self < Self::MAX))
             }
 
             #[inline(always)]
@@ -100,9 +95,9 @@ macro_rules! counter {
     };
 }
 
-counter!(u8, u32);
-counter!(u16, u32);
-counter!(u32, u64);
+counter!(u8);
+counter!(u16);
+counter!(u32);
 
 /// The counter array of the TowerSketch with this number. What it reports is the count with this
 /// packet.
@@ -121,7 +116,7 @@ impl<C> Tower<C> {
 impl<C: Counter> Salu for Tower<C> {
     type Phv = Meta;
     type Cell = C;
-    type Out = u32;
+    type Out = C;
     const DECIDES: bool = true;
     const ALWAYS: bool = true;
 
@@ -131,17 +126,18 @@ impl<C: Counter> Salu for Tower<C> {
     }
 
     #[inline(always)]
-    fn rmw(&self, cell: C, _: &Meta) -> (C, u32) {
-        cell.incremented()
+    fn rmw(&self, cell: C, _: &Meta) -> (C, C) {
+        let count = cell.incremented();
+        (count, count)
     }
 
     #[inline(always)]
-    fn commit(&self, out: u32, phv: &mut Meta) {
-        phv.estimate = phv.estimate.min(out);
+    fn commit(&self, count: C, phv: &mut Meta) {
+        phv.estimate = phv.estimate.min(count.size());
     }
 
-    fn describe(&self, out: &u32) -> String {
-        if *out == u32::MAX { "more than it can say".into() } else { format!("a size of {out}") }
+    fn describe(&self, count: &C) -> String {
+        if *count == C::INFINITY { "more than it can say".into() } else { format!("a size of {}", count.size()) }
     }
 }
 

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 
 use crate::answers::FlowName;
+use crate::pisa::Picks;
 use crate::pisa::hash::{BurstKey, Crc, HashFamily, HashLayout};
-use crate::pisa::{Picks, highest_bits};
 use crate::wire::{Flow, FlowKey, Headers, Net, Places, Tuple4, Tuple6, places};
 
 /// Bits of the fingerprint that fills the fourth fragment.
@@ -115,18 +115,8 @@ impl FlowId {
     /// three bits left over, the protocol and the fingerprint, which is the high bits of a hash.
     #[inline(always)]
     pub fn fragments(self, hash: u32) -> [u32; FRAGMENTS] {
-        /// The three highest bits of the last fragment, by those of source, destination and ports
-        /// as a number that has them the other way round.
-        const LEFT_OVER: [u32; 8] = {
-            let (mut left_over, mut bits) = ([0; 8], 0u32);
-            while bits < 8 {
-                left_over[bits as usize] = bits.reverse_bits() >> 1;
-                bits += 1;
-            }
-            left_over
-        };
         let [source, destination, ports, proto] = self.0;
-        let left_over = LEFT_OVER[highest_bits(self.0) as usize & (LEFT_OVER.len() - 1)];
+        let left_over = source >> 31 << 30 | destination >> 31 << 29 | ports >> 31 << 28;
         let rest = left_over | proto >> (PROTO_AT - FINGERPRINT_BITS) | fingerprint(hash);
         [source & LOW, destination & LOW, ports & LOW, rest]
     }

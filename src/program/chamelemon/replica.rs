@@ -45,11 +45,21 @@ impl TowerStage {
         }
     }
 
-    /// Counts packets in these counters, and writes the size that each tells. An array without
-    /// memory leaves what is there.
+    /// Counts packets in these counters, and lowers the estimates to the sizes that these tell. An array
+    /// without memory leaves what is there.
     #[inline(always)]
-    pub fn count(&mut self, counters: &[Slot], sizes: &mut [u32]) {
-        of_width!(self, stage => stage.with_slots(counters, &Meta::default(), sizes));
+    pub fn count(&mut self, counters: &[Slot], estimates: &mut [u32]) {
+        of_width!(self, stage => count(stage, counters, estimates));
+    }
+}
+
+#[inline(always)]
+fn count<C: Counter>(stage: &mut Stage<Array<Tower<C>>>, counters: &[Slot], estimates: &mut [u32]) {
+    let mut counts = [C::INFINITY; BATCH];
+    let counts = &mut counts[..counters.len().min(BATCH)];
+    stage.with_slots(counters, &Meta::default(), counts);
+    for (estimate, count) in estimates.iter_mut().zip(counts) {
+        *estimate = count.size().min(*estimate);
     }
 }
 
@@ -252,9 +262,9 @@ impl ChameleMonDataplane {
         }
     }
 
-    /// The packets of a batch that leave and carry a class, each with its buckets. One of an epoch
-    /// that is not counted now is a stray. One of several is counted as such: what became of the
-    /// others is not known.
+    /// The packets of a batch that leave and carry a class, each with its buckets; others among them are
+    /// not encoded. One of an epoch that is not counted now is a stray. One of several is counted as
+    /// such: what became of the others is not known.
     #[inline(always)]
     fn leaving(&mut self, phvs: &[Phv]) {
         let in_place = self.hashing.all_leave_again(phvs);
@@ -274,12 +284,13 @@ impl ChameleMonDataplane {
         }
     }
 
-    /// Counts the packets of the batch that leave and are not encoded.
+    /// Counts the packets of the batch that leave with a class and are not encoded.
     #[cold]
     fn count_strays(&mut self, phvs: &[Phv]) {
         let batch = &*self.hashing.batch;
         for (at, &place) in batch.places.iter().enumerate().take(batch.len) {
-            let Some(phv) = phvs.get(usize::from(place)).filter(|_| !batch.is_encoded(at)) else { continue };
+            let is_stray = |phv: &&Phv| phv.shim.class() != class::NONE && !batch.is_encoded(at);
+            let Some(phv) = phvs.get(usize::from(place)).filter(is_stray) else { continue };
             let epoch = phv.shim.epoch();
             // One of several has no part.
             if self.open[(epoch & 1) as usize] == epoch && phv.shim.class() == class::SEVERAL {
@@ -337,7 +348,8 @@ impl Dataplane for ChameleMonDataplane {
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         self.leaving(std::slice::from_ref(phv));
         let batch = &*self.hashing.batch;
-        for at in (0..batch.len).filter(|at| batch.places[*at] != NOWHERE) {
+        let carries = phv.shim.class() != class::NONE;
+        for at in (0..batch.len).filter(|at| carries && batch.places[*at] != NOWHERE) {
             self.downstream.trace(&mut batch.meta(at), probe);
         }
     }

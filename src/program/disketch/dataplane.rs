@@ -24,6 +24,7 @@ impl<C: Counter, const SIGNED: bool> Salu for Add<C, SIGNED> {
     type Phv = Counted;
     type Cell = C;
     type Out = ();
+    const ALWAYS: bool = true;
 
     #[inline(always)]
     fn slot(&self, packet: &Counted) -> Slot {

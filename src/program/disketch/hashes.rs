@@ -22,8 +22,8 @@
 use std::fmt;
 
 use super::{Config, SketchKind};
-use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
-use crate::pisa::{Added, BATCH, COPY, ChipForm, ChipStep, HashUse, MatchUse, Slot, StageUse, StepTable};
+use crate::pisa::hash::{Columns, Crcs, HashFamily, HashLayout, HighRange, HighSlots, SlotRange, index_hash};
+use crate::pisa::{Added, BATCH, COPY, ChipForm, ChipStep, HashUse, MatchUse, Phv, Slot, StageUse, StepTable, Vectors};
 use crate::program::Naming;
 use crate::trace::SplitMix64;
 use crate::wire::{Flow, FlowKey, Headers, KeyField, Net, Tuple4, Tuple6};
@@ -145,11 +145,42 @@ impl LevelHashes {
     }
 }
 
+/// The packets of a batch, in columns: their keys, CRCs and hashes.
+pub struct Places {
+    keys: [Tuple4; BATCH],
+    crcs: Columns<3>,
+    slots: [Slot; BATCH],
+    signs: [u32; BATCH],
+    samples: [u32; BATCH],
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let zeros = [0; BATCH];
+        Self { keys: [Tuple4(0); BATCH], crcs: [zeros; 3], slots: [Slot(0); BATCH], signs: zeros, samples: zeros }
+    }
+}
+
+impl Places {
+    /// The CRCs of packet number `at`.
+    #[inline(always)]
+    pub fn crcs(&self, at: usize) -> KeyCrcs {
+        KeyCrcs(self.crcs.each_ref().map(|crcs| crcs[at % BATCH]))
+    }
+
+    /// Where the flow of packet number `at` is counted.
+    #[inline(always)]
+    pub fn place(&self, at: usize) -> Place {
+        let at = at % BATCH;
+        Place { slot: self.slots[at].0, is_negative: sign(self.signs[at], 0), sample: self.samples[at] }
+    }
+}
+
 /// The hash units of one switch.
 #[derive(Clone)]
 pub struct Hashes {
     family: HashFamily,
-    crcs: [Crc; 3],
+    crcs: Crcs<3>,
     range: HighRange,
     salt: u64,
     naming: Naming,
@@ -160,7 +191,7 @@ pub struct Hashes {
 
 impl Hashes {
     pub fn new(config: &Config, switch: &str, family: &HashFamily) -> Self {
-        let crcs = [0, 1, 2].map(|index| Crc::new(HashLayout::crc(LABEL, index).polynomial(family)));
+        let crcs = Crcs::new([0, 1, 2].map(|index| HashLayout::crc(LABEL, index).polynomial(family)));
         let (range, naming) = (HighRange::new(config.width(), SPARE), config.naming());
         let masks = (Tuple4::of(&naming.mask(false)), Tuple6::of(&naming.mask(true)));
         Self { crcs, range, salt: salt(switch), naming, masks, covers: config.cover, family: family.clone() }
@@ -214,7 +245,7 @@ impl Hashes {
 
     /// The key of an IPv4 packet.
     #[inline(always)]
-    pub fn key4(&self, headers: &Headers) -> Tuple4 {
+    fn key4(&self, headers: &Headers) -> Tuple4 {
         Tuple4(Tuple4::of(headers).0 & self.masks.0.0)
     }
 
@@ -242,7 +273,7 @@ impl Hashes {
 
     #[inline(always)]
     pub fn key_crcs<K: FlowKey>(&self, key: K) -> KeyCrcs {
-        KeyCrcs([0, 1, 2].map(|crc: usize| self.crcs[crc].hash_key(key)))
+        KeyCrcs(self.crcs.hash_key(key))
     }
 
     /// Where a flow with this key is counted.
@@ -251,18 +282,27 @@ impl Hashes {
         self.join(self.key_crcs(key), constants)
     }
 
-    /// The CRCs of a batch of keys, for [`Self::crcs_at`].
+    /// Finds where the IPv4 packets of a batch are counted.
     #[inline(always)]
-    pub fn crcs<K: FlowKey, T>(&self, of: &[T], key: impl Fn(&T) -> K + Copy, out: &mut [[Slot; BATCH]; 3]) {
-        for (crc, out) in self.crcs.iter().zip(out) {
-            crc.hash_keys(of, key, u32::MAX, out);
+    pub fn locate(&self, phvs: &[Phv], constants: EpochConstants, batch: &mut Places) {
+        let Places { keys, crcs, slots, signs, samples } = batch;
+        Vectors::here().keys(phvs, keys);
+        if self.masks.0 != Tuple4::mask(u8::MAX) {
+            keys.iter_mut().for_each(|key| key.0 &= self.masks.0.0);
         }
-    }
-
-    /// The CRCs of the packet number `at` of a batch.
-    #[inline(always)]
-    pub fn crcs_at(crcs: &[[Slot; BATCH]; 3], at: usize) -> KeyCrcs {
-        KeyCrcs([crcs[0][at].0, crcs[1][at].0, crcs[2][at].0])
+        let len = phvs.len().min(BATCH);
+        self.crcs.hash_keys(&keys[..len], crcs);
+        let [index, both, sample] = &*crcs;
+        let EpochConstants([a, b, c]) = constants;
+        let join = |crcs: &[u32; BATCH], constant: u32, hashes: &mut [u32; BATCH]| {
+            for (hash, (crc, both)) in hashes.iter_mut().zip(crcs.iter().zip(both)).take(len) {
+                *hash = index_hash(crc ^ constant, *both);
+            }
+        };
+        join(index, a, samples);
+        self.range.slots_of(&samples[..len], &mut slots[..len]);
+        join(sample, b, signs);
+        join(sample, c, samples);
     }
 
     /// The stages in front of the counters: the CRCs, the exclusive ors and sums, the halves joined,
@@ -337,6 +377,11 @@ mod tests {
         Hashes::new(&config, "s1", &HashFamily::reproducible(7))
     }
 
+    /// The headers of a packet of this flow, and nothing else of it.
+    fn packet(flow: &Flow) -> Phv {
+        Phv { headers: Headers::of_flow(flow).unwrap(), ..Phv::default() }
+    }
+
     proptest! {
         /// The units give what the module's formulas say, bit by bit, one by one and in a batch.
         #[test]
@@ -360,9 +405,10 @@ mod tests {
                 prop_assert_eq!(place.sub_epoch(cuts), (u64::from(sample) >> (32 - cuts)) as u32);
                 prop_assert!(place.sub_epoch(cuts) < 1 << cuts);
             }
-            let mut crcs = [[Slot(0); BATCH]; 3];
-            hashes.crcs(&[Tuple4(0), key], |key| *key, &mut crcs);
-            prop_assert_eq!(hashes.join(Hashes::crcs_at(&crcs, 1), constants), place);
+            let phvs = [Tuple4(0), key].map(|key| packet(&key.flow()));
+            let mut places = Places::default();
+            hashes.locate(&phvs, constants, &mut places);
+            prop_assert_eq!((places.place(1), places.crcs(1)), (place, hashes.key_crcs(key)));
         }
     }
 

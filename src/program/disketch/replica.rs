@@ -7,12 +7,10 @@ use arrayvec::ArrayVec;
 
 use super::counter::Counter;
 use super::dataplane::{Add, AddInLevel, Counted, CountedInLevels};
-use super::hashes::{EpochConstants, Hashes, KeyCrcs, Place, SLOT};
+use super::hashes::{EpochConstants, Hashes, KeyCrcs, Place, Places, SLOT};
 use super::record::{Fragment, Part, Shape};
 use super::{Config, Cuts, DiSketch, SketchKind, Unit};
-use crate::pisa::{
-    Array, ArrayCells, BATCH, Banked, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Side, Slot, Stage,
-};
+use crate::pisa::{Array, ArrayCells, BATCH, Banked, BatchOrder, Layout, Phv, Pipeline, Probe, Registers, Side, Stage};
 use crate::program::{AnyRecord, Bank, Coverage, Dataplane, Needs, Program, Schedule, SettingReader, SubEpoch};
 use crate::wire::Net;
 
@@ -105,8 +103,8 @@ struct FragmentReplica<P, R: Rows<P>> {
     settings: SettingReader<Cuts>,
     now: Now,
     coverage: Coverage,
-    /// Room for the CRCs of a batch.
-    crcs: Box<[[Slot; BATCH]; 3]>,
+    /// Room for a batch.
+    places: Box<Places>,
     packets: PhantomData<fn(P)>,
 }
 
@@ -119,24 +117,31 @@ impl<P: 'static, R: Rows<P>> FragmentReplica<P, R> {
             settings: schedule.setting(),
             now: Now::default(),
             coverage: Coverage::default(),
-            crcs: Box::new([[Slot(0); BATCH]; 3]),
+            places: Box::default(),
             packets: PhantomData,
         }
     }
 
-    /// Takes packets through; at most [`BATCH`].
+    /// Takes packets through. A loop: a closure with two callers would be compiled without AVX2.
+    #[inline(always)]
+    fn batches(&mut self, phvs: &[Phv], order: BatchOrder) {
+        for phvs in phvs.chunks(BATCH) {
+            self.batch(phvs, order);
+        }
+    }
+
+    /// As [`Self::batches`]; at most [`BATCH`].
     #[inline(always)]
     fn batch(&mut self, phvs: &[Phv], order: BatchOrder) {
-        let Self { shape, now, crcs, .. } = self;
+        let Self { shape, now, places, .. } = self;
         let Shape { config, hashes } = &**shape;
         let mut counted: ArrayVec<P, BATCH> = ArrayVec::new();
         if phvs.iter().all(|phv| phv.headers.net == Net::Ipv4) {
-            hashes.crcs(phvs, |phv| hashes.key4(&phv.headers), crcs);
+            hashes.locate(phvs, now.constants, places);
             for (at, phv) in phvs.iter().enumerate() {
-                let crcs = Hashes::crcs_at(crcs, at % BATCH);
-                let place = place(shape, crcs, now, phv);
+                let place = moved(config, places.place(at), phv);
                 if now.samples(place, is_single_hop(config, phv)) {
-                    counted.push(R::counted(hashes, crcs, place, now.constants, weight(config, phv)));
+                    counted.push(R::counted(hashes, places.crcs(at), place, now.constants, weight(config, phv)));
                 }
             }
         } else {
@@ -175,10 +180,9 @@ fn weight(config: &Config, phv: &Phv) -> u32 {
     if config.count == Unit::Packets { 1 } else { phv.wire_bytes }
 }
 
-/// Where the flow of a packet is counted.
+/// Where the flow of a packet is counted, by its place on the path.
 #[inline(always)]
-fn place(Shape { config, hashes }: &Shape, crcs: KeyCrcs, now: &Now, phv: &Phv) -> Place {
-    let place = hashes.join(crcs, now.constants);
+fn moved(config: &Config, place: Place, phv: &Phv) -> Place {
     if config.cover { place.moved(phv.shim.hop()) } else { place }
 }
 
@@ -187,7 +191,7 @@ fn place(Shape { config, hashes }: &Shape, crcs: KeyCrcs, now: &Now, phv: &Phv) 
 fn sampled<P, R: Rows<P>>(shape: &Shape, now: &Now, phv: &Phv) -> Option<P> {
     let Shape { config, hashes } = shape;
     let crcs = hashes.of_headers(&phv.headers)?;
-    let place = place(shape, crcs, now, phv);
+    let place = moved(config, hashes.join(crcs, now.constants), phv);
     let is_counted = now.samples(place, is_single_hop(config, phv));
     is_counted.then(|| R::counted(hashes, crcs, place, now.constants, weight(config, phv)))
 }
@@ -196,7 +200,7 @@ impl<P: 'static, R: Rows<P>> Dataplane for FragmentReplica<P, R> {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         if !self.is_at_egress() {
-            phvs.chunks(BATCH).for_each(|phvs| self.batch(phvs, order));
+            self.batches(phvs, order);
         }
     }
 
@@ -214,7 +218,7 @@ impl<P: 'static, R: Rows<P>> Dataplane for FragmentReplica<P, R> {
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         if self.is_at_egress() {
-            phvs.chunks(BATCH).for_each(|phvs| self.batch(phvs, order));
+            self.batches(phvs, order);
         }
     }
 

@@ -48,8 +48,10 @@ fn weight(phv: &Phv, (unit, _): What) -> u32 {
 
 #[inline(always)]
 fn carry<K: SlotKey, const OWN: usize>(phv: &Phv, unit: &K::Unit, what: What, vectors: Vectors) -> Carry<K, OWN> {
+    // What branches first: across a branch the compiler takes a key apart.
+    let count = weight(phv, what);
     let key = K::of_packet(unit, &phv.headers, vectors);
-    Carry { own: [key; OWN], key, count: weight(phv, what), estimate: 0 }
+    Carry { own: [key; OWN], key, count, estimate: 0 }
 }
 
 /// Names the arrays in budgets and traces.
@@ -130,11 +132,19 @@ impl<K: SlotKey, const OWN: usize> Family<K, OWN> {
     /// As [`Self::batch`], where all of the packets are counted.
     #[inline(always)]
     fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
-        let vectors = Vectors::here();
-        for (room, phv) in self.carries.iter_mut().zip(&*phvs) {
-            *room = carry(phv, &self.unit, what, vectors);
+        // A loop for each kind of CPU: in one that decides for each packet, the compiler takes keys apart.
+        match Vectors::here().picks() {
+            Some(picks) => self.fill(phvs, what, picks.into()),
+            None => self.fill(phvs, what, Vectors::NONE),
         }
         self.run(phvs, phvs.len(), |at| at);
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, phvs: &[Phv], what: What, vectors: Vectors) {
+        for (room, phv) in self.carries.iter_mut().zip(phvs) {
+            *room = carry(phv, &self.unit, what, vectors);
+        }
     }
 
     /// Takes the first `len` carries through; `place` is where a carry's PHV stands.

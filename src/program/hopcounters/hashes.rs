@@ -3,8 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::pisa::hash::{Crc, HashFamily, HashLayout, HighSlots, SlotRange, index_hash};
-use crate::pisa::{Added, BATCH, HashUse, Phv, Slot, StageUse, Vectors};
+use crate::pisa::hash::{Crcs, HashFamily, HashLayout, HighSlots, SlotRange, index_hash};
+use crate::pisa::{Added, BATCH, HashUse, Phv, StageUse, Vectors};
 use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// The labels of the two CRCs.
@@ -14,8 +14,8 @@ const GROUP: &str = "hopcounters/group";
 /// The hash units.
 #[derive(Clone)]
 pub struct Hashes {
-    shared: Crc,
-    own: Crc,
+    /// The group's own and the shared one.
+    crcs: Crcs<2>,
     family: HashFamily,
 }
 
@@ -28,8 +28,8 @@ fn layout<K: FlowKey>(groups: u32) -> HashLayout {
 impl Hashes {
     pub fn new(family: &HashFamily) -> Self {
         let hash = layout::<Tuple4>(1);
-        let [shared, own] = [hash.shared_polynomial(family), hash.polynomial(family)].map(Crc::new);
-        Self { shared, own, family: family.clone() }
+        let crcs = Crcs::new([hash.polynomial(family), hash.shared_polynomial(family)]);
+        Self { crcs, family: family.clone() }
     }
 
     /// The hash functions of the deployment, of which these are some.
@@ -44,7 +44,8 @@ impl Hashes {
 
     #[inline(always)]
     fn of_key<K: FlowKey>(&self, key: K) -> u32 {
-        index_hash(self.own.hash_key(key), self.shared.hash_key(key))
+        let [own, shared] = self.crcs.hash_key(key);
+        index_hash(own, shared)
     }
 
     /// The hash of a packet's flow; of a packet that is not IP a meaningless value.
@@ -59,13 +60,12 @@ impl Hashes {
     /// The hashes of the packets of a batch.
     #[inline(always)]
     pub fn of_batch(&self, phvs: &[Phv], hashes: &mut [u32; BATCH]) {
-        let vectors = Vectors::here();
-        let key = |phv: &Phv| vectors.key::<Tuple4>(&phv.headers);
-        let [mut own, mut shared] = [[Slot(0); BATCH]; 2];
-        self.own.hash_keys(phvs, key, u32::MAX, &mut own);
-        self.shared.hash_keys(phvs, key, u32::MAX, &mut shared);
-        for ((hash, phv), (own, shared)) in hashes.iter_mut().zip(phvs).zip(own.iter().zip(&shared)) {
-            *hash = index_hash(own.0, shared.0);
+        let (mut keys, mut crcs) = ([Tuple4(0); BATCH], [[0; BATCH]; 2]);
+        Vectors::here().keys(phvs, &mut keys);
+        self.crcs.hash_keys(&keys[..phvs.len().min(BATCH)], &mut crcs);
+        let [own, shared] = &crcs;
+        for ((hash, phv), (own, shared)) in hashes.iter_mut().zip(phvs).zip(own.iter().zip(shared)) {
+            *hash = index_hash(*own, *shared);
             if phv.headers.net == Net::Ipv6 {
                 *hash = self.of_key(Tuple6::of(&phv.headers));
             }

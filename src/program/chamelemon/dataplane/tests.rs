@@ -17,6 +17,6 @@ proptest! {
 
 #[test]
 fn all_ones_is_infinity() {
-    assert_eq!([0xfdu8, 0xfe, 0xff].map(|c| c.incremented().1), [254, u32::MAX, u32::MAX]);
-    assert_eq!([0xfffdu16, 0xfffe].map(|c| c.incremented().1), [65_534, u32::MAX]);
+    assert_eq!([0xfdu8, 0xfe, 0xff].map(|c| c.incremented().size()), [254, u32::MAX, u32::MAX]);
+    assert_eq!([0xfffdu16, 0xfffe].map(|c| c.incremented().size()), [65_534, u32::MAX]);
 }
