@@ -114,13 +114,7 @@ impl Columns {
     /// Writes the digests of the packets by the plan of these hash units, at the switch that has these
     /// hashes of its own. `value` is the value of the packet at a place of the burst.
     #[inline(always)]
-    pub fn encode(
-        &mut self,
-        units: &BurstHashes,
-        scheme: &Scheme,
-        own: &Coded,
-        value: impl Fn(usize, Value) -> u64,
-    ) {
+    pub fn encode(&mut self, units: &BurstHashes, scheme: &Scheme, own: &Coded, value: impl Fn(usize, Value) -> u64) {
         self.hash(units, scheme, own);
         let mut before = None;
         for set in &scheme.sets {

@@ -101,15 +101,12 @@ impl Identities {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,bmi2")]
     #[inline]
     fn four<F: Frame>(&self, [a, b, c, d]: [(&Headers, &F); 4]) -> Option<[u32; 4]> {
-        let pair_of = |low, high| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-        let [ab, cd] = [pair_of(picked(a)?, picked(b)?), pair_of(picked(c)?, picked(d)?)];
-        let [f, g, h, i] = self.fold.map(|fold| fold as i64);
-        let fold = _mm512_setr_epi64(f, g, h, i, f, g, h, i);
-        let low = |words| _mm512_clmulepi64_epi128::<0x00>(words, fold);
-        let high = |words| _mm512_clmulepi64_epi128::<0x11>(words, fold);
-        let [ab, cd] = [ab, cd].map(|words| _mm512_xor_si512(low(words), high(words)));
+        // No closures: a compiler would call those that take vectors.
+        let ab = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(picked(a)?), picked(b)?);
+        let cd = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(picked(c)?), picked(d)?);
+        let (ab, cd) = (self.terms(ab), self.terms(cd));
         // Both halves of each packet's terms side by side.
-        let [even, odd] = [_mm512_shuffle_i64x2::<0x88>(ab, cd), _mm512_shuffle_i64x2::<0xdd>(ab, cd)];
+        let (even, odd) = (_mm512_shuffle_i64x2::<0x88>(ab, cd), _mm512_shuffle_i64x2::<0xdd>(ab, cd));
         let first = _mm512_broadcast_i32x4(halves(self.first));
         let sum = _mm512_ternarylogic_epi64::<XOR3>(even, odd, first);
         let reduce = _mm512_broadcast_i32x4(pair(self.clmul.reduce[0], self.clmul.reduce[1]));
@@ -120,6 +117,16 @@ impl Identities {
         let crcs = _mm512_castsi512_si128(_mm512_permutexvar_epi32(thirds, crcs));
         // SAFETY: any bits make words.
         Some(unsafe { core::mem::transmute::<__m128i, [u32; 4]>(crcs) })
+    }
+
+    /// The words of two rows, two words together, each taken to the place of the last one.
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    #[inline]
+    fn terms(&self, rows: __m512i) -> __m512i {
+        let [f, g, h, i] = self.fold.map(|fold| fold as i64);
+        let fold = _mm512_setr_epi64(f, g, h, i, f, g, h, i);
+        let (low, high) = (_mm512_clmulepi64_epi128::<0x00>(rows, fold), _mm512_clmulepi64_epi128::<0x11>(rows, fold));
+        _mm512_xor_si512(low, high)
     }
 }
 
@@ -142,11 +149,10 @@ fn picked<F: Frame>((headers, frame): (&Headers, &F)) -> Option<__m256i> {
     let packet = unsafe { _mm512_maskz_loadu_epi8(there, packet.as_ptr().cast()) };
     let places = row_of(&PLACES[usize::from(!is_tcp)]);
     let places = _mm256_mask_add_epi8(places, OF_PAYLOAD, places, _mm256_set1_epi8(header as i8));
-    let pick = |from: u32, places: __m256i| {
-        let picked = _mm512_maskz_permutexvar_epi8(from.into(), _mm512_castsi256_si512(places), packet);
-        _mm512_castsi512_si256(picked)
-    };
-    Some(_mm256_xor_si256(pick(FILLED, places), pick(const { some(&SOURCE) }, row_of(&SOURCE))))
+    let fields = _mm512_maskz_permutexvar_epi8(FILLED.into(), _mm512_castsi256_si512(places), packet);
+    let of_source = const { some(&SOURCE) as u64 };
+    let source = _mm512_maskz_permutexvar_epi8(of_source, _mm512_castsi256_si512(row_of(&SOURCE)), packet);
+    Some(_mm512_castsi512_si256(_mm512_xor_si512(fields, source)))
 }
 
 #[target_feature(enable = "avx512f")]
