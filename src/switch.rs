@@ -318,6 +318,12 @@ impl Switch {
         self.telemetry.set_queue_room(bytes);
     }
 
+    /// Hosts read the digests of packets that they receive ([`Frame::take_digest`]). To be called before
+    /// the switch is driven, by a driver whose hosts do.
+    pub fn read_digests(&mut self) {
+        self.telemetry.read_digests();
+    }
+
     /// The epoch that is running.
     pub fn epoch(&self) -> u64 {
         self.telemetry.clock.running()

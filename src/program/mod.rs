@@ -259,6 +259,10 @@ pub trait Dataplane: Send {
     /// [`Phv::queue_used`](crate::pisa::Phv::queue_used) is a share. Called before the first packet, by
     /// a driver that knows it.
     fn set_queue_room(&mut self, _bytes: u64) {}
+    /// Hosts read the digest of each packet that they receive
+    /// ([`Frame::take_digest`](crate::wire::Frame::take_digest)). Else the digest of a packet that
+    /// leaves to a host is of use to the program alone. Called before the first packet.
+    fn read_digests(&mut self) {}
     /// Takes a burst through the ingress stages.
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder);
     /// As [`Self::ingress`], compiled for this CPU where that is `#[inline(always)]`. The

@@ -52,7 +52,13 @@ impl<T: Report> ReportBuffer<T> {
     /// Counts a report that is not kept.
     #[inline]
     pub fn miss(&mut self) {
-        self.overflow = self.overflow.saturating_add(1);
+        self.miss_many(1);
+    }
+
+    /// Counts several of them.
+    #[inline]
+    pub fn miss_many(&mut self, reports: u64) {
+        self.overflow = self.overflow.saturating_add(reports);
     }
 
     pub fn len(&self) -> usize {

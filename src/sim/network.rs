@@ -21,7 +21,7 @@ use super::{Setup, SimError, Victims};
 use crate::answers::Links;
 use crate::api::view::Counts;
 use crate::pisa::PortId;
-use crate::switch::{BURST, Burst, TxBursts};
+use crate::switch::{BURST, Burst, Switch, TxBursts};
 use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 use crate::wire::{Frame, HeapFrame, ethertype};
@@ -113,6 +113,9 @@ impl Network {
         if let Some(queue) = network.queue {
             let replicas = network.nodes.iter_mut().flat_map(|node| &mut node.workers);
             replicas.for_each(|replica| replica.set_queue_room(queue.room()));
+        }
+        if network.hosts.as_ref().is_some_and(Hosts::read_digests) {
+            network.nodes.iter_mut().flat_map(|node| &mut node.workers).for_each(Switch::read_digests);
         }
         network.tick();
         Ok(network)

@@ -16,10 +16,10 @@ use arrayvec::ArrayVec;
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, L2_OVERHEAD, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
-use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
+use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
 use crate::telemetry::epoch::Nanos;
-use crate::wire::{self, Frame, Headers, identity};
+use crate::wire::{self, Frame, Headers};
 
 /// What admission made of a packet, and where it waits: port, place in the port's queue,
 /// disposition. One word, because a struct of these goes through memory, and is read before it has
@@ -84,6 +84,25 @@ struct Admitted<F> {
     seen: usize,
     /// That packet, and its place in the burst.
     several: Option<(usize, F)>,
+}
+
+/// A burst whose packets' identities are written.
+struct Identified<'a, F> {
+    switch: &'a mut Switch,
+    exits: &'a [Exit],
+    out: &'a TxBursts<F>,
+}
+
+impl<F: Frame> Wide for Identified<'_, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { switch: Switch { telemetry, phvs, .. }, exits, out } = self;
+        let Some(unit) = &telemetry.identity else { return };
+        let mut identities = [0; BURST];
+        let packet = |at: usize| Some((&phvs.get(at)?.headers, out.waiting(exits.get(at)?)?));
+        unit.of_burst(exits.len(), packet, &mut identities);
+        phvs.iter_mut().zip(identities).take(exits.len()).for_each(|(phv, identity)| phv.identity = identity);
+    }
 }
 
 /// Packets whose PHVs are in the second place.
@@ -362,9 +381,9 @@ impl Switch {
             if needs.contains(Needs::HELD) {
                 phv.held_ns = out.waiting(exit).map_or(0, Frame::held_ns);
             }
-            if let (Some(crc), Some(frame)) = (&self.telemetry.identity, out.waiting(exit)) {
-                phv.identity = crc.hash(&identity::invariant(&phv.headers, frame));
-            }
+        }
+        if self.telemetry.identity.is_some() {
+            wide(Identified { switch: self, exits, out });
         }
     }
 

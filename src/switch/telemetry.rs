@@ -1,6 +1,6 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
-use crate::pisa::hash::{Crc, HashFamily, Polynomial};
+use crate::pisa::hash::{HashFamily, IdentityHash};
 use crate::pisa::{DropReason, Generator, Phv};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
@@ -27,7 +27,7 @@ pub struct Telemetry {
     /// for them.
     pub(super) writes_late: bool,
     /// What makes a packet's identity, where one is needed.
-    pub(super) identity: Option<Box<Crc>>,
+    pub(super) identity: Option<Box<IdentityHash>>,
     /// Programs need random numbers: those of packets before ingress stages, and before egress stages.
     pub(super) draws: bool,
     generators: [Generator; 2],
@@ -55,9 +55,7 @@ impl Telemetry {
         let describes = described.into_iter().any(|need| needs.contains(need));
         let late = [Needs::SHIM, Needs::DIGEST | Needs::EGRESS, Needs::IDENTITY];
         let writes_late = late.into_iter().any(|need| needs.contains(need));
-        // All switches have the same.
-        let crc = || Box::new(Crc::new(Polynomial::STANDARD[0]));
-        let identity = needs.contains(Needs::IDENTITY).then(crc);
+        let identity = needs.contains(Needs::IDENTITY).then(|| Box::new(IdentityHash::new()));
         let (draws, generators) = (needs.contains(Needs::DRAW), [[1, 0, 0, 0], [2, 0, 0, 0]].map(Generator::new));
         let telemetry = Self {
             programs,
@@ -108,6 +106,11 @@ impl Telemetry {
     pub(super) fn set_queue_room(&mut self, bytes: u64) {
         self.programs.iter_mut().for_each(|program| program.set_queue_room(bytes));
         self.needs = self.needs | needs_of(&self.programs);
+    }
+
+    /// Tells programs that hosts read digests.
+    pub(super) fn read_digests(&mut self) {
+        self.programs.iter_mut().for_each(|program| program.read_digests());
     }
 
     /// Sends off what has been measured so far; nothing may be measured afterwards. There is no

@@ -113,6 +113,10 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.program.set_queue_room(bytes);
     }
 
+    fn read_digests(&mut self) {
+        self.program.read_digests();
+    }
+
     fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         self.stats.packets.add(phvs.len() as u64);
         self.times = self.untimed == 0;

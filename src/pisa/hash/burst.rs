@@ -58,6 +58,18 @@ impl BurstGlobal {
         match self.joins {}
     }
 
+    /// Which of the first `number` packets, a bit each, have a hash with this argument that is no larger
+    /// than the limit.
+    #[inline(always)]
+    pub fn at_most(&self, packets: &Words, number: usize, argument: Addends, limit: u32) -> u64 {
+        let there = u64::MAX.checked_shr(BATCH.saturating_sub(number) as u32).unwrap_or(0);
+        let number = vectors(number);
+        #[cfg(target_arch = "x86_64")]
+        return self.joins.packets_at_most(&packets[..number], [argument.0, argument.1], limit) & there;
+        #[cfg(not(target_arch = "x86_64"))]
+        match self.joins {}
+    }
+
     /// The [inner CRCs](Global::inner) of the first `number` packets with one argument.
     #[inline(always)]
     pub fn inner_of_packets(&self, packets: &Words, number: usize, argument: Addends, out: &mut Words) {
@@ -95,7 +107,7 @@ mod tests {
 
         /// A burst has the hashes that its packets have one by one.
         #[test]
-        fn a_burst_is_hashed_as_its_packets(seed: u64, packets: [[u32; 16]; 4], ids: [u32; 64], number in 0..=BATCH) {
+        fn a_burst_is_hashed_as_its_packets(seed: u64, packets: [[u32; 16]; 4], ids: [u32; 64], limit: u32, number in 0..=BATCH) {
             let global = Global::derive(&HashFamily::reproducible(seed), "test", 0);
             let Some(burst) = BurstGlobal::new(&global) else { return Ok(()) };
             let arguments = ids.map(|id| global.argument(&id.to_be_bytes()));
@@ -105,10 +117,13 @@ mod tests {
             burst.of_packets(&packets, number, arguments[0], &mut ones);
             burst.of_pairs(&packets, number, &pairs, &mut each);
             burst.inner_of_packets(&packets, number, arguments[0], &mut inner);
+            let at_most = burst.at_most(&packets, number, arguments[0], limit);
+            prop_assert_eq!(at_most.checked_shr(number as u32).unwrap_or(0), 0);
             for (place, packet) in packets.as_flattened().iter().enumerate().take(number) {
                 prop_assert_eq!(ones.as_flattened()[place], global.join(*packet, arguments[0]));
                 prop_assert_eq!(each.as_flattened()[place], global.join(*packet, arguments[place]));
                 prop_assert_eq!(inner.as_flattened()[place], global.inner(*packet, arguments[0]));
+                prop_assert_eq!(at_most >> place & 1 == 1, global.join(*packet, arguments[0]) <= limit);
             }
         }
     }

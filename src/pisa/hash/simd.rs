@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod identities;
 mod joins;
 mod nibbles;
 mod together;
@@ -17,6 +18,7 @@ use super::{INIT, LANES, MAX_KEY, Polynomial, XOROUT};
 use crate::pisa::cpu::{self, Instructions};
 use crate::pisa::{BATCH, Slot};
 
+pub use identities::Identities;
 pub use joins::Joins;
 pub use nibbles::Nibbles;
 
@@ -114,9 +116,8 @@ impl Clmul {
     #[target_feature(enable = "avx512f,avx512bw,vpclmulqdq")]
     #[inline]
     fn crcs_of_fours<T>(&self, init: u128, of: &[T], key: impl Fn(&T) -> u128, mask: u32, crcs: &mut [Slot; BATCH]) {
-        /// The truth tables of a xor (b and c), and of (not (a xor b)) and c.
+        /// The truth table of a xor (b and c).
         const XOR_AND: i32 = 0x78;
-        const XNOR_AND: i32 = 0x82;
         let each = |number: u128| _mm512_broadcast_i32x4(halves(number));
         let (reverse, init) = (_mm512_broadcast_i32x4(bytes_of(&REVERSE)), each(init));
         let (fold, reduce) = (each(self.fold[0].into()), _mm512_broadcast_i32x4(pair(self.reduce[0], self.reduce[1])));
@@ -277,8 +278,9 @@ pub struct Affine {
     used: usize,
 }
 
-/// The truth table of a xor b xor c.
+/// The truth tables of a xor b xor c, and of (not (a xor b)) and c.
 const XOR3: i32 = 0x96;
+const XNOR_AND: i32 = 0x82;
 
 /// For one position of the key, [`LANES`] × 4 matrices.
 #[repr(align(64))]

@@ -113,6 +113,12 @@ impl Part {
     pub fn of(&self, digest: u16) -> u16 {
         digest >> self.shift & self.mask
     }
+
+    /// A digest with these bits of the query.
+    #[inline(always)]
+    pub(super) fn set(&self, digest: u16, bits: u16) -> u16 {
+        digest & !(self.mask << self.shift) | (bits & self.mask) << self.shift
+    }
 }
 
 /// A packet as a switch measures it.
@@ -135,71 +141,22 @@ pub struct Measured {
     pub queue_used: u16,
 }
 
-/// The hashes of a packet by which its digest is written.
-pub trait Hashes {
-    /// The hash that chooses the set of queries (q of §4.1).
-    fn set(&self) -> u32;
-    /// Those of an instance of a plain path code, by its number.
-    fn instance(&self, number: usize, instance: &Instance) -> InstanceHashes;
-    /// Whether a hop acts, of the code with this number.
-    fn acts(&self, number: usize, code: &ValueCode) -> u32;
-    /// How a value is rounded, the same at all hops.
-    fn rounding(&self, code: &ValueCode) -> u32;
-}
-
 /// The hashes of an instance: the packet's layer, whether the hop acts (g), and what it writes (h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InstanceHashes {
-    pub layer: u32,
-    pub acts: u32,
-    pub value: u32,
-}
-
-/// Hashes that are computed where they are asked for.
-#[derive(Clone, Copy)]
-struct Computed<'a> {
-    scheme: &'a Scheme,
-    switch: &'a Coded,
-    hop: usize,
-    identity: u32,
-}
-
-impl Hashes for Computed<'_> {
-    #[inline(always)]
-    fn set(&self) -> u32 {
-        self.scheme.chooses.join(self.identity, self.scheme.set)
-    }
-
-    #[inline(always)]
-    fn instance(&self, number: usize, instance: &Instance) -> InstanceHashes {
-        instance.hashes(self.switch.path.get(number).copied().unwrap_or_default(), self.hop, self.identity)
-    }
-
-    #[inline(always)]
-    fn acts(&self, _: usize, code: &ValueCode) -> u32 {
-        code.acts_hash(self.identity, self.hop)
-    }
-
-    #[inline(always)]
-    fn rounding(&self, code: &ValueCode) -> u32 {
-        code.rounding(self.identity)
-    }
+struct InstanceHashes {
+    layer: u32,
+    acts: u32,
+    value: u32,
 }
 
 impl Scheme {
     /// The queries that a packet carries.
     #[inline(always)]
     pub fn parts(&self, identity: u32) -> &[Part] {
-        self.parts_by(|| self.chooses.join(identity, self.set))
-    }
-
-    /// The same by the hash that chooses them, where there are several sets.
-    #[inline(always)]
-    fn parts_by(&self, hash: impl FnOnce() -> u32) -> &[Part] {
         if let [all] = &self.sets[..] {
             return &all.parts;
         }
-        let hash = hash();
+        let hash = self.chooses.join(identity, self.set);
         self.sets.iter().find(|set| hash <= set.last).map_or(&[], |set| &set.parts)
     }
 
@@ -207,29 +164,18 @@ impl Scheme {
     #[inline(always)]
     pub fn encode(&self, switch: &Coded, packet: Measured, digest: u16) -> u16 {
         let Measured { hop, identity, .. } = packet;
-        self.encode_by(&Computed { scheme: self, switch, hop: hop.into(), identity }, switch, packet, digest)
-    }
-
-    /// The same with hashes that may have been computed before.
-    #[inline(always)]
-    pub fn encode_by(&self, hashes: &impl Hashes, switch: &Coded, packet: Measured, digest: u16) -> u16 {
-        let Measured { hop, identity, .. } = packet;
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
-        for part in self.parts_by(|| hashes.set()) {
+        for part in self.parts(identity) {
             let before = part.of(digest);
             // No closures: the compiler would set those apart that several callers have.
             let after = match (part.value, &self.path, self.values.get(part.code)) {
-                (Value::Path, Some(path), _) => path.encode_by(hashes, switch, hop, identity, before),
+                (Value::Path, Some(path), _) => path.encode(switch, hop, identity, before),
                 // Of loops see `check_loop`.
                 (Value::Path | Value::Loops, ..) | (_, _, None) => before,
-                (value, _, Some(code)) => {
-                    let acts = || hashes.acts(part.code, code);
-                    let rounding = || hashes.rounding(code);
-                    code.encode_by(acts, rounding, (hop, identity), packet.value(value), before)
-                }
+                (value, _, Some(code)) => code.encode(hop, identity, packet.value(value), before),
             };
-            digest = digest & !(part.mask << part.shift) | (after & part.mask) << part.shift;
+            digest = part.set(digest, after);
         }
         digest
     }
@@ -242,7 +188,7 @@ impl Scheme {
         let part = self.parts(packet.identity).iter().find(|part| part.value == Value::Loops)?;
         let before = Carried { digest: carried.digest >> part.shift & part.mask, ..carried };
         let Checked { carried: after, is_loop } = code.check(own, packet.hop, packet.identity, before);
-        let digest = carried.digest & !(part.mask << part.shift) | after.digest << part.shift;
+        let digest = part.set(carried.digest, after.digest);
         Some(Checked { carried: Carried { digest, ..after }, is_loop })
     }
 }
@@ -357,39 +303,27 @@ impl Code {
     /// The digest behind the switch that is hop number `hop` of the packet's path. Behind more than
     /// [`MAX_HOPS`] the number is not known, and the digest stays.
     #[inline(always)]
-    fn encode_by(&self, hashes: &impl Hashes, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
-        let hop = usize::from(hop);
-        match self.is_plain {
-            _ if hop > MAX_HOPS => digest,
-            true => self.encode_plain(|number, instance| hashes.instance(number, instance), switch, hop, digest),
-            false => self.encode_any(switch, hop, identity, digest),
-        }
+    fn encode(&self, switch: &Coded, hop: u8, identity: u32, digest: u16) -> u16 {
+        if usize::from(hop) > MAX_HOPS { digest } else { self.encode_at(switch, hop.into(), identity, digest) }
     }
 
     /// The digest behind hops up to [`MAX_CODED_HOPS`].
     #[inline(always)]
     pub(super) fn encode_at(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
-        if !self.is_plain {
-            return self.encode_any(switch, hop, identity, digest);
+        match self.is_plain {
+            true => self.encode_plain(switch, hop, identity, digest),
+            false => self.encode_any(switch, hop, identity, digest),
         }
-        let own = |number: usize| switch.path.get(number).copied().unwrap_or_default();
-        self.encode_plain(|number, instance| instance.hashes(own(number), hop, identity), switch, hop, digest)
     }
 
     /// The digest by a plain code.
     #[inline(always)]
-    fn encode_plain(
-        &self,
-        hashes: impl Fn(usize, &Instance) -> InstanceHashes,
-        switch: &Coded,
-        hop: usize,
-        digest: u16,
-    ) -> u16 {
+    fn encode_plain(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         let mask = self.mask();
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
-        for (number, instance) in self.instances.iter().enumerate() {
-            let InstanceHashes { layer, acts, value } = hashes(number, instance);
+        for (instance, own) in self.instances.iter().zip(&switch.path) {
+            let InstanceHashes { layer, acts, value } = instance.hashes(*own, hop, identity);
             let (is_baseline, acts) = self.limits.decide(layer, hop, acts);
             // What is cleared, and what is xored: nothing where the hop does not act.
             let [clears, writes] = [acts & is_baseline, acts].map(|does| u32::from(does).wrapping_neg() & mask);
@@ -400,7 +334,7 @@ impl Code {
 
     /// The digest by any code. Out of line, because a plain code is what most networks have.
     #[inline(never)]
-    fn encode_any(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
+    pub(super) fn encode_any(&self, switch: &Coded, hop: usize, identity: u32, digest: u16) -> u16 {
         // At the first hop nothing stands in the digest.
         let mut digest = if hop == 1 { 0 } else { digest };
         for (instance, hash) in self.instances.iter().zip(&switch.path) {

@@ -9,9 +9,9 @@
 //! of a value, or leaves it, as hashes decide that all know (`encoding`). For a value of the whole
 //! way it keeps the largest or the smallest code, or adds its own ([`values`]). The last
 //! switch takes the digest off and reports it with the packet's identity and the number of switches
-//! passed. What has the reports knows which switches wrote each digest. It eliminates candidates of
-//! paths (`inference`), and keeps samples of values (`recorder`). A
-//! switch that finds its own hash on a packet reports a loop ([`loops`]).
+//! passed. Of a packet that it does not report it computes no digest, unless hosts read them. What has
+//! the reports knows which switches wrote each digest. It eliminates candidates of paths
+//! (`inference`), and keeps samples of values (`recorder`). A switch that finds its own hash on a packet reports a loop ([`loops`]).
 //!
 //! *Guarantee:* The true path is never eliminated as long as all switches run PINT with one
 //! plan, the flow keeps its path, and the switches' names are known; fragments of identifiers need

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::burst::HashedBurst;
+use super::burst::Columns;
 use super::dataplane::{MAX_HOPS, Measured};
 use super::loops::dataplane::{Carried, Checked};
 use super::loops::record::Looped;
@@ -18,12 +18,13 @@ use super::sample::Sampled;
 use super::utilisation::Memory;
 use super::utilisation::link::Links;
 use super::utilisation::ports::{PLANS, Ports};
-use super::{Config, Pint, PlanParameters};
+use super::{Config, Pint, PlanId, PlanParameters};
 use crate::pisa::hash::HashFamily;
+use crate::pisa::hash::burst::Words;
 use crate::pisa::{AccessTrace, ArrayCells, BATCH, BatchOrder, CellTrace, Disposition, Layout, Phv, Probe};
 use crate::program::{AnyRecord, Bank, Dataplane, Derived, Needs, ReportBuffer, Schedule};
 use crate::wire::shim::{EPOCH_BITS, MAX_HOP, epoch_of};
-use crate::wire::{FiveTuple, Fragment};
+use crate::wire::{FiveTuple, Fragment, Net};
 
 /// Beside a digest packets carry four bits of their epoch's number, which tell it from those that
 /// are so much older.
@@ -42,7 +43,9 @@ pub struct Replica {
     name: Arc<str>,
     /// The utilisations of links. They outlive epochs.
     ports: Ports,
-    hashed: Box<HashedBurst>,
+    columns: Box<Columns>,
+    /// Hosts read the digests of packets that they receive.
+    reads_digests: bool,
     reports: Sampled,
     loops: ReportBuffer<Looped>,
     limit: u32,
@@ -75,16 +78,37 @@ impl InForce {
 
     /// Reports a packet that came back here, if it carries the loop query.
     #[inline(always)]
-    fn check_loop(&self, phv: &mut Phv, measured: Measured, reports: &mut ReportBuffer<Looped>) {
+    fn check_loop(&self, phv: &mut Phv, reports: &mut ReportBuffer<Looped>) {
         let carried = Carried { digest: phv.digest, matches: phv.shim.loops() };
-        let Prepared { coding, own, .. } = &*self.prepared;
-        let checked = coding.scheme.check_loop(own, measured, carried);
+        let (packet, Prepared { coding, own, .. }) = (measured(phv, 0), &*self.prepared);
+        let checked = coding.scheme.check_loop(own, packet, carried);
         let Some(Checked { carried, is_loop }) = checked else { return };
         (phv.digest, phv.shim) = (carried.digest, phv.shim.with_loops(carried.matches));
         if is_loop && let Some(flow) = FiveTuple::of(&phv.headers) {
-            let Measured { hop: hops, identity, .. } = measured;
+            let Measured { hop: hops, identity, .. } = packet;
             reports.push(Looped { time_ns: phv.egress_ns, flow, hops, identity });
         }
+    }
+}
+
+/// Whether the switches that a packet passed are counted, and it had one identity in all of them.
+#[inline(always)]
+fn is_counted(phv: &Phv) -> bool {
+    (phv.enters | phv.headers.shim) & (phv.headers.fragment == Fragment::Whole)
+}
+
+/// Whether a packet that is counted is reported where it leaves, unless others are chosen.
+#[inline(always)]
+fn is_reported(phv: &Phv) -> bool {
+    let is_last = phv.disposition == Disposition::ToHost;
+    is_last & (usize::from(phv.shim.hop()) <= MAX_HOPS) & (phv.headers.net != Net::Other)
+}
+
+#[inline(always)]
+fn report(phv: &Phv, plan: PlanId, reports: &mut Sampled) {
+    let Phv { egress_ns: time_ns, identity, digest, .. } = *phv;
+    if let Some(flow) = FiveTuple::of(&phv.headers) {
+        reports.report(Arrival { time_ns, plan, flow, hops: phv.shim.hop(), identity, digest });
     }
 }
 
@@ -131,7 +155,8 @@ impl Replica {
             epochs: Epochs::default(),
             name: switch.into(),
             ports: Ports::default(),
-            hashed: Box::default(),
+            columns: Box::default(),
+            reads_digests: false,
             reports: Sampled::new(hashes, 0),
             loops: ReportBuffer::with_capacity(0),
             limit: config.reports,
@@ -159,49 +184,88 @@ impl Replica {
         plan_at(&self.plans, phv.shim.epoch())?.prepared.links()
     }
 
-    /// Hashes a burst. False, and nothing done, where packets are hashed one by one, and while packets
-    /// of several plans are on their way.
+    /// Takes a burst through, as its packets one by one. False, and nothing done, where packets are
+    /// hashed one by one, and while packets of several plans are on their way.
     #[inline(always)]
-    fn hash(&mut self, phvs: &[Phv]) -> bool {
-        let [plan] = &self.plans[..] else { return false };
+    fn burst(&mut self, phvs: &mut [Phv]) -> bool {
+        let Self { plans, ports, columns, reports, loops, reads_digests, .. } = self;
+        let [plan] = &plans[..] else { return false };
         let Prepared { coding, own, burst: Some(units), .. } = &*plan.prepared else { return false };
-        self.hashed.hash(units, (&coding.scheme, own), self.reports.chooses_within(phvs.len()), phvs);
+        let is_known = coding.scheme.sets() > 0;
+        let mut identities = Words::default();
+        let (mut counted, mut reported) = (0, 0);
+        for (place, (phv, identity)) in phvs.iter_mut().zip(identities.as_flattened_mut()).enumerate() {
+            *identity = phv.identity;
+            let leaves = phv.disposition.leaves();
+            if leaves && !(is_known && is_counted(phv)) {
+                phv.shim = phv.shim.with_hop(MAX_HOP);
+            }
+            counted |= u64::from(leaves & (usize::from(phv.shim.hop()) <= MAX_HOPS)) << place;
+            reported |= u64::from(is_reported(phv)) << place;
+        }
+        reported &= counted;
+        let mut utilisations = [0; BATCH];
+        if !ports.is_empty() {
+            let links = plan.prepared.links();
+            let packets = phvs.iter().zip(&mut utilisations);
+            packets.for_each(|(phv, utilisation)| *utilisation = ports.packet(phv, links));
+        }
+        // The digest of a packet that leaves the network is of use in its report alone, and its loops.
+        let is_last = !*reads_digests && coding.scheme.loops().is_none();
+        let sample = reports.chooses_within(phvs.len()).filter(|_| is_last && reported != 0);
+        if let Some(chosen) = sample.and_then(|sample| sample.of_burst(&identities, phvs.len())) {
+            let missed = reported & !chosen;
+            reports.miss(missed.count_ones());
+            (counted, reported) = (counted & !missed, reported & !missed);
+        }
+        if counted == 0 {
+            return true;
+        }
+        columns.take(phvs, counted);
+        columns.encode(units, &coding.scheme, own, |place, value| {
+            phvs.get(place).map_or(0, |phv| measured(phv, utilisations[place % BATCH]).value(value))
+        });
+        for (place, digest) in columns.digests() {
+            let Some(phv) = phvs.get_mut(place) else { break };
+            phv.digest = digest;
+            plan.check_loop(phv, loops);
+            if reported >> place & 1 == 1 {
+                report(phv, coding.id, reports);
+            }
+        }
         true
     }
 
     /// Writes the digest of a packet that leaves, and reports it where it leaves to a host.
-    /// `utilisation` is that of the link that it leaves by, and `hashed` its place in a burst that has
-    /// been hashed.
     #[inline(always)]
-    fn packet(&mut self, phv: &mut Phv, utilisation: u32, hashed: Option<usize>) {
-        let counted = phv.enters || phv.headers.shim;
-        let plan =
-            plan_at(&self.plans, phv.shim.epoch()).filter(|plan| counted && plan.prepared.coding.scheme.sets() > 0);
-        let Some(plan) = plan.filter(|_| phv.headers.fragment == Fragment::Whole) else {
+    fn packet(&mut self, phv: &mut Phv) {
+        let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
+        self.write(phv, utilisation, self.reads_digests);
+    }
+
+    /// The same with the utilisation of the link that it leaves by. `reads`: its digest is read though it
+    /// is not reported.
+    #[inline(always)]
+    fn write(&mut self, phv: &mut Phv, utilisation: u32, reads: bool) {
+        let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|plan| plan.prepared.coding.scheme.sets() > 0);
+        let Some(plan) = plan.filter(|_| is_counted(phv)) else {
             // The number of switches before this one is not known, packets before it had another
             // identity, or the plan is not known yet. The highest count says so to all switches behind.
             phv.shim = phv.shim.with_hop(MAX_HOP);
             return;
         };
-        let hops = phv.shim.hop();
-        let measured = measured(phv, utilisation);
         let Prepared { coding, own, .. } = &*plan.prepared;
-        phv.digest = match hashed {
-            Some(place) => coding.scheme.encode_by(&self.hashed.at(place), own, measured, phv.digest),
-            None => coding.scheme.encode(own, measured, phv.digest),
-        };
-        plan.check_loop(phv, measured, &mut self.loops);
-        if phv.disposition == Disposition::ToHost
-            && usize::from(hops) <= MAX_HOPS
-            && let Some(flow) = FiveTuple::of(&phv.headers)
-        {
-            let (time_ns, plan) = (phv.egress_ns, coding.id);
-            let arrival = Arrival { time_ns, plan, flow, hops, identity: phv.identity, digest: phv.digest };
-            let hashed = hashed.and_then(|place| self.hashed.at(place).sample());
-            self.reports.report(arrival, |sample| match hashed {
-                Some(hash) => hash,
-                None => sample.hash_of(arrival.identity),
-            });
+        let is_reported = is_reported(phv);
+        if is_reported && !reads && coding.scheme.loops().is_none() {
+            let sample = self.reports.chooses_within(0);
+            if sample.is_some_and(|sample| !sample.has(phv.identity)) {
+                return self.reports.miss(1);
+            }
+        }
+        phv.digest = coding.scheme.encode(own, measured(phv, utilisation), phv.digest);
+        plan.check_loop(phv, &mut self.loops);
+        if is_reported {
+            report(phv, coding.id, &mut self.reports);
         }
     }
 
@@ -240,13 +304,15 @@ impl Dataplane for Replica {
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks_mut(BATCH) {
-            let hashed = order != BatchOrder::PacketMajor && self.hash(phvs);
-            // Where another program has them here, packets that end in the switch come as well.
-            for (place, phv) in phvs.iter_mut().enumerate().filter(|(_, phv)| phv.disposition.leaves()) {
-                let utilisation = if self.ports.is_empty() { 0 } else { self.ports.packet(phv, self.links(phv)) };
-                self.packet(phv, utilisation, hashed.then_some(place));
+            if order == BatchOrder::PacketMajor || !self.burst(phvs) {
+                // Where another program has them here, packets that end in the switch come as well.
+                phvs.iter_mut().filter(|phv| phv.disposition.leaves()).for_each(|phv| self.packet(phv));
             }
         }
+    }
+
+    fn read_digests(&mut self) {
+        self.reads_digests = true;
     }
 
     /// Tells of the registers of links, and what each query's bits of the digest were and are. A packet
@@ -257,7 +323,7 @@ impl Dataplane for Replica {
         }
         let before = if phv.shim.hop() == 1 { 0 } else { phv.digest };
         let utilisation = self.ports.trace(phv, self.links(phv), probe);
-        self.packet(phv, utilisation, None);
+        self.write(phv, utilisation, true);
         let hops = phv.shim.hop();
         let plan = plan_at(&self.plans, phv.shim.epoch()).filter(|_| usize::from(hops) <= MAX_HOPS);
         let Some(scheme) = plan.map(|plan| &plan.prepared.coding.scheme) else { return };

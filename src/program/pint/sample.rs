@@ -56,17 +56,15 @@ impl Sample {
         self.hash.join(identity, self.argument)
     }
 
-    /// The hashes of the first `number` packets of a burst. False, and nothing done, where the CPU has
-    /// no form for bursts.
+    /// Which of the first `number` packets of a burst belong to the share, a bit each. `None` where the
+    /// CPU has no form for bursts.
     #[inline(always)]
-    pub fn hash_burst(&self, identities: &Words, number: usize, out: &mut Words) -> bool {
-        let Some(burst) = &self.burst else { return false };
-        burst.of_packets(identities, number, self.argument, out);
-        true
+    pub fn of_burst(&self, identities: &Words, number: usize) -> Option<u64> {
+        Some(self.burst.as_ref()?.at_most(identities, number, self.argument, self.limit))
     }
 }
 
-/// Reports that are looked at for each further packet while a share is halved. Half of them go, so
+/// Reports that are looked at for each further one while a share is halved. Half of them go, so
 /// the buffer empties faster than it fills.
 const LOOKED_AT: usize = 4;
 
@@ -106,20 +104,22 @@ impl Sampled {
     }
 
     /// Keeps a report while there is room. Then the share is halved as often as it takes, and what
-    /// does not belong to it is counted. `hash` is [`Sample::hash_of`] the packet.
+    /// does not belong to it is counted.
     #[inline(always)]
-    pub fn report(&mut self, arrival: Arrival, hash: impl FnOnce(&Sample) -> u32) {
+    pub fn report(&mut self, arrival: Arrival) {
         if !self.selects_within(0) {
             self.reports.push(arrival);
-            return;
-        }
-        let hash = hash(&self.sample);
-        // What most packets of a long epoch come to.
-        if self.looked_at.is_none() && hash > self.sample.limit {
-            self.reports.miss();
+        } else if self.sample.has(arrival.identity) {
+            self.select(arrival);
         } else {
-            self.select(arrival, hash);
+            self.miss(1);
         }
+    }
+
+    /// Counts packets that belong to the share no more.
+    #[inline(always)]
+    pub fn miss(&mut self, packets: u32) {
+        self.reports.miss_many(packets.into());
     }
 
     /// Whether packets may have to be chosen, with this number of further ones.
@@ -134,14 +134,16 @@ impl Sampled {
         self.selects_within(packets).then_some(&self.sample)
     }
 
+    /// As [`Self::report`], of a packet that belongs to the share. Only these look for reports that do
+    /// not: others take no room.
     #[inline(never)]
-    fn select(&mut self, arrival: Arrival, hash: u32) {
+    fn select(&mut self, arrival: Arrival) {
         (0..LOOKED_AT).for_each(|_| self.look());
         let is_full = self.looked_at.is_none() && self.reports.len() >= self.room;
-        if is_full && hash <= self.sample.limit && self.sample.halve() {
+        if is_full && self.sample.halve() {
             self.looked_at = Some(0);
         }
-        if hash <= self.sample.limit { self.reports.push(arrival) } else { self.reports.miss() }
+        if self.sample.has(arrival.identity) { self.reports.push(arrival) } else { self.miss(1) }
     }
 
     /// Takes the next report out if it does not belong to the share.
@@ -198,7 +200,7 @@ mod tests {
             let places = room + room / 4 + 16;
             for identity in 0..numbers {
                 let before = sampled.reports.len();
-                sampled.report(arrival(identity), |sample| sample.hash_of(identity));
+                sampled.report(arrival(identity));
                 let after = sampled.reports.len();
                 assert!(after + LOOKED_AT >= before && after <= places, "{before} and {after} of {room}");
             }
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn equal_packets_are_bounded() {
         let mut sampled = Sampled::new(&HashFamily::reproducible(2), 50);
-        (0..10_000).for_each(|_| sampled.report(arrival(7), |sample| sample.hash_of(7)));
+        (0..10_000).for_each(|_| sampled.report(arrival(7)));
         let (read, _) = sampled.read();
         assert!(read.kept().len() <= 50);
         assert_eq!(read.kept().len() as u64 + read.overflow(), 10_000);

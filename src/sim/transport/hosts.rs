@@ -147,6 +147,11 @@ impl Hosts {
         }))
     }
 
+    /// Whether hosts read the digests of packets that they receive.
+    pub fn read_digests(&self) -> bool {
+        self.reader.is_some()
+    }
+
     /// These flows are to come, the earliest first, in place of those of the workload.
     #[cfg(test)]
     pub fn set_flows(&mut self, flows: Vec<Arrival>) {

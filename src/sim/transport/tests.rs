@@ -197,6 +197,18 @@ fn feedback_keeps_queues_short() {
     assert!(int < 1.5 && digest < 1.5 && none > 4.0, "{int}, {digest}, {none}");
 }
 
+/// Hosts read the digest of each packet, also of those that no switch has room to report.
+#[test]
+fn digests_need_no_report() {
+    let flows = [0, 1, 2].map(|from| flow(0, from, 15, 300_000));
+    let run = |reports: &str| {
+        let programs = vec![format!("{DIGEST},reports={reports}").parse().unwrap()];
+        run(&Setup { programs, ..network("fat-tree:4", ALL[1], &[]) }, &flows, 2).1
+    };
+    let [few, many] = ["1", "100000"].map(run);
+    assert_eq!((few.len(), few), (3, many));
+}
+
 /// Every byte comes, in spite of lost, doubled and overtaken packets, and of full queues.
 #[test]
 fn every_flow_ends() {

@@ -45,6 +45,10 @@ impl Dataplane for Slow {
         self.called("set_queue_room");
     }
 
+    fn read_digests(&mut self) {
+        self.called("read_digests");
+    }
+
     fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
         self.called("ingress");
         self.takes(3 * phvs.len() as u64);
@@ -258,6 +262,7 @@ fn every_function_reaches_the_program() {
     assert!(timed.needs().contains(Needs::EGRESS));
     assert_eq!(timed.layout().program, "slow");
     timed.set_queue_room(1);
+    timed.read_digests();
     timed.allocate();
     let mut bank = timed.spare();
     timed.exchange(bank.as_mut());

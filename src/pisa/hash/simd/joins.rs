@@ -73,6 +73,13 @@ impl Joins {
         unsafe { self.many_with_one(packets, argument, out) }
     }
 
+    /// A bit for each of up to 64 packets whose hash with an argument is no larger than the limit.
+    #[inline(always)]
+    pub fn packets_at_most(&self, packets: &[Sixteen], argument: [u32; 2], limit: u32) -> u64 {
+        // SAFETY: the CPU has the features, for there is a `self`.
+        unsafe { self.compare_packets(packets, argument, limit) }
+    }
+
     /// The hashes of many packets, each with an argument of its own.
     pub fn of_pairs(&self, packets: &[Sixteen], arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
         // SAFETY: the CPU has the features, for there is a `self`.
@@ -91,6 +98,16 @@ impl Joins {
         for (packets, out) in packets.iter().zip(out) {
             store(out, self.chained(_mm512_add_epi32(load(packets), inner), outer));
         }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
+    fn compare_packets(&self, packets: &[Sixteen], argument: [u32; 2], limit: u32) -> u64 {
+        let [inner, outer] = argument.map(|addend| _mm512_set1_epi32(addend as i32));
+        let limit = _mm512_set1_epi32(limit as i32);
+        packets.iter().enumerate().fold(0, |bits, (at, packets)| {
+            let hashes = self.chained(_mm512_add_epi32(load(packets), inner), outer);
+            bits | u64::from(_mm512_cmple_epu32_mask(hashes, limit)) << (16 * at)
+        })
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]

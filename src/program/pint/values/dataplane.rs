@@ -75,41 +75,46 @@ impl ValueCode {
     /// the hop is not known, and they stay.
     #[inline(always)]
     pub fn encode(&self, hop: u8, identity: u32, value: u64, before: u16) -> u16 {
-        let acts = || self.acts_hash(identity, hop.into());
-        self.encode_by(acts, || self.rounding(identity), (hop, identity), value, before)
-    }
-
-    /// The same with [`Self::acts_hash`] and [`Self::rounding`], which may have been computed before.
-    #[inline(always)]
-    pub fn encode_by(
-        &self,
-        acts: impl FnOnce() -> u32,
-        rounding: impl FnOnce() -> u32,
-        (hop, identity): (u8, u32),
-        value: u64,
-        before: u16,
-    ) -> u16 {
         let hop = usize::from(hop);
-        if hop >= self.hops.len() {
-            return before;
-        }
+        let Some(limit) = self.limits.get(hop) else { return before };
         match self.query.aggregation {
             Aggregation::Quantiles | Aggregation::Frequent => {
                 // Whether the hop acts is not to be predicted.
-                let own = self.codes.encode(value, rounding());
-                select_unpredictable(acts() <= self.limits[hop], own, before)
+                let own = self.codes.encode(value, self.rounding(identity));
+                select_unpredictable(self.acts_hash(identity, hop) <= *limit, own, before)
             }
-            Aggregation::Max => self.codes.encode(value, rounding()).max(before),
-            Aggregation::Min => {
-                let own = self.codes.encode(value, rounding());
-                if hop == 1 { own } else { own.min(before) }
-            }
+            _ => self.aggregate((hop, identity), value, self.rounding(identity), before),
+        }
+    }
+
+    /// The query's bits behind a hop that writes its own value.
+    #[inline(always)]
+    pub(in crate::program::pint) fn own(&self, value: u64, rounding: u32) -> u16 {
+        self.codes.encode(value, rounding)
+    }
+
+    /// The query's bits behind a hop, up to [`MAX_HOPS`], of one aggregated over the way.
+    #[inline(always)]
+    pub(in crate::program::pint) fn aggregate(
+        &self,
+        (hop, identity): (usize, u32),
+        value: u64,
+        rounding: u32,
+        before: u16,
+    ) -> u16 {
+        let own = |value| self.codes.encode(value, rounding);
+        match self.query.aggregation {
+            Aggregation::Quantiles | Aggregation::Frequent => before,
+            Aggregation::Max => own(value).max(before),
+            Aggregation::Min if hop == 1 => own(value),
+            Aggregation::Min => own(value).min(before),
             Aggregation::Sum => {
                 let sum = match &self.codes {
                     Codes::Numbers(codes) => codes.expand(before).saturating_add(value),
                     _ => value,
                 };
-                self.codes.encode(sum, self.rounds.join(identity, self.hops[hop][1]))
+                let argument = self.hops.get(hop).map_or(Addends::default(), |[_, rounds]| *rounds);
+                self.codes.encode(sum, self.rounds.join(identity, argument))
             }
         }
     }
