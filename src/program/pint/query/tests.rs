@@ -92,7 +92,7 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("loops+path:bits=8+loops:flow=dst"), format!("loops is asked for twice: {why}"));
     let twice = refused("queue:bits=4:aggregation=max+queue+queue:bits=4:aggregation=max:frequency=1/2");
     assert_eq!(twice, "queue:bits=4:aggregation=max is asked for twice");
-    let links = "utilisation has one rate and one period: a switch keeps one utilisation of a link";
+    let links = "utilisation has one rate, one period and one filter: a switch keeps one utilisation of a link";
     assert_eq!(refused("utilisation+utilisation:aggregation=min:rate=1Gbps"), links);
     assert_eq!(refused(&["queue"; 9].map(|queue| queue.to_owned()).join("+")), "queue is asked for twice");
     let nine: Vec<_> = (1..=9).map(|bits| format!("congestion:bits={bits}")).collect();
