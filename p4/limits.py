@@ -7,6 +7,7 @@ The same packets are sent twice: to zeroed registers, which says what they add, 
 check.py needs.
 """
 
+import argparse
 import json
 import pathlib
 import struct
@@ -28,7 +29,7 @@ P = 4294967291
 # Registers that are sums modulo P, and those that are no counters: they get what the packets alone put there.
 SUMS = ("source", "destination", "ports", "rest")
 KEYS = ("key", "src", "dst", "ports", "proto")
-FLOWS, PACKETS = 8, 4
+FLOWS, PACKETS = 4, 4
 
 
 def frame(flow):
@@ -49,16 +50,17 @@ def run(directory, compiled, control, packets, preset):
     try:
         names = switch.switch.registers
         switch.switch.commands(f"register_write {names[name]} {cell} {value}" for (name, cell), value in preset.items())
+        if switch.switch.read_registers(["arrival.packets"]) != {"arrival.packets": [0]}:
+            raise SystemExit("packets came before the registers were set; set BMV2_WAIT to more seconds")
         switch.wait(packets)
         return switch.switch.read_registers(bmv2.register_names(control))
     finally:
         switch.end()
 
 
-def lines(program, is_signed, directory):
+def lines(weir, program, is_signed, directory):
     (directory / "weir.toml").write_text((check.HERE / "switch.toml").read_text() + check.toml_of(program))
     epochs = f"{check.FIRST_EPOCH}..{check.FIRST_EPOCH}"
-    weir = check.HERE.parent / "target/debug/weir"
     check.run(weir, "p4", "-c", directory / "weir.toml", "--target", "v1model", "--epochs", epochs, "--out", directory)
     sources = ["-I", directory, "-I", check.HERE, "-DTEST_CLOCK", f"-DEPOCH_COPY_BITS={check.COPY_BITS}"]
     check.run("p4c-bm2-ss", *sources, "-o", directory / "switch.json", check.HERE / "switch/v1model.p4")
@@ -89,10 +91,16 @@ def lines(program, is_signed, directory):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, default=check.HERE.parent / "target/release", help="directory of weir")
+    parser.add_argument("program", nargs="*", help=f"of {', '.join(PROGRAMS)}; by default all")
+    arguments = parser.parse_args()
+    weir = arguments.bin.resolve() / "weir"
     print("# What BMv2 made of counters near their limits; p4/limits.py wrote this file (p4/README.md).")
-    for program, is_signed in PROGRAMS.items():
+    for program in arguments.program or PROGRAMS:
+        is_signed = PROGRAMS[program]
         with tempfile.TemporaryDirectory() as directory:
-            print("\n".join(sorted(set(lines(program, is_signed, pathlib.Path(directory))))), flush=True)
+            print("\n".join(sorted(set(lines(weir, program, is_signed, pathlib.Path(directory))))), flush=True)
 
 
 if __name__ == "__main__":

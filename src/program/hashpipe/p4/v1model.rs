@@ -105,7 +105,7 @@ mod tests {
             .within(SlotRange::Modulo(std::num::NonZeroU32::MIN));
         let hash = SlotHash::of(&layout, &HashFamily::reproducible(7));
         let insert = For::<Insert<0>, Tuple4>(Insert { hash }, PhantomData);
-        let packet = Carry { key: Tuple4(7), count: 1, ..Carry::default() };
+        let packet = Carry { own: [], key: Tuple4(7), count: 1, estimate: 0 };
         for of in limits::of("hashpipe") {
             let count = |count: u32, _| insert.rmw((Tuple4(7), count), &packet).0.1;
             assert_eq!(u64::from((0..of.alone).fold(of.before as u32, count)), of.after, "{of:?}");

@@ -161,7 +161,7 @@ fn wrong_queries_say_what_would_be_right() {
     let frequent = "queue: with frequent and a window space is at least 512, for its 8 parts";
     assert_eq!(refused("queue:aggregation=frequent:window=1s:space=511"), frequent);
     assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
-    let keys = "utilisation has bits, aggregation, instances, frequency, flow, rate, period, space and window";
+    let keys = "utilisation has bits, aggregation, instances, frequency, flow, rate, period, filter, space and window";
     assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
     assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
     let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";
