@@ -37,6 +37,8 @@ struct Golden {
     path: PathBuf,
     programs: Vec<ProgramConfig>,
     passage: Passage,
+    /// An epoch that nobody prepared in the P4 switch: it measured nothing of it.
+    unprepared: Option<u64>,
     /// The hash of each array's cells. Of an array with halves also the modulus of their sums: one half has
     /// the packets that entered in the epoch, and the record before has those of them that left soon.
     registers: BTreeMap<Array, (Option<u64>, String)>,
@@ -82,7 +84,7 @@ impl Golden {
     fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap();
         let (mut programs, mut workload) = (Vec::new(), Workload::default());
-        let (mut first_epoch, mut epochs, mut odd) = (0, 0, 0);
+        let (mut first_epoch, mut epochs, mut odd, mut unprepared) = (0, 0, 0, None);
         let (mut registers, mut frames) = (BTreeMap::new(), BTreeMap::new());
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let words: Vec<_> = line.split(' ').collect();
@@ -91,6 +93,7 @@ impl Golden {
                 ["workload", text] => workload = text.parse().unwrap(),
                 ["epochs", first, number] => (first_epoch, epochs) = (first.parse().unwrap(), number.parse().unwrap()),
                 ["odd", number] => odd = number.parse().unwrap(),
+                ["unprepared", epoch] => unprepared = Some(epoch.parse().unwrap()),
                 ["registers", ref of @ ..] => _ = registers.insert(array(of), (None, of[4].into())),
                 ["half", modulus, ref of @ ..] => {
                     registers.insert(array(of), (Some(modulus.parse().unwrap()), of[4].into()));
@@ -102,7 +105,7 @@ impl Golden {
             }
         }
         let passage = Passage { workload, epoch_shift: 26, first_epoch, epochs, odd };
-        Self { path: path.into(), programs, passage, registers, frames }
+        Self { path: path.into(), programs, passage, unprepared, registers, frames }
     }
 
     /// The packets that left, where they are kept whole: beside the file as .frames.gz, each behind its port
@@ -212,6 +215,7 @@ fn python_encodes_registers_as_weir_does() {
         ("disketch:memory=4KB,counter_bits=8,max_sub_epochs=1", 0.25),
         ("disketch:sketch=cms,memory=4KB,max_sub_epochs=1", 0.25),
         ("disketch:sketch=univmon,memory=16KB,counter_bits=16,max_sub_epochs=1", 0.25),
+        ("hopcounters:memory=4KB", 0.25),
         ("chamelemon:attention=fixed,names=0", 0.0),
         (
             "chamelemon:attention=fixed,names=0,tower=8x500+16x100,arrays=4,small=2,upstream=3000,downstream=2000,\
@@ -360,6 +364,7 @@ fn what_the_sources_lack_is_refused() {
         ),
         (&["v1model", "--program", "pint:queries=loops"], "loops"),
         (&["t2na", "--program", "hashpipe"], "key = 5tuple"),
+        (&["t2na", "--program", "hopcounters"], "no form for Tofino"),
         (&["t2na", "--program", "hashpipe:key=src,prefix=24,slots6=0"], "prefix = 24"),
         (&["t2na", "--program", "hashpipe:key=digest32"], "slots6 = 1024"),
         (&["v1model", "--program", "hashpipe:key=src"], "key = src"),
@@ -399,13 +404,19 @@ fn compare(vectors: &[Golden]) {
     for golden in vectors {
         let (at, left) = (golden.path.display(), golden.replayed());
         assert!(!golden.registers.is_empty() || !golden.frames.is_empty(), "{at}: nothing is compared");
+        let mut differs = golden.unprepared.is_none();
         for (key, (modulus, expected)) in &golden.registers {
             let (program, epoch, part, array) = key;
             let cells = left.registers.get(key).unwrap_or_else(|| panic!("{at}: weir has no {key:?}"));
             let before = || left.registers.get(&(program.clone(), epoch - 1, *part, array.clone()));
-            let cells = modulus.map_or_else(|| cells.clone(), |modulus| half(*epoch, cells, before(), modulus));
+            let mut cells = modulus.map_or_else(|| cells.clone(), |modulus| half(*epoch, cells, before(), modulus));
+            if golden.unprepared == Some(*epoch) {
+                differs |= cells.iter().any(|byte| *byte > 0);
+                cells.fill(0);
+            }
             assert_eq!(&hash(&cells), expected, "{at}: registers {key:?}");
         }
+        assert!(differs, "{at}: weir measured nothing of the epoch that nobody prepared");
         for (port, expected) in golden.whole().unwrap_or_default() {
             let frames = left.frames.get(&port).map_or(&[][..], Vec::as_slice);
             let differing = expected.iter().zip(frames).position(|(expected, frame)| expected != frame);

@@ -56,6 +56,9 @@ header shim_t {
     bit<16> low;
 }
 
+/* Its length. */
+#define SHIM_BYTES 6
+
 /* A VLAN tag, from its TPID on. */
 header tag_t {
     bit<16> ethertype;

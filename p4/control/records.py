@@ -173,6 +173,39 @@ def pint(epoch):
     return bytes([4]) + b"".join(plans) + numbers(epoch.counters.get("unreported", 0), 0, 0, 0)
 
 
+def hopcounters(epoch):
+    """The rows of all ports. A P4 switch does not count drops, nor packets that end in it or that it makes."""
+    bit = epoch.number & 1
+    arrays = [rows_by_parity(epoch, name) for name in ("received", "sent", "balance")]
+    record = bytes([1])
+    for parity in (bit, 1 - bit):
+        for name, halves in zip(("received", "sent", "balance"), arrays):
+            record += row(halves[parity], is_signed=name == "balance")
+        record += numbers(0)
+    # Late packets are told without their epoch.
+    return record + numbers(0, 0, epoch.counters.get("late", 0), 0)
+
+
+def rows_by_parity(epoch, name):
+    """The cells of packets of even and of odd epochs; zeros of an array that the switch does not have."""
+    array = next(array for array in epoch.layout["arrays"] if array["name"] == name)
+    cells = [0] * array["cells"]
+    if array["file"] in epoch.arrays:
+        cells = [cell[0] for cell in cells_of(array, epoch.arrays[array["file"]])]
+    middle = len(cells) // 2
+    return cells[:middle], cells[middle:]
+
+
+def row(counters, is_signed):
+    """Counters, where behind a 0 stands how many more follow it."""
+    encoded = b""
+    for is_zero, run in itertools.groupby(counters, lambda counter: counter == 0):
+        run = list(run)
+        signed = (counter - (1 << 32) * (counter >> 31) for counter in run)
+        encoded += numbers(0, len(run) - 1) if is_zero else numbers(*(map(zigzag, signed) if is_signed else run))
+    return encoded
+
+
 @dataclasses.dataclass
 class Encoder:
     """How registers of a program become a record."""
@@ -191,6 +224,8 @@ ENCODERS = {
     # Packets that left with a digest.
     "pint": Encoder(pint, ("unreported",)),
     "disketch": Encoder(disketch),
+    # Packets of epochs that were not counted.
+    "hopcounters": Encoder(hopcounters, ("late",)),
 }
 
 

@@ -1,24 +1,24 @@
 /* Codes: how the values of a switch stand in a few bits (§4.3). Random bits, a hash of the packet,
  * round them, so that they are right on average. */
 
-/* Times as logarithms: the number of a time's highest bit and the seven bits behind it find its
- * logarithm in sixteenths of a code's step. A switch has no logarithm, and a match on all times would
+/* Numbers as logarithms: the number of the highest bit and the seven bits behind it find the
+ * logarithm in sixteenths of a code's step. A switch has no logarithm, and a match on all numbers would
  * take a TCAM's entries by ten thousands. */
-control LatencyCode(in bit<32> time_ns, in bit<32> random_bits, out bit<16> code) {
+control LogarithmCode(in bit<32> value, in bit<32> random_bits, out bit<16> code) {
     bit<16> part = 0;
     bit<5> exponent = 0;
     bit<7> mantissa = 0;
 
     action cut(bit<5> number, bit<5> shift) {
         exponent = number;
-        mantissa = (bit<7>) (time_ns >> shift);
+        mantissa = (bit<7>) (value >> shift);
     }
     action logarithm(bit<16> sixteenths) {
         part = sixteenths;
     }
-    /* Times that are shorter or longer than those that codes tell apart have the end's logarithm. */
+    /* Numbers that are smaller or larger than those that codes tell apart have the end's logarithm. */
     table exponents {
-        key = { time_ns : ternary; }
+        key = { value : ternary; }
         actions = { cut; logarithm; }
         default_action = logarithm(0);
         size = 32;

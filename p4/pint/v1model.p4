@@ -15,9 +15,15 @@
 #include "pint/codes.p4"
 #include "pint/values.p4"
 #endif
+#ifdef PINT_TICK_SHIFT
+#include "pint/utilisation.p4"
+#endif
 
 control Pint(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Identity() identity;
+#ifdef PINT_TICK_SHIFT
+    LinkUtilisation() utilisation;
+#endif
     QueryEngine() query_engine;
     /* Packets that left the network, by the lowest bits of the running epoch: nobody reports their digests. */
     register<bit<32>>(WITH_COPIES(1)) unreported;
@@ -46,6 +52,9 @@ control Pint(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     }
 
     apply {
+#ifdef PINT_TICK_SHIFT
+        utilisation.apply(meta, standard.egress_port);
+#endif
         bool is_counted = meta.port.enters == 1 || hdr.shim.isValid();
         if (!is_counted || meta.fragment != FRAGMENT_NONE) {
             /* The number of switches before this one is not known, or packets before had another

@@ -15,6 +15,10 @@ struct digest_place_t {
 struct pint_t {
     /* A CRC of what no hop changes of the packet: all switches have the same one. */
     bit<32> identity;
+#ifdef PINT_TICK_SHIFT
+    /* Of the link that the packet leaves by, in bytes of a period with eight bits behind the point. */
+    bit<32> utilisation;
+#endif
     digest_place_t path;
     digest_place_t value_0;
     digest_place_t value_1;

@@ -6,6 +6,7 @@
 #define PINT_INGRESS_PORT 2
 #define PINT_EGRESS_PORT 3
 #define PINT_INGRESS_TIME 4
+#define PINT_UTILISATION 5
 /* How those of hops come together. */
 #define PINT_OF_ONE_HOP 1
 #define PINT_MAX 2
@@ -68,7 +69,7 @@ control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16
         (bit<8> value, bit<8> aggregation, bit<16> last, bit<8> step) {
     Reservoir() reservoir;
     Rounding() rounding;
-    LatencyCode() latency;
+    LogarithmCode() logarithm;
     PortCode(last) port;
     ClockCode(step) clock;
     bit<32> addend = 0;
@@ -90,12 +91,16 @@ control ValueEncoding(inout metadata_t meta, in bit<9> egress_port, inout bit<16
     }
 
     apply {
-        if (value == PINT_LATENCY || value == PINT_INGRESS_TIME) {
+        if (value == PINT_LATENCY || value == PINT_INGRESS_TIME || value == PINT_UTILISATION) {
             roundings.apply();
             rounding.apply(meta.pint.identity, addend, random_bits);
         }
         if (value == PINT_LATENCY) {
-            latency.apply(meta.clock.held_ns, random_bits, own);
+            logarithm.apply(meta.clock.held_ns, random_bits, own);
+#ifdef PINT_TICK_SHIFT
+        } else if (value == PINT_UTILISATION) {
+            logarithm.apply(meta.pint.utilisation, random_bits, own);
+#endif
         } else if (value == PINT_INGRESS_PORT) {
             port.apply((bit<16>) meta.port.ingress, own);
         } else if (value == PINT_EGRESS_PORT) {

@@ -17,6 +17,9 @@
 #ifdef DISKETCH
 #include "disketch/v1model_metadata.p4"
 #endif
+#ifdef HOPCOUNTERS
+#include "hopcounters/v1model_metadata.p4"
+#endif
 #include "common/v1model/metadata.p4"
 #include "common/v1model/parser.p4"
 #include "common/v1model/crc.p4"
@@ -34,6 +37,9 @@
 #ifdef DISKETCH
 #include "disketch/v1model.p4"
 #endif
+#ifdef HOPCOUNTERS
+#include "hopcounters/v1model.p4"
+#endif
 
 control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     Arrival() arrival;
@@ -47,6 +53,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 #endif
 #if defined(DISKETCH) && !DISKETCH_SINGLE_HOP
     DiSketch() disketch;
+#endif
+#ifdef HOPCOUNTERS
+    HopCountersIngress() hopcounters;
 #endif
 
     apply {
@@ -67,6 +76,9 @@ control SwitchIngress(inout headers_t hdr, inout metadata_t meta, inout standard
                 disketch.apply(hdr, meta);
 #endif
             }
+#ifdef HOPCOUNTERS
+            hopcounters.apply(meta);
+#endif
             forward.apply(hdr, meta, standard);
         }
     }
@@ -84,6 +96,9 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #if defined(DISKETCH) && DISKETCH_SINGLE_HOP
     DiSketch() disketch;
 #endif
+#ifdef HOPCOUNTERS
+    HopCountersEgress() hopcounters;
+#endif
 
     apply {
         departure.apply(hdr, meta, standard.egress_port);
@@ -100,6 +115,9 @@ control SwitchEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
         if (meta.epoch.measured == 1) {
             disketch.apply(hdr, meta);
         }
+#endif
+#ifdef HOPCOUNTERS
+        hopcounters.apply(meta, standard.egress_port);
 #endif
         shim.apply(hdr, meta);
 #ifdef TEST_CLOCK

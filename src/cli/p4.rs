@@ -159,6 +159,9 @@ impl P4 {
             let why = "a P4 switch reads the epoch from the bits of its clock; use a power of two, as 67108864ns";
             return Err(Failure::Usage(format!("epoch = \"{}\": {why}", config.switch.epoch)));
         }
+        // Of a switch whose ports are not known, programs have the form that they plan for.
+        let programs = if self.config.is_some() { config.programs_here() } else { config.programs.clone() };
+        let config = Config { programs, ..config };
         let switch = config.known_as();
         if config.programs.is_empty() {
             return Err(Failure::Usage("no program is configured, so there is nothing to write".into()));

@@ -127,3 +127,34 @@ impl P4Form {
         self.constants.push(P4Constant { name: name.into(), value: value.into(), bits });
     }
 }
+
+/// What BMv2 made of counters near their limits (`tests/golden/p4-limits.txt`).
+#[cfg(test)]
+pub mod limits {
+    /// A counter behind the packets of a flow.
+    #[derive(Clone, Debug)]
+    pub struct Limited {
+        pub register: &'static str,
+        pub bits: u32,
+        pub is_signed: bool,
+        /// What it held before, and what the packets make of a zero.
+        pub before: u64,
+        pub alone: u64,
+        pub after: u64,
+    }
+
+    /// Those of a program; at least one.
+    pub fn of(program: &str) -> Vec<Limited> {
+        let lines = include_str!("../../tests/golden/p4-limits.txt").lines().filter(|line| !line.starts_with('#'));
+        let limited = lines.map(|line| line.split(' ').collect::<Vec<_>>()).filter(|words| words[0] == program);
+        let limited: Vec<_> = limited
+            .map(|words| {
+                let number = |place: usize| words[place].parse::<u64>().unwrap();
+                let (bits, is_signed) = (number(2) as u32, number(3) == 1);
+                Limited { register: words[1], bits, is_signed, before: number(4), alone: number(5), after: number(6) }
+            })
+            .collect();
+        assert!(limited.iter().any(|of| of.before != of.after), "{program}");
+        limited
+    }
+}

@@ -178,6 +178,9 @@ struct metadata_t {
 #ifdef DISKETCH
     disketch_t disketch;
 #endif
+#ifdef HOPCOUNTERS
+    hopcounters_t hopcounters;
+#endif
 }
 
 #endif

@@ -32,6 +32,7 @@ mod config;
 mod dataplane;
 mod hashes;
 mod kept;
+mod p4;
 mod record;
 mod replica;
 
@@ -42,7 +43,7 @@ pub use config::Config;
 pub use kept::KeptHops;
 pub use record::HopRecord;
 
-use super::{Dataplane, Difference, Program, ProgramError, ReadRecord, Schedule};
+use super::{Dataplane, Difference, P4Form, P4Request, Program, ProgramError, ReadRecord, Schedule};
 use crate::answers::CountedPort;
 use crate::pisa::Excess;
 use crate::pisa::hash::HashFamily;
@@ -101,6 +102,10 @@ impl Program for HopCounters {
     fn reader(config: &Config, _: &str, hashes: &HashFamily) -> impl ReadRecord<HopRecord> {
         let shape = Self::shape(config, hashes);
         move |bytes| HopRecord::decode(&shape, bytes)
+    }
+
+    fn p4(request: &P4Request<'_, Config>) -> Result<Option<P4Form>, ProgramError> {
+        p4::form(request).map(Some)
     }
 
     fn longest(config: &Config) -> usize {

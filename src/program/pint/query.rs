@@ -16,6 +16,7 @@ use super::loops::{MAX_THRESHOLD, MIN_BITS};
 use super::plan::{Demand, Share};
 use super::samples::MIN_FREQUENT_BYTES;
 use super::utilisation::code::MAX_BITS;
+use super::utilisation::filter::Filter;
 use super::utilisation::link::{Links, RATES};
 use super::values::dataplane::Codes;
 use super::values::{Aggregation, SHARE_EXPONENT_BITS};
@@ -251,6 +252,11 @@ impl Query {
             ("window", value) if !value.aggregations().is_empty() => self.window_ns = Some(window(key, text)?),
             ("rate", Value::Utilisation) => self.links.bits_per_second = rate(key, text)?,
             ("period", Value::Utilisation) => self.links.period_ns = Some(time(key, text)?),
+            ("filter", Value::Utilisation) => {
+                let names = || Filter::ALL.map(Filter::name).join(", ");
+                let filter = Filter::ALL.into_iter().find(|filter| filter.name() == text);
+                self.links.filter = filter.ok_or_else(|| format!("{key}={text}: one of {}", names()))?;
+            }
             (_, value) => return Err(format!("{key}: {} has {}", value.name(), value.keys())),
         }
         Ok(())
@@ -318,6 +324,9 @@ impl FromStr for Query {
                 return Err(format!("{name}: {bits} bits reach {most}, and to is {to}: more bits, or a smaller to"));
             }
         }
+        if query.links.filter == Filter::Shifts && query.bits < MIN_CODE_BITS {
+            return Err(format!("{name}: with filter = shifts bits is at least {MIN_CODE_BITS}"));
+        }
         query.links.check().map_err(|why| format!("{name}: {why}"))?;
         Ok(query)
     }
@@ -332,7 +341,9 @@ impl Value {
             Self::Latency | Self::Queue => {
                 "bits, aggregation, instances, compression, frequency, flow, from, to, space and window"
             }
-            Self::Utilisation => "bits, aggregation, instances, frequency, flow, rate, period, space and window",
+            Self::Utilisation => {
+                "bits, aggregation, instances, frequency, flow, rate, period, filter, space and window"
+            }
             Self::IngressPort | Self::EgressPort => "bits, aggregation, instances, frequency, flow, space and window",
             Self::IngressTime => "bits, aggregation, instances, frequency, flow, to, space and window",
             Self::Congestion => "bits, aggregation, instances, compression, frequency, flow, space and window",

@@ -15,7 +15,7 @@ use super::prepared::Prepared;
 use super::query::Value;
 use super::record::{Arrival, Digests, PlanUse, PlanUses, Room};
 use super::sample::Sampled;
-use super::utilisation::Memory;
+use super::utilisation::filter::Memory;
 use super::utilisation::link::Links;
 use super::utilisation::ports::{PLANS, Ports};
 use super::{Config, Pint, PlanId, PlanParameters};

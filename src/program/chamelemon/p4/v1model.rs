@@ -146,12 +146,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pisa::GroupSalu;
     use crate::pisa::Layout;
     use crate::pisa::hash::HashFamily;
     use crate::program::Dataplane;
     use crate::program::P4Target;
     use crate::program::Parameters as _;
     use crate::program::chamelemon::ChameleMonDataplane;
+    use crate::program::chamelemon::dataplane::{self, Counter, Meta, Row};
+    use crate::program::p4::limits::{self, Limited};
+
+    #[test]
+    fn counters_end_where_those_of_bmv2_do() {
+        fn increments<C: Counter>(before: C, packets: u64) -> C {
+            (0..packets).fold(before, |counter, _| counter.incremented().0)
+        }
+        let found = |of: &Limited| -> u64 {
+            let count = |count, _| Row(0).rmw(FRAGMENTS, count, &Meta::default());
+            match (of.register.split('.').next_back(), of.bits) {
+                (Some("counters"), 8) => increments(of.before as u8, of.alone).into(),
+                (Some("counters"), 16) => increments(of.before as u16, of.alone).into(),
+                (Some("counters"), _) => increments(of.before as u32, of.alone).into(),
+                (Some("count"), _) => (0..of.alone).fold(of.before as u32, count).into(),
+                // Sums modulo p: the packets together add what they make of a zero.
+                _ => dataplane::add(of.before as u32, P - of.alone as u32).into(),
+            }
+        };
+        limits::of("chamelemon").iter().for_each(|of| assert_eq!(found(of), of.after, "{of:?}"));
+    }
 
     fn form_of(config: &Config) -> (Layout, Result<P4Form, ProgramError>) {
         let hashes = HashFamily::reproducible(7);

@@ -101,7 +101,26 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
+    use crate::program::disketch::counter::Counter;
+    use crate::program::p4::limits;
     use proptest::prelude::*;
+
+    #[test]
+    fn counters_end_where_those_of_bmv2_do() {
+        fn packets<C: Counter>(before: C, alone: i64, is_signed: bool) -> C {
+            let add = |counter: C| if is_signed { counter.add(1, alone < 0) } else { counter.add_unsigned(1) };
+            (0..alone.unsigned_abs()).fold(before, |counter, _| add(counter))
+        }
+        for of in limits::of("disketch") {
+            let alone =
+                if of.is_signed { (of.alone as i64) << (64 - of.bits) >> (64 - of.bits) } else { of.alone as i64 };
+            let found: u64 = match of.bits {
+                8 => packets(of.before as u8, alone, of.is_signed).into(),
+                _ => packets(of.before as u32, alone, of.is_signed).into(),
+            };
+            assert_eq!(found, of.after, "{of:?}");
+        }
+    }
 
     proptest! {
         /// Shift and range match give the slot of an index hash.

@@ -85,3 +85,30 @@ fn registers(name: &str, stage: u32, cells: u32, parts: &[(&str, u32)]) -> Vec<P
     let key = key.collect::<Vec<_>>();
     key.into_iter().chain([register("count", 1, 0, u32::BITS)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+
+    use super::super::super::dataplane::{Carry, For, Insert};
+    use super::*;
+    use crate::pisa::Salu;
+    use crate::pisa::hash::{HashFamily, HashLayout, SlotHash, SlotRange};
+    use crate::program::p4::limits;
+    use crate::wire::{FlowKey, Tuple4};
+
+    /// The packets of a flow that is in the slot already.
+    #[test]
+    fn counters_end_where_those_of_bmv2_do() {
+        let layout = HashLayout::crc(label(Net::Ipv4), 0)
+            .over(Tuple4::FIELDS)
+            .within(SlotRange::Modulo(std::num::NonZeroU32::MIN));
+        let hash = SlotHash::of(&layout, &HashFamily::reproducible(7));
+        let insert = For::<Insert<0>, Tuple4>(Insert { hash }, PhantomData);
+        let packet = Carry { own: [], key: Tuple4(7), count: 1, estimate: 0 };
+        for of in limits::of("hashpipe") {
+            let count = |count: u32, _| insert.rmw((Tuple4(7), count), &packet).0.1;
+            assert_eq!(u64::from((0..of.alone).fold(of.before as u32, count)), of.after, "{of:?}");
+        }
+    }
+}

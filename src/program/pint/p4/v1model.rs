@@ -6,6 +6,7 @@ use super::super::compress::{Compression, Entry, Exponent};
 use super::super::dataplane::{Code, Coded, Instance, Limits, MAX_HOPS, Part, Scheme};
 use super::super::encoding::{HOP_BITS, LAYER_BITS, switch_id};
 use super::super::query::{PathActs, Value};
+use super::super::utilisation::shifts::Ticks;
 use super::super::values::Aggregation;
 use super::super::values::dataplane::{Codes, ValueCode};
 use crate::pisa::hash::{Addends, Global, Polynomial};
@@ -45,11 +46,15 @@ pub fn form(of: &P4Request<'_, Config>) -> Result<P4Form, ProgramError> {
         Some(path) => path_encoding(&mut form, path, &scheme.switch(switch_id(of.switch))),
         None => form.constant("PATH_INSTANCES", 0u32),
     }
+    if let Some(query) = parameters.query(Value::Utilisation) {
+        link_utilisation(&mut form, Ticks::new(query.links.period_ns()));
+    }
     form.constant("VALUES", scheme.values.len() as u64);
     for (number, code) in scheme.values.iter().enumerate() {
         if !value_encoding(&mut form, number, code) {
             return wrong(
-                "the P4 sources have latency (multiplicative), ingress_port, egress_port and ingress_time, no sums",
+                "the P4 sources have latency (multiplicative), utilisation (filter = shifts), ingress_port, \
+                 egress_port and ingress_time, no sums",
             );
         }
     }
@@ -153,8 +158,12 @@ fn value_encoding(form: &mut P4Form, number: usize, code: &ValueCode) -> bool {
     };
     let (value, is_rounded) = match (code.query.value, code.codes()) {
         (Value::Latency, Codes::Times(times)) => {
-            form.entries.extend(latency(&format!("{name}.latency"), times));
+            form.entries.extend(logarithm(&format!("{name}.logarithm"), times));
             (1, true)
+        }
+        (Value::Utilisation, Codes::Volumes(codes, _)) => {
+            form.entries.extend(logarithm(&format!("{name}.logarithm"), codes));
+            (5, true)
         }
         (Value::IngressPort, _) => (2, false),
         (Value::EgressPort, _) => (3, false),
@@ -187,8 +196,27 @@ fn value_encoding(form: &mut P4Form, number: usize, code: &ValueCode) -> bool {
     true
 }
 
-/// The tables of a latency's code.
-fn latency(name: &str, times: &Compression) -> Vec<P4Entry> {
+/// The matches of a link's average on the gap since the packet before, in ticks, and on the gap's sum.
+fn link_utilisation(form: &mut P4Form, ticks: Ticks) {
+    form.constant("TICK_SHIFT", ticks.tick);
+    let entry = |table: &str, [value, mask]: [u32; 2], action: &str, data: u32| P4Entry {
+        table: format!("pint.utilisation.{table}"),
+        epoch: None,
+        matches: vec![format!("{value}&&&{mask}")],
+        action: action.into(),
+        data: vec![data.into()],
+        priority: Some(1),
+    };
+    form.entries.push(entry("shifts", [0, u32::MAX], "fade", u32::BITS));
+    for bit in 0..ticks.period {
+        let (highest, below) = (1 << bit, (1 << bit) - 1);
+        form.entries.push(entry("gaps", [highest, !below], "round_gap", below));
+        form.entries.push(entry("shifts", [highest, !below], "fade", ticks.period - bit));
+    }
+}
+
+/// The tables of a logarithm's code.
+fn logarithm(name: &str, times: &Compression) -> Vec<P4Entry> {
     let exponents = times.exponents().map(|Exponent { exponent, value, mask, shift, part }| P4Entry {
         table: format!("{name}.exponents"),
         epoch: None,
@@ -236,216 +264,4 @@ fn for_all(table: &str, action: &str, data: impl Into<Vec<u64>>) -> P4Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::pisa::Layout;
-    use crate::pisa::hash::{HashFamily, INIT, XOROUT, bitwise};
-    use crate::program::P4Target;
-    use crate::program::Parameters as _;
-    use crate::program::pint::dataplane::Measured;
-    use crate::program::pint::query::Queries;
-
-    const SWITCH: &str = "leaf-1";
-
-    fn form_of(queries: &str) -> Result<P4Form, ProgramError> {
-        let queries = queries.parse::<Queries>().unwrap();
-        let (config, hashes) = (Config { queries, ..Config::default() }, HashFamily::reproducible(7));
-        let (target, layout) = (P4Target::V1model, Layout::new(Pint::NAME));
-        let (switch, epochs, parameters) = (SWITCH, 0..=0, Pint::start(&config).encode());
-        let (config, hashes, layout, parameters) = (&config, &hashes, &layout, &parameters);
-        form(&P4Request { config, parameters, switch, hashes, layout, target, epochs })
-    }
-
-    /// The sources in `p4/pint`, in few words.
-    struct Sources {
-        crcs: BTreeMap<String, Polynomial>,
-        constants: BTreeMap<String, u64>,
-        tables: BTreeMap<String, Vec<P4Entry>>,
-    }
-
-    impl Sources {
-        fn new(form: P4Form) -> Self {
-            let mut tables = BTreeMap::<_, Vec<_>>::new();
-            form.entries.into_iter().for_each(|entry| tables.entry(entry.table.clone()).or_default().push(entry));
-            Self {
-                crcs: form.crcs.into_iter().map(|crc| (crc.action, crc.polynomial)).collect(),
-                constants: form.constants.into_iter().map(|constant| (constant.name, constant.value)).collect(),
-                tables,
-            }
-        }
-
-        fn constant(&self, name: &str) -> u32 {
-            self.constants[name] as u32
-        }
-
-        /// The action and the data of the only entry that matches.
-        fn look_up(&self, table: &str, keys: &[u32]) -> Option<(&str, &[u64])> {
-            let number = |text: &str| text.parse::<u32>().unwrap();
-            let is_match = |key: u32, wanted: &str| match (wanted.split_once("->"), wanted.split_once("&&&")) {
-                (Some((low, high)), _) => (number(low)..=number(high)).contains(&key),
-                (_, Some((value, mask))) => key & number(mask) == number(value),
-                _ => key == number(wanted),
-            };
-            let matches = |entry: &&P4Entry| keys.iter().zip(&entry.matches).all(|(key, one)| is_match(*key, one));
-            let mut found = self.tables[table].iter().filter(matches);
-            let first = found.next()?;
-            assert!(found.next().is_none(), "{table}: two entries for {keys:?}");
-            Some((&first.action, &first.data))
-        }
-
-        fn crc(&self, action: &str, word: u32) -> u32 {
-            bitwise::crc(self.crcs[action], INIT, XOROUT, &word.to_be_bytes())
-        }
-
-        fn global(&self, control: &str, packet: u32, argument: &[u64]) -> u32 {
-            let inner = self.crc(&format!("{control}.inner"), packet.wrapping_add(argument[0] as u32));
-            self.crc(&format!("{control}.outer"), inner.wrapping_add(argument[1] as u32))
-        }
-
-        fn encode(&self, packet: Measured, mut digest: u16) -> u16 {
-            let (hop, identity) = (packet.hop.into(), packet.identity);
-            let chosen = if self.constant("SETS") > 1 {
-                let (_, argument) = self.look_up("pint.query_engine.arguments", &[hop]).unwrap();
-                self.global("pint.query_engine.set_hash", identity, argument)
-            } else {
-                0
-            };
-            let (_, places) = self.look_up("pint.query_engine.plan", &[chosen]).unwrap();
-            digest = if hop == 1 { 0 } else { digest };
-            for (number, place) in places.chunks(2).enumerate().filter(|(_, place)| place[1] > 0) {
-                let (shift, mask) = (place[0], place[1] as u16);
-                let before = digest >> shift & mask;
-                let after = match number {
-                    0 => self.path(hop, identity, before),
-                    _ => self.value(number - 1, packet, before),
-                };
-                digest = digest & !(mask << shift) | (after & mask) << shift;
-            }
-            digest
-        }
-
-        fn path(&self, hop: u32, identity: u32, mut part: u16) -> u16 {
-            let mask = self.constant("PATH_MASK") as u16;
-            for number in 0..self.constant("PATH_INSTANCES") {
-                let name = format!("pint.path.instance_{number}");
-                let Some((_, arguments)) = self.look_up(&format!("{name}.arguments"), &[hop]) else { continue };
-                let hash =
-                    |what: &str, place: usize| self.global(&format!("{name}.{what}"), identity, &arguments[place..]);
-                let (layer, acts, mut value) = (hash("layer", 0), hash("acts", 2), hash("values", 4));
-                if let bits @ 1.. = self.constant("PATH_FRAGMENT_BITS") {
-                    value = self.look_up(&format!("{name}.fragments"), &[value >> (32 - bits)]).unwrap().1[0] as u32;
-                }
-                let shift = number * self.constant("PATH_BITS");
-                let value = (value as u16 & mask) << shift;
-                match self.look_up(&format!("{name}.limits"), &[hop, layer >> 24, acts >> 16]) {
-                    Some(("write", _)) => part = part & !(mask << shift) | value,
-                    Some(("xor", _)) => part ^= value,
-                    _ => {}
-                }
-            }
-            let bits = self.constant("PATH_CHECKSUM_BITS");
-            let terms = (bits > 0).then(|| self.look_up("pint.path.checksum.terms", &[hop])).flatten();
-            let Some((_, term)) = terms else { return part };
-            let (shift, mask) = (self.constant("PATH_CHECKSUM_SHIFT"), (1u16 << bits) - 1);
-            let sum = (part >> shift).wrapping_add(term[0] as u16) & mask;
-            part & !(mask << shift) | sum << shift
-        }
-
-        fn value(&self, number: usize, packet: Measured, before: u16) -> u16 {
-            let (name, hop) = (format!("pint.value_{number}"), u32::from(packet.hop));
-            let constant = |what: &str| self.constant(&format!("VALUE_{number}{what}"));
-            let random = || {
-                let argument = self.look_up(&format!("{name}.roundings"), &[hop]).unwrap().1[0] as u32;
-                self.crc(&format!("{name}.rounding.inner"), packet.identity.wrapping_add(argument))
-            };
-            let last = constant("_LAST") as u16;
-            let own = match constant("") {
-                1 => {
-                    let time = packet.latency_ns;
-                    let part = match self.look_up(&format!("{name}.latency.exponents"), &[time]).unwrap() {
-                        ("cut", data) => {
-                            let key = [data[0] as u32, time >> data[1] & 0x7f];
-                            self.look_up(&format!("{name}.latency.logarithms"), &key).unwrap().1[0]
-                        }
-                        (_, data) => data[0],
-                    };
-                    ((part as u32 + (random() & 15)) >> 4) as u16
-                }
-                2 => packet.ingress.min(last),
-                3 => packet.egress.min(last),
-                _ => {
-                    let step = constant("_STEP");
-                    let below = (1u64 << step) - 1;
-                    ((packet.ingress_ns + (u64::from(random()) & below)) >> step) as u16 & last
-                }
-            };
-            match constant("_AGGREGATION") {
-                1 => {
-                    let argument = self.look_up(&format!("{name}.reservoir.arguments"), &[hop]);
-                    let Some((_, argument)) = argument else { return before };
-                    let acts = self.global(&format!("{name}.reservoir.acts"), packet.identity, argument);
-                    let writes = self.look_up(&format!("{name}.reservoir.limits"), &[hop, acts >> 16]).is_some();
-                    if writes { own } else { before }
-                }
-                _ if hop == 63 => before,
-                2 => own.max(before),
-                _ if hop == 1 => own,
-                _ => own.min(before),
-            }
-        }
-    }
-
-    const QUERIES: [&str; 6] = [
-        "path:bits=8:instances=2",
-        "path:bits=8+latency:bits=8",
-        "path:bits=4:instances=2:checksum=3+latency:bits=5:aggregation=max",
-        "path:bits=4:coding=fragments+latency:bits=6:aggregation=min+ingress_port:bits=6",
-        "latency:bits=4:instances=2+path:bits=2:instances=4",
-        "path:bits=8:instances=2:frequency=1/4+latency:bits=8:frequency=1/4+egress_port:bits=6:frequency=1/8\
-         +ingress_time:bits=10:frequency=1/8",
-    ];
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 8, ..ProptestConfig::default() })]
-
-        /// Tables, CRCs and constants make the digest that a switch writes.
-        #[test]
-        fn tables_make_the_digest(
-            which in 0..QUERIES.len(),
-            packets in prop::collection::vec((any::<u32>(), 1..=63u8, any::<u16>(), 0..32u32, any::<u32>()), 300),
-        ) {
-            let sources = Sources::new(form_of(QUERIES[which]).unwrap());
-            let config = Config { queries: QUERIES[which].parse().unwrap(), ..Config::default() };
-            let scheme = config.scheme(&HashFamily::reproducible(7));
-            let own = scheme.switch(switch_id(SWITCH));
-            for (identity, hop, digest, shift, bits) in packets {
-                let latency_ns = bits >> shift;
-                let (ingress, egress) = (bits as u16 & 127, (bits >> 7) as u16 & 127);
-                let ingress_ns = u64::from(bits) << 20 | u64::from(identity);
-                let packet =
-                    Measured { hop, identity, latency_ns, ingress, egress, ingress_ns, ..Measured::default() };
-                prop_assert_eq!(sources.encode(packet, digest), scheme.encode(&own, packet, digest), "{:?}", packet);
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_sources_lack_is_said() {
-        for (queries, why) in [
-            ("loops", "loops"),
-            ("path:acts=vectors", "acts = hashes"),
-            ("path:bits=1:instances=8", "at most 4 instances of a path"),
-            ("latency:bits=3:instances=5", "at most 4 instances of other values"),
-            ("utilisation:bits=8", "no sums"),
-            ("latency:aggregation=sum", "no sums"),
-            ("latency:compression=additive", "multiplicative"),
-        ] {
-            let error = form_of(queries).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        }
-    }
-}
+mod tests;

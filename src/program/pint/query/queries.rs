@@ -55,7 +55,7 @@ impl Queries {
             }
             (_, Some(_)) if others.clone().any(is_same) => Err(format!("{} is asked for twice", self.name(query))),
             (Value::Utilisation, _) if others.any(|other| other.links != query.links) => {
-                Err(format!("{name} has one rate and one period: a switch keeps one utilisation of a link"))
+                Err(format!("{name} has one rate, one period and one filter: a switch keeps one utilisation of a link"))
             }
             _ => Ok(()),
         }

@@ -92,7 +92,7 @@ fn wrong_queries_say_what_would_be_right() {
     assert_eq!(refused("loops+path:bits=8+loops:flow=dst"), format!("loops is asked for twice: {why}"));
     let twice = refused("queue:bits=4:aggregation=max+queue+queue:bits=4:aggregation=max:frequency=1/2");
     assert_eq!(twice, "queue:bits=4:aggregation=max is asked for twice");
-    let links = "utilisation has one rate and one period: a switch keeps one utilisation of a link";
+    let links = "utilisation has one rate, one period and one filter: a switch keeps one utilisation of a link";
     assert_eq!(refused("utilisation+utilisation:aggregation=min:rate=1Gbps"), links);
     assert_eq!(refused(&["queue"; 9].map(|queue| queue.to_owned()).join("+")), "queue is asked for twice");
     let nine: Vec<_> = (1..=9).map(|bits| format!("congestion:bits={bits}")).collect();
@@ -161,7 +161,7 @@ fn wrong_queries_say_what_would_be_right() {
     let frequent = "queue: with frequent and a window space is at least 512, for its 8 parts";
     assert_eq!(refused("queue:aggregation=frequent:window=1s:space=511"), frequent);
     assert_eq!(refused("utilisation:space=100"), format!("utilisation: {none}"));
-    let keys = "utilisation has bits, aggregation, instances, frequency, flow, rate, period, space and window";
+    let keys = "utilisation has bits, aggregation, instances, frequency, flow, rate, period, filter, space and window";
     assert_eq!(refused("utilisation:to=100"), format!("to: {keys}"));
     assert_eq!(refused("utilisation:bits=9"), "bits=9: a whole number from 1 to 8");
     let rates = "a rate is written like 10Gbps, 100kbps to 800Gbps";

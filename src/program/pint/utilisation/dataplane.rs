@@ -86,13 +86,17 @@ pub struct Meta {
     pub bytes: u32,
     /// Nanoseconds since the packet before it left, at most T: τ.
     pub gap: u32,
+    /// When that packet left, in ticks, and by how many bits the average is shifted for what fades
+    /// ([`shifts`](super::shifts)).
+    pub last: u32,
+    pub shift: u32,
     /// Whether the larger part of the average fades, so that the part that stays is computed.
     pub keeps: bool,
     /// The logarithm of τ / T, or of (T - τ) / T where the larger part fades.
     pub fade: i32,
-    /// What the packet adds to the average, in units of 2⁻²⁴.
+    /// What the packet adds to the average, in units of 2⁻²⁴, or of 2⁻⁸ bytes.
     pub added: u32,
-    /// The average utilisation with the packet, in units of 2⁻²⁴.
+    /// The average utilisation with the packet, in the same unit.
     pub utilisation: u32,
 }
 

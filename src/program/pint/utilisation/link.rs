@@ -3,6 +3,10 @@
 
 use std::fmt;
 
+use super::code::{LARGEST, SMALLEST};
+use super::filter::Filter;
+use super::shifts;
+use crate::program::pint::compress::Compression;
 use crate::program::pint::query::written;
 use crate::text::short;
 
@@ -27,11 +31,13 @@ pub struct Links {
     /// The time T over which a utilisation is averaged, in nanoseconds. Without it, the time that a
     /// link takes for a million bytes.
     pub period_ns: Option<u32>,
+    /// How the average is kept.
+    pub filter: Filter,
 }
 
 impl Default for Links {
     fn default() -> Self {
-        Self { bits_per_second: 10_000_000_000, period_ns: None }
+        Self { bits_per_second: 10_000_000_000, period_ns: None, filter: Filter::default() }
     }
 }
 
@@ -44,7 +50,18 @@ impl Links {
     /// T in nanoseconds.
     pub fn period_ns(&self) -> u32 {
         let usual = DEFAULT_VOLUME * 8 * 1_000_000_000 / self.bits_per_second.max(1);
-        self.period_ns.unwrap_or(usual.clamp(1, MAX_DEFAULT_PERIOD_NS) as u32)
+        let period = self.period_ns.unwrap_or(usual.clamp(1, MAX_DEFAULT_PERIOD_NS) as u32);
+        match self.filter {
+            Filter::Logarithms => period,
+            Filter::Shifts => shifts::rounded(period),
+        }
+    }
+
+    /// The codes of averages in bytes with this number of bits behind the point.
+    pub fn codes(&self, bits: u32, point_bits: u32) -> Compression {
+        let bytes = self.bytes_per_second() as f64 * 1e-9 * f64::from(self.period_ns());
+        let volume = bytes * f64::from(1 << point_bits);
+        shifts::codes(bits, volume, [SMALLEST, LARGEST])
     }
 
     /// Checks that the registers can tell utilisations of such links.
@@ -67,6 +84,12 @@ impl fmt::Display for Links {
         if self.bits_per_second != Self::default().bits_per_second {
             write!(f, ":rate={}bps", short(self.bits_per_second))?;
         }
-        self.period_ns.map_or(Ok(()), |period| write!(f, ":period={}", written(period)))
+        if let Some(period) = self.period_ns {
+            write!(f, ":period={}", written(period))?;
+        }
+        if self.filter != Filter::default() {
+            write!(f, ":filter={}", self.filter.name())?;
+        }
+        Ok(())
     }
 }

@@ -25,11 +25,16 @@
 //!   the last time subtracts 64 bits. No chip does that, so the query fits the target `software`
 //!   alone. The paper proposes copies of the register and recirculation (§5).
 //! - Table entries stand for the middle of what they are looked up with, which halves the error.
+//!
+//! [`shifts`] is a second form of the same average, of integers alone, for switches without logarithms.
 
 pub mod code;
 pub mod dataplane;
+pub mod filter;
 pub mod link;
 pub mod ports;
+mod registers;
+pub mod shifts;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -37,8 +42,9 @@ mod tests;
 pub use code::{Compression, SMALLEST, Scale};
 
 use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LOG_OF_ZERO, LastSent, Link, Meta, UNIT_BITS, terms};
+use registers::{Averages, Memory};
 
-use crate::pisa::{Array, ArrayCells, Banked, Computation, LookupUse, Pipeline, Probe, Registers, Stage, StageUse};
+use crate::pisa::{Computation, LookupUse, Pipeline, Probe, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
 
 impl Link {
@@ -57,9 +63,6 @@ fn fixed(log: f64) -> i32 {
     (log * f64::from(1 << FRACTION)).round() as i32
 }
 
-/// What names the cell of a packet.
-const PORT: &str = "phv.egress";
-
 /// A table of numbers: bits of its key and of an entry.
 fn table(name: &'static str, key_bits: u32, action_bits: u32) -> LookupUse {
     LookupUse { name, entries: 1 << key_bits, key_bits, action_bits }
@@ -71,33 +74,13 @@ fn logarithm() -> [LookupUse; 2] {
     [table("logarithms of small numbers", INDEX_BITS, bits), table("logarithms of mantissas", INDEX_BITS, FRACTION)]
 }
 
-/// The registers of a switch, a cell for each port, and the stages that use them.
+/// The registers of a switch, and the stages that use them.
 #[derive(Debug)]
 pub struct Utilisation {
-    last: Stage<Array<LastSent>>,
+    registers: Averages<LastSent, Average>,
     links: Box<[Link]>,
     /// The logarithm of the bytes that a packet's unit of a queue stands for.
     queue_unit: i32,
-    average: Stage<Array<Average>>,
-}
-
-/// A copy of the registers.
-#[derive(Debug)]
-pub struct Memory {
-    last: Registers<u64>,
-    average: Registers<u32>,
-}
-
-impl Memory {
-    /// The arrays, in the order of [`Utilisation::usage`].
-    pub fn read(&self) -> [ArrayCells; 2] {
-        [self.last.read(), self.average.read()]
-    }
-
-    pub fn clear(&mut self) {
-        self.last.clear();
-        self.average.clear();
-    }
 }
 
 impl Utilisation {
@@ -111,12 +94,10 @@ impl Utilisation {
 
     /// The same without memory for registers. Until [`Self::allocate`] takes it, utilisations are 0.
     pub fn planned(links: &[u64], period_ns: u32) -> Self {
-        let cells = links.len() as u32;
         Self {
-            last: Stage(Array::planned("last sent", LastSent { period: period_ns.max(1) }, cells).at(PORT)),
+            registers: Averages::planned(LastSent { period: period_ns.max(1) }, Average, links.len() as u32),
             links: links.iter().map(|rate| Link::new(*rate, period_ns)).collect(),
             queue_unit: 0,
-            average: Stage(Array::planned("utilisation", Average, cells).at(PORT)),
         }
     }
 
@@ -131,36 +112,34 @@ impl Utilisation {
 
     /// Takes zeroed registers.
     pub fn allocate(&mut self) {
-        self.last.exchange(&mut self.last.zeroed());
-        self.average.exchange(&mut self.average.zeroed());
+        self.registers.allocate();
     }
 
     /// Zeroed registers for [`Self::copy_to`].
-    pub fn zeroed(&self) -> Memory {
-        Memory { last: self.last.zeroed(), average: self.average.zeroed() }
+    fn zeroed(&self) -> Memory<u64> {
+        self.registers.zeroed()
     }
 
     /// Copies the registers.
-    pub fn copy_to(&self, memory: &mut Memory) {
-        memory.last.copy_from(self.last.0.registers());
-        memory.average.copy_from(self.average.0.registers());
+    fn copy_to(&self, memory: &mut Memory<u64>) {
+        self.registers.copy_to(memory);
     }
 
     /// Takes a packet that leaves through stages 1 to 6. A port without a link changes nothing.
     #[inline(always)]
     pub fn packet(&mut self, phv: &mut Meta) {
         let Some(link) = self.links.get(phv.port as usize) else { return };
-        self.last.packet(phv);
+        self.registers.last.packet(phv);
         terms(link, phv);
-        self.average.packet(phv);
+        self.registers.average.packet(phv);
     }
 
     /// Takes one packet through as [`Self::packet`] does, and tells of each access to a register.
     pub fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
         let Some(link) = self.links.get(phv.port as usize) else { return };
-        self.last.trace(phv, probe);
+        self.registers.last.trace(phv, probe);
         terms(link, phv);
-        self.average.trace(phv, probe);
+        self.registers.average.trace(phv, probe);
     }
 
     /// What the eight stages use. The hash that rounds is computed beside them, and needed by the
@@ -178,14 +157,14 @@ impl Utilisation {
         };
         let (log, exp, code) = (Computation::Logarithm, Computation::Power, Computation::Code);
         vec![
-            StageUse::of(vec![self.last.0.usage()]),
+            StageUse::of(vec![self.registers.last.0.usage()]),
             // Of the gap, the queue, the bytes, and what the gap leaves of T.
             tables(&[log, log, log, log]),
             StageUse::default(),
             // Of the queue's and the bytes' share.
             tables(&[exp, exp]),
             StageUse::default(),
-            StageUse { arrays: vec![self.average.0.usage()], ..tables(&[log, exp]) },
+            StageUse { arrays: vec![self.registers.average.0.usage()], ..tables(&[log, exp]) },
             tables(&[log, code]).behind(&[ROUNDING]),
             StageUse::default(),
         ]

@@ -11,9 +11,9 @@ use arrayvec::ArrayVec;
 use crossbeam_utils::atomic::AtomicCell;
 
 use super::dataplane::Meta;
+use super::filter::{Averages, Memory};
 use super::link::Links;
-use super::{Memory, Utilisation};
-use crate::pisa::{Disposition, MAX_PORTS, Phv, Probe, StageUse};
+use crate::pisa::{Disposition, Phv, Probe, StageUse};
 use crate::program::pint::prepared::Prepared;
 use crate::wire::shim;
 
@@ -25,14 +25,14 @@ pub const PLANS: usize = 3;
 pub struct Registers {
     pub links: Links,
     /// Empty while the replica has them.
-    set: AtomicCell<Option<Box<Utilisation>>>,
+    set: AtomicCell<Option<Box<Averages>>>,
 }
 
 impl Registers {
     /// With memory for registers, zeroed when they are made, or, for `weir budget`, without. Without it utilisations
     /// are 0.
     pub fn new(links: Links, allocated: bool) -> Self {
-        let mut set = Utilisation::planned(&[links.bytes_per_second(); MAX_PORTS], links.period_ns());
+        let mut set = Averages::planned(links);
         if allocated {
             set.allocate();
         }
@@ -59,7 +59,7 @@ pub struct Ports {
 #[derive(Debug)]
 struct Set {
     links: Links,
-    registers: Box<Utilisation>,
+    registers: Box<Averages>,
     from: Arc<Prepared>,
 }
 
@@ -112,11 +112,11 @@ impl Ports {
         self.sets.is_empty()
     }
 
-    /// The utilisation of the link that a packet leaves by, with the packet, in units of 2⁻²⁴, of
-    /// these links. 0 for a packet that does not leave.
+    /// The utilisation of the link that a packet leaves by, with the packet, in the unit of these
+    /// links' filter. 0 for a packet that does not leave.
     #[inline(always)]
     pub fn packet(&mut self, phv: &Phv, of: Option<Links>) -> u32 {
-        self.each(phv, of, Utilisation::packet)
+        self.each(phv, of, Averages::packet)
     }
 
     /// As [`Self::packet`], and tells of each access to a register.
@@ -126,7 +126,7 @@ impl Ports {
 
     /// Takes a packet through every set.
     #[inline(always)]
-    fn each(&mut self, phv: &Phv, of: Option<Links>, mut through: impl FnMut(&mut Utilisation, &mut Meta)) -> u32 {
+    fn each(&mut self, phv: &Phv, of: Option<Links>, mut through: impl FnMut(&mut Averages, &mut Meta)) -> u32 {
         let mut utilisation = 0;
         if phv.disposition.leaves() {
             for Set { links, registers, .. } in &mut self.sets {

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::code::LARGEST;
 use super::dataplane::{FRACTION, Meta, UNIT_BITS};
+use super::filter::{Averages, Filter};
 use super::link::{Links, VOLUMES};
+use super::shifts::{BYTE_BITS, ERROR};
 use super::tables::TABLES;
 use super::{Compression, SMALLEST, Scale, Utilisation};
 use crate::pisa::hash::HashFamily;
@@ -130,7 +132,7 @@ fn links() -> impl Strategy<Value = Links> {
     let rate = prop::sample::select(vec![1_000_000u64, 10_000_000, 1_000_000_000, 10_000_000_000, 400_000_000_000]);
     let links = |(bits_per_second, volume): (u64, f64)| {
         let period_ns = Some((volume * 8e9 / bits_per_second as f64) as u32);
-        Links { bits_per_second, period_ns }
+        Links { bits_per_second, period_ns, ..Links::default() }
     };
     let volumes = (*VOLUMES.start() as f64).log2()..(*VOLUMES.end() as f64).log2();
     let any = (rate, volumes.prop_map(f64::exp2)).prop_map(links);
@@ -178,10 +180,10 @@ proptest! {
 
 #[test]
 fn links_are_described_in_words() {
-    let period = |bits_per_second| Links { bits_per_second, period_ns: None }.period_ns();
+    let period = |bits_per_second| Links { bits_per_second, ..Links::default() }.period_ns();
     assert_eq!([100_000, 10_000_000, 10_000_000_000].map(period), [4_000_000_000, 800_000_000, 800_000]);
     for bits_per_second in [100_000, 1_000_000_000, 800_000_000_000] {
-        assert_eq!(Links { bits_per_second, period_ns: None }.check(), Ok(()));
+        assert_eq!(Links { bits_per_second, ..Links::default() }.check(), Ok(()));
     }
 }
 
@@ -268,4 +270,71 @@ fn shares_of_a_queue_are_bytes() {
     let links = twice.links.clone();
     [7, 3_000_000, 0, 1 << 16].into_iter().for_each(|room| twice.set_queue_room(room));
     assert_eq!(twice.links, links);
+}
+
+/// How far an average is off: by packets, the factor between it and the one in real numbers.
+fn factors(filter: Filter, seed: u64, within_period: f64, bursts: u64) -> Vec<f64> {
+    let links = Links { filter, period_ns: Some(1 << 20), ..Links::default() };
+    let (rate, period) = (links.bytes_per_second(), links.period_ns());
+    let (mut switch, mut real) = (Averages::planned(links), Real::new(rate, period));
+    switch.allocate();
+    let mut rng = SplitMix64::new(seed);
+    let (mut now, mut left) = (0.0, 0);
+    let packet = |_| {
+        if left == 0 {
+            left = 1 + rng.below(bursts);
+            now += left as f64 * f64::from(period) / within_period * (0.5 + rng.unit());
+        }
+        left -= 1;
+        let (now_ns, bytes) = (now as u64, 60 + rng.below(1455) as u32);
+        let mut phv = Meta { now_ns, bytes, ..Meta::default() };
+        switch.packet(&mut phv);
+        let exact = real.packet(now_ns as f64, 0.0, bytes.into());
+        let unit = if filter == Filter::Shifts { real.volume * f64::from(1 << BYTE_BITS) } else { ONE };
+        f64::from(phv.utilisation) / unit / exact
+    };
+    // The first periods fill the average.
+    let packets = 20 * within_period as usize;
+    (0..packets + 20_000).map(packet).skip(packets).collect()
+}
+
+/// The mean is right, and what an average is off by is within the factor that is stated for 999 packets of 1000,
+/// less the more gaps there are within the period.
+#[test]
+fn shifts_are_near() {
+    for (within_period, bursts, spread) in [(20.0, 1, 0.04), (200.0, 16, 0.06), (700.0, 64, 0.06), (2000.0, 1, 0.005)] {
+        let of = |filter| (0..4).flat_map(move |seed| factors(filter, seed, within_period, bursts)).collect::<Vec<_>>();
+        let (factors, other) = (of(Filter::Shifts), of(Filter::Logarithms));
+        let most = other.iter().fold(0.0, |most: f64, factor| most.max((factor - 1.0).abs()));
+        let (number, mean) = (factors.len() as f64, factors.iter().sum::<f64>() / factors.len() as f64);
+        let deviation = (factors.iter().map(|factor| (factor / mean - 1.0).powi(2)).sum::<f64>() / number).sqrt();
+        let beyond = factors.iter().filter(|factor| !(1.0 / ERROR..=ERROR).contains(*factor)).count() as f64;
+        println!("{within_period} within T, bursts of {bursts}: {mean:.4}, {deviation:.4}, {beyond} beyond; {most:.4}");
+        assert!(most < 0.02, "{within_period}, {bursts}: {most} by logarithms");
+        assert!((mean - 1.0).abs() < 0.02, "{within_period}, {bursts}: {mean} on average");
+        assert!(deviation < spread, "{within_period}, {bursts}: {deviation}");
+        assert!(beyond / number < 0.001, "{within_period}, {bursts}: {beyond} of {number}");
+    }
+}
+
+/// The average is what stays, what waits and the bytes, each by a shift of integers.
+#[test]
+fn an_average_by_shifts_by_hand() {
+    let links = Links { bits_per_second: 8_000_000_000, period_ns: Some(1 << 16), filter: Filter::Shifts };
+    let mut averages = Averages::planned(links);
+    averages.allocate();
+    averages.set_queue_room(1 << 16);
+    let mut at = |now_ns, queue, bytes| {
+        let mut phv = Meta { now_ns, queue, bytes, ..Meta::default() };
+        averages.packet(&mut phv);
+        phv.utilisation
+    };
+    assert_eq!(at(1 << 20, 0, 1000), 1000 << 8);
+    // No time has passed; then a quarter of T, half of it, 3 · 2¹³ ns that count as 2¹⁴ and as 2¹⁵, and T.
+    assert_eq!(at(1 << 20, 5000, 24), 1024 << 8);
+    assert_eq!(at((1 << 20) + (1 << 14), 4096, 0), (768 + 1024) << 8);
+    assert_eq!(at((1 << 20) + (3 << 14), 0, 104), 1000 << 8);
+    assert_eq!(at((1 << 20) + (3 << 14) + (3 << 13), 0, 0), 750 << 8);
+    assert_eq!(at((1 << 20) + (3 << 14) + (6 << 13), 0, 0), 375 << 8);
+    assert_eq!(at(3 << 20, 0, 60), 60 << 8);
 }

@@ -18,6 +18,8 @@ use crate::program::pint::utilisation::dataplane::Codes as UtilisationCodes;
 pub enum Codes {
     Times(Compression),
     Utilisations(UtilisationCodes, Scale),
+    /// Of averages that are kept by shifts.
+    Volumes(Compression, Scale),
     Numbers(Numbers),
     Clock(Clock),
 }
@@ -27,7 +29,7 @@ impl Codes {
     #[inline(always)]
     pub fn encode(&self, value: u64, random: u32) -> u16 {
         match self {
-            Self::Times(codes) => codes.compress(value as u32, random) as u16,
+            Self::Times(codes) | Self::Volumes(codes, _) => codes.compress(value as u32, random) as u16,
             Self::Utilisations(codes, _) => codes.encode(value as u32, (random >> 24) as u8).into(),
             Self::Numbers(codes) => codes.encode(value, random),
             Self::Clock(codes) => codes.encode(value, random),

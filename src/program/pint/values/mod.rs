@@ -25,7 +25,8 @@ use super::encoding::{DIGEST_BITS, reservoir};
 use super::hashes;
 use super::plan::MAX_QUERIES;
 use super::query::{Query, Value};
-use super::utilisation::Scale;
+use super::utilisation::filter::Filter;
+use super::utilisation::{Scale, shifts};
 use crate::answers::ValueUnit;
 use crate::pisa::hash::{Global, HashFamily};
 use crate::text::named;
@@ -122,7 +123,10 @@ impl Codes {
             (Value::Latency, _) => Self::Times(Compression::new(bits, range)),
             (Value::Utilisation, _) => {
                 let scale = Scale::new(bits);
-                Self::Utilisations(scale.codes(), scale)
+                match query.links.filter {
+                    Filter::Logarithms => Self::Utilisations(scale.codes(), scale),
+                    Filter::Shifts => Self::Volumes(query.links.codes(bits, shifts::BYTE_BITS), scale),
+                }
             }
             (Value::IngressPort | Value::EgressPort, _) => Self::Numbers(Numbers::new(bits, Range { from: 1, to: 1 })),
             (Value::Congestion, _) if !is_additive => Self::Numbers(Numbers::new(bits, doubling_share(bits))),
@@ -138,7 +142,7 @@ impl Codes {
     pub fn number(&self, value: Value, code: u16) -> f64 {
         match self {
             Self::Times(codes) => codes.expand(code.into()) as f64,
-            Self::Utilisations(_, scale) => scale.decode(code as u8),
+            Self::Utilisations(_, scale) | Self::Volumes(_, scale) => scale.decode(code as u8),
             Self::Numbers(codes) if value == Value::Congestion => {
                 codes.expand(code) as f64 / f64::from(1u32 << FULL_BITS)
             }
@@ -152,7 +156,7 @@ impl Codes {
     pub fn largest(&self, value: Value) -> Option<f64> {
         match self {
             Self::Times(codes) => Some(codes.largest() as f64),
-            Self::Utilisations(_, scale) => Some(scale.largest()),
+            Self::Utilisations(_, scale) | Self::Volumes(_, scale) => Some(scale.largest()),
             // Codes past the last one stand for the same number.
             Self::Numbers(_) => Some(self.number(value, u16::MAX)),
             Self::Clock(_) => None,
@@ -165,6 +169,7 @@ impl Codes {
         match self {
             Self::Times(codes) => (0.0, codes.error_factor()),
             Self::Utilisations(_, scale) => (0.0, scale.error_factor()),
+            Self::Volumes(codes, _) => (0.0, codes.error_factor() * shifts::ERROR),
             Self::Numbers(codes) if value == Value::Congestion => {
                 (codes.error() as f64 / f64::from(1u32 << FULL_BITS), codes.error_factor())
             }
