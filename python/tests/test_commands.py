@@ -41,6 +41,12 @@ class Commands(unittest.TestCase):
         answering = {"transport": "hpcc,feedback=int", "rate": "1Gbps", "workload": "hadoop", "epoch": "30ms"}
         self.assertGreater(weir.sim(topology="line:2", epochs=1, **answering).transport.finished_flows, 0)
 
+    def test_epochs_one_by_one(self):
+        epochs = list(weir.sim_epochs(**NETWORK))
+        self.assertEqual(epochs, weir.sim(**NETWORK).epochs)
+        first = next(weir.sim_epochs(**NETWORK | {"epochs": 100_000}))
+        self.assertEqual(first, epochs[0])
+
     def test_a_replay_and_its_registers(self):
         capture = weir.workload("isp,flows=50,packets=500", self.dir / "a.pcap")
         files = {"registers": self.dir / "registers", "score": True}
@@ -70,6 +76,8 @@ class Commands(unittest.TestCase):
         with self.assertRaisesRegex(weir.WrongUsage, "ring:3") as wrong:
             weir.sim(topology="ring:3")
         self.assertEqual(wrong.exception.code, 2)
+        with self.assertRaisesRegex(weir.WrongUsage, "ring:3"):
+            list(weir.sim_epochs(topology="ring:3"))
         with self.assertRaisesRegex(weir.Failed, "/nowhere.pcap"):
             weir.replay("/nowhere.pcap")
         capture = weir.workload("isp,flows=500,packets=1k", self.dir / "a.pcap")

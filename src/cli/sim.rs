@@ -5,6 +5,7 @@ mod transport;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -38,6 +39,7 @@ const TRAFFIC: &str = "Traffic and faults";
     "weir sim --loss flows=10%,rate=1% --epochs 8",
     "weir sim --topology fat-tree:4 --workload dctcp/uniform,flows=5k --seed 7",
     "weir sim --frequency '* → * udp' --json",
+    "weir sim --epochs 1000 --each --json",
     "weir sim --topology line:3 --loss link=all,rate=0.1% \\",
     "      --fault pause=s1,at=0.5s,for=120ms --json",
 ]))]
@@ -114,6 +116,10 @@ pub struct Sim {
     /// do so anyhow
     #[arg(long, help_heading = help::MEASUREMENT)]
     everywhere: bool,
+    /// Report each epoch as soon as its answers are final, and nothing else; with --json one document
+    /// a line
+    #[arg(long, conflicts_with_all = ["faults", "transport"])]
+    each: bool,
     #[cfg(feature = "control")]
     #[command(flatten)]
     archive: super::archive::RunArchive,
@@ -182,13 +188,22 @@ impl Sim {
         signals::end(signals::clear_line).map_err(Failure::failed)?;
         #[cfg(feature = "control")]
         let mut archives = self.archive.begin(&setup.programs)?;
-        let epochs = self.epochs(&mut simulation, &setup, |_simulation| {
+        let mut is_first = true;
+        let epochs = self.epochs(&mut simulation, &setup, |_simulation, reports| {
             #[cfg(feature = "control")]
             archives.take(&_simulation.histories())?;
-            Ok(())
+            let mut is_read = true;
+            for report in reports.iter().filter(|_| self.each) {
+                is_read &= output::next_page(&format, report, |report| tables(slice::from_ref(report)), is_first)?;
+                is_first = false;
+            }
+            Ok(is_read)
         })?;
         #[cfg(feature = "control")]
         archives.close()?;
+        if self.each {
+            return Ok(());
+        }
         let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
         output::page(&format, &document, page)
     }
@@ -234,12 +249,13 @@ impl Sim {
         Ok(setup)
     }
 
-    /// `passed` is called after each epoch whose answers change no more.
+    /// `passed` is called after each epoch, with the reports that have become final; at its false the
+    /// simulation ends.
     fn epochs(
         &self,
         simulation: &mut Simulation,
         setup: &Setup,
-        mut passed: impl FnMut(&Simulation) -> Result<(), Failure>,
+        mut passed: impl FnMut(&Simulation, &[EpochReport]) -> Result<bool, Failure>,
     ) -> Result<Vec<EpochReport>, Failure> {
         let progress = ProgressBar::new(self.epochs.into()).with_style(
             ProgressStyle::with_template("{bar:40} {pos} of {len} epochs, {eta} to go")
@@ -247,14 +263,17 @@ impl Sim {
         );
         let mut reports = Vec::new();
         for _ in 0..self.epochs {
+            let before = reports.len();
             reports.extend(simulation.epoch(&setup.workload, setup.victims()));
-            if setup.faults.is_empty() {
-                passed(simulation)?;
+            if setup.faults.is_empty() && !passed(simulation, &reports[before..])? {
+                progress.finish_and_clear();
+                return Ok(reports);
             }
             progress.inc(1);
         }
+        let before = reports.len();
         reports.extend(simulation.finish());
-        passed(simulation)?;
+        passed(simulation, &reports[before..])?;
         progress.finish_and_clear();
         Ok(reports)
     }

@@ -29,6 +29,18 @@ fn losses_are_named_exactly_and_the_books_balance() {
     assert_eq!(again["epochs"], document["epochs"]);
 }
 
+/// With `--each` every epoch is a document of its own, the same as in the document of all.
+#[test]
+fn each_epoch_is_a_line() {
+    let words = "sim --topology line:2 --workload keyvalue,flows=300,seed=4 --loss flows=10%,rate=1% --epochs 3 --json";
+    let lines = weir(&format!("{words} --each")).stdout;
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(weir(words).json()["epochs"], serde_json::Value::from(lines));
+    for late in ["--fault pause=s1,at=1ms,for=1ms", "--transport hpcc --rate 10Gbps"] {
+        weir(&format!("{words} --each {late}")).refused(2);
+    }
+}
+
 /// Class and epoch in the DSCP, with one bit an epoch, do as well as with the shim.
 #[test]
 fn both_telemetry_headers_are_simulated() {

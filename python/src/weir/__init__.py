@@ -27,7 +27,7 @@ from .answers import (
 )
 from .claims import Answer, Claim
 from .client import Controller, Query, Switch
-from .commands import budget, pktgen, replay, sim, truth, workload
+from .commands import budget, pktgen, replay, sim, sim_epochs, truth, workload
 from .errors import (
     Failed,
     IncompleteWarning,
@@ -82,6 +82,7 @@ __all__ = [
     "replay",
     "run",
     "sim",
+    "sim_epochs",
     "truth",
     "workload",
 ]

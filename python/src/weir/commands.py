@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 from .decode import decode
 from .errors import Failed, Missed, NoBinary, WrongUsage
 from .reports import Budget, FlowTruth, Generated, Replay
-from .simulated import Simulation
+from .simulated import EpochReport, Simulation
 
 T = TypeVar("T")
 Path_ = str | os.PathLike[str]
@@ -24,6 +25,12 @@ Path_ = str | os.PathLike[str]
 def sim(*, binary: Path_ | None = None, **options: Any) -> Simulation:
     """Runs a simulated network (`weir sim`) to its end."""
     return _run(Simulation, [weir_binary(binary), "sim", *words(options)])
+
+
+def sim_epochs(*, binary: Path_ | None = None, **options: Any) -> Iterator[EpochReport]:
+    """The epochs of a simulated network, each as soon as its answers are final. The simulation ends with
+    the iterator."""
+    return _stream(EpochReport, [weir_binary(binary), "sim", "--each", *words(options)])
 
 
 def replay(*captures: Path_, binary: Path_ | None = None, **options: Any) -> Replay:
@@ -94,6 +101,23 @@ def _run(kind: type[T], command: list[str]) -> T:
 
 def _end(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def _stream(kind: type[T], command: list[str]) -> Iterator[T]:
+    """The documents that a command prints, one a line. It is ended when no more are read."""
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            [*command, "--json"], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True
+        )
+        with process:
+            try:
+                assert process.stdout is not None
+                yield from (decode(kind, json.loads(line)) for line in process.stdout)
+                code = process.wait()
+            finally:
+                process.terminate()
+        log.seek(0)
+        check(code, log.read())
 
 
 def check(code: int, stderr: str, report: Any = None) -> None:
