@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn counters_end_where_those_of_bmv2_do() {
         fn increments<C: Counter>(before: C, packets: u64) -> C {
-            (0..packets).fold(before, |counter, _| counter.incremented().0)
+            (0..packets).fold(before, |counter, _| counter.incremented())
         }
         let found = |of: &Limited| -> u64 {
             let count = |count, _| Row(0).rmw(FRAGMENTS, count, &Meta::default());
