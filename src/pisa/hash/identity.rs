@@ -37,19 +37,20 @@ impl IdentityHash {
         packet: impl Fn(usize) -> Option<(&'a Headers, &'a F)>,
         identities: &mut [u32; BATCH],
     ) {
+        let Some(last) = number.checked_sub(1) else { return };
         let (fours, _) = identities.as_chunks_mut::<4>();
-        for (at, four) in fours.iter_mut().enumerate().take(number.div_ceil(4)) {
+        for (four, from) in fours.iter_mut().zip((0..number).step_by(4)) {
             // Behind the last packet the last one is taken again.
-            let places = [0, 1, 2, 3].map(|place| (4 * at + place).min(number - 1));
+            let packet = |place: usize| packet((from + place).min(last));
             #[cfg(target_arch = "x86_64")]
             if let Some(form) = &self.fours
-                && let [Some(a), Some(b), Some(c), Some(d)] = places.map(&packet)
-                && let Some(of_four) = form.of_four([a, b, c, d])
+                && let (Some(a), Some(b), Some(c), Some(d)) = (packet(0), packet(1), packet(2), packet(3))
+                && let Some(of_four) = form.of_four(a, b, c, d)
             {
                 *four = of_four;
                 continue;
             }
-            for (place, identity) in places.into_iter().zip(four) {
+            for (place, identity) in four.iter_mut().enumerate() {
                 if let Some(packet) = packet(place) {
                     *identity = self.of(packet);
                 }

@@ -93,17 +93,24 @@ impl Identities {
 
     /// `None` if one of the packets is not plain.
     #[inline(always)]
-    pub fn of_four<F: Frame>(&self, packets: [(&Headers, &F); 4]) -> Option<[u32; 4]> {
+    pub fn of_four<F: Frame>(
+        &self,
+        a: (&Headers, &F),
+        b: (&Headers, &F),
+        c: (&Headers, &F),
+        d: (&Headers, &F),
+    ) -> Option<[u32; 4]> {
         // SAFETY: the CPU has the features, as the level of `clmul` says.
-        unsafe { self.four(packets) }
+        unsafe { Some(self.crcs(picked(a)?, picked(b)?, picked(c)?, picked(d)?)) }
     }
 
+    /// The CRCs of four rows.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,vpclmulqdq,bmi2")]
     #[inline]
-    fn four<F: Frame>(&self, [a, b, c, d]: [(&Headers, &F); 4]) -> Option<[u32; 4]> {
+    fn crcs(&self, a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [u32; 4] {
         // No closures: a compiler would call those that take vectors.
-        let ab = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(picked(a)?), picked(b)?);
-        let cd = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(picked(c)?), picked(d)?);
+        let ab = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b);
+        let cd = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(c), d);
         let (ab, cd) = (self.terms(ab), self.terms(cd));
         // Both halves of each packet's terms side by side.
         let (even, odd) = (_mm512_shuffle_i64x2::<0x88>(ab, cd), _mm512_shuffle_i64x2::<0xdd>(ab, cd));
@@ -116,7 +123,7 @@ impl Identities {
         let thirds = _mm512_setr_epi32(2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14, 2, 6, 10, 14);
         let crcs = _mm512_castsi512_si128(_mm512_permutexvar_epi32(thirds, crcs));
         // SAFETY: any bits make words.
-        Some(unsafe { core::mem::transmute::<__m128i, [u32; 4]>(crcs) })
+        unsafe { core::mem::transmute::<__m128i, [u32; 4]>(crcs) }
     }
 
     /// The words of two rows, two words together, each taken to the place of the last one.
