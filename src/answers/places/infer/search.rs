@@ -14,6 +14,8 @@ use crate::trace::SplitMix64;
 const TRIED: usize = 8;
 /// Of these, links that are tried in both directions.
 const CABLES: usize = 4;
+/// Of these, those of which two are tried in place of one.
+const PAIRED: usize = 4;
 /// Members that the sampler adds and removes.
 const SAMPLED: usize = 24;
 /// Sweeps of the sampler, and most sets that a search looks at.
@@ -114,17 +116,36 @@ impl<'a> Search<'a> {
             let both = |member: &usize| Some(with(&with(&best, *member), *self.reverse.get(member)?));
             let cables: Vec<Failed> = proposals.iter().take(CABLES).filter_map(both).collect();
             let more = proposals.iter().map(|member| with(&best, *member)).chain(cables).collect();
-            let other = best.iter().flat_map(|member| {
-                let fewer = without(&best, *member);
-                let exchanged: Vec<Failed> = proposals.iter().map(|other| with(&fewer, *other)).collect();
-                exchanged.into_iter().chain([fewer])
-            });
-            let other = other.collect();
-            match self.better(&best, more).or_else(|| self.better(&best, other)) {
+            if let Some(next) = self.better(&best, more) {
+                best = next;
+                continue;
+            }
+            let other = best.clone().into_iter().flat_map(|member| self.instead(&best, member)).collect();
+            match self.better(&best, other) {
                 Some(next) => best = next,
                 None => return best,
             }
         }
+    }
+
+    /// Sets with what explains a member's losses in its place, or beside it: one other member or link, or two.
+    fn instead(&mut self, failed: &Failed, member: usize) -> Vec<Failed> {
+        let fewer = without(failed, member);
+        let others: Vec<usize> = self.proposals(&fewer).into_iter().filter(|other| *other != member).collect();
+        self.candidates.extend(&others);
+        let cable = |set: &Failed, member: usize| {
+            let set = with(set, member);
+            self.reverse.get(&member).map_or_else(|| set.clone(), |back| with(&set, *back))
+        };
+        let mut sets = vec![fewer.clone()];
+        for (place, other) in others.iter().enumerate() {
+            let (one, both) = (with(&fewer, *other), cable(&fewer, *other));
+            for second in &others[..place.min(PAIRED)] {
+                sets.extend([with(&one, *second), cable(&both, *second)]);
+            }
+            sets.extend([with(failed, *other), one, both]);
+        }
+        sets
     }
 
     /// The most likely of these sets, if it is more likely than another one.

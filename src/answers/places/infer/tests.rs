@@ -49,10 +49,10 @@ fn a_link_that_loses_packets_is_found() {
         let inferred = infer(&net.trials, 1e-4);
         let sum = |of: fn(&Losing) -> f64| [0, 2].map(|member| of(&inferred.members[member])).iter().sum::<f64>();
         let lost: f64 = net.flows.iter().filter(|flow| flow.ends == 0).map(|flow| flow.lost).sum();
-        assert!(sum(|losing| losing.confidence) > 0.9, "{rate}: {inferred:?}");
+        assert!(sum(|losing| losing.confidence) > 0.8, "{rate}: {inferred:?}");
         assert!((sum(|losing| losing.packets) - lost).abs() < 0.1 * lost + 3.0, "{rate}: {inferred:?}");
         let others = (0..10).filter(|member| ![0, 2].contains(member));
-        assert!(others.into_iter().all(|member| inferred.members[member].confidence < 0.05), "{rate}: {inferred:?}");
+        assert!(others.into_iter().all(|member| inferred.members[member].confidence < 0.1), "{rate}: {inferred:?}");
     }
 }
 
