@@ -92,7 +92,8 @@ fn enumerated(trials: &Trials, alarm_rate: f64) -> Vec<f64> {
         (0..points).map(|point| from * (to / from).powf((point as f64 + 0.5) / points as f64)).collect()
     };
     let healthy = grid(alarm_rate / 1000.0, alarm_rate, 3);
-    let failed = grid(alarm_rate, 1.0, 10);
+    // Nearly uniform in the logarithm, with the rates that are tried among them.
+    let failed = [0.0015, 0.003, 0.006, 0.011, 0.02, 0.04, 0.08, 0.15, 0.3, 0.55, 1.0 - 1e-6];
     let states: Vec<(f64, f64, bool)> = healthy
         .iter()
         .map(|rate| (*rate, (1.0 - FAILED) / healthy.len() as f64, false))
