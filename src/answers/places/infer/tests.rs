@@ -92,12 +92,21 @@ fn enumerated(trials: &Trials, alarm_rate: f64) -> Vec<f64> {
         (0..points).map(|point| from * (to / from).powf((point as f64 + 0.5) / points as f64)).collect()
     };
     let healthy = grid(alarm_rate / 1000.0, alarm_rate, 3);
-    let failed = grid(alarm_rate, 1.0, 10);
+    // Nearly uniform in the logarithm, with the rates that are tried among them.
+    let failed = [0.0015, 0.003, 0.006, 0.011, 0.02, 0.04, 0.08, 0.15, 0.3, 0.55, 1.0 - 1e-6];
     let states: Vec<(f64, f64, bool)> = healthy
         .iter()
         .map(|rate| (*rate, (1.0 - FAILED) / healthy.len() as f64, false))
         .chain(failed.iter().map(|rate| (*rate, FAILED / failed.len() as f64, true)))
         .collect();
+    let mut victims: Vec<FlowTrial> = Vec::new();
+    for flow in &trials.victims {
+        let is_alike = |of: &&mut FlowTrial| (of.path, of.sent, of.lost) == (flow.path, flow.sent, flow.lost);
+        match victims.iter_mut().find(is_alike) {
+            Some(alike) => alike.flows += flow.flows,
+            None => victims.push(*flow),
+        }
+    }
     let count = states.len().pow(trials.members as u32);
     let mut weights: Vec<(f64, Vec<bool>)> = Vec::with_capacity(count);
     for number in 0..count {
@@ -118,7 +127,7 @@ fn enumerated(trials: &Trials, alarm_rate: f64) -> Vec<f64> {
             flow.flows * trials.candidates(flow, WRONG_PATHS).map(on).sum::<f64>().ln()
         };
         let mut log: f64 = own.iter().map(|(_, prior, _)| prior.ln()).sum();
-        log += trials.victims.iter().map(of_flow).sum::<f64>();
+        log += victims.iter().map(of_flow).sum::<f64>();
         for ((ends, path), classes) in &trials.survivors {
             for (sent, flows) in classes {
                 log += of_flow(&FlowTrial { ends: *ends, path: *path, sent: *sent, lost: 0.0, flows: *flows });
