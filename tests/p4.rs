@@ -174,6 +174,8 @@ const CONSTANTS: &[(&str, &str, &[&str])] = &[
     ("chamelemon", "v1model", &["chamelemon"]),
     ("pint", "v1model", &["pint"]),
     ("disketch", "v1model", &["disketch"]),
+    ("hopcounters", "v1model", &["hopcounters"]),
+    ("pint-utilisation", "v1model", &[SHIFTS]),
     ("all", "v1model", &["hashpipe", "chamelemon", "pint", "disketch"]),
     ("hashpipe", "t2na", &[NARROW_HASHPIPE]),
     ("chamelemon", "t2na", &[NARROW_CHAMELEMON]),
@@ -187,6 +189,7 @@ const CONSTANTS: &[(&str, &str, &[&str])] = &[
 /// What a stateful ALU's words have room for, and parts of which the sources have the lengths.
 const NARROW_HASHPIPE: &str = "hashpipe:key=src,slots6=0,scope=network";
 const LATENCY: &str = "pint:queries=path:bits=8+latency:bits=8";
+const SHIFTS: &str = "pint:queries=path:bits=8+utilisation:bits=8:filter=shifts";
 const NARROW_CHAMELEMON: &str = "chamelemon:parts=powers,downstream=4096,hh=2048,hl=1024,ll=1024";
 
 /// The constants beside the sources are those that the command writes.

@@ -104,7 +104,7 @@ fn run_draw(net: &Net, draw: &Draw) -> Result<Found> {
     let answers = simulation.answers(1, 0).context("an epoch has closed")?;
     let answers = answers.with_surroundings(network, &simulation.histories());
     let found: Claimed<Places> = answers.answer(usize::MAX).context("hop counters answer")?;
-    Ok(score(&setup, draw, &found, &truth, started.elapsed().as_secs_f64()))
+    Ok(score(&setup, &found, &truth, started.elapsed().as_secs_f64()))
 }
 
 fn flow_of(generation: &weir::sim::Generation, flow: u32) -> weir::wire::Flow {
@@ -112,7 +112,7 @@ fn flow_of(generation: &weir::sim::Generation, flow: u32) -> weir::wire::Flow {
     generation.flows[flow as usize].tuple.flow()
 }
 
-fn score(setup: &Setup, draw: &Draw, found: &Places, truth: &Lost, seconds: f64) -> Found {
+fn score(setup: &Setup, found: &Places, truth: &Lost, seconds: f64) -> Found {
     let mut by_place: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
     for ((_, switch, port), packets) in truth {
         *by_place.entry((switch.clone(), port.clone())).or_default() += packets;

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(ticks, Ticks { tick: 4, period: 16 });
         assert_eq!(Ticks::new(1 << 10), Ticks { tick: 0, period: 10 });
         assert_eq!([0, 1, 1 << 15, 1 << 16, u32::MAX].map(|gap| ticks.shift(0, gap)), [32, 16, 1, 0, 0]);
-        assert_eq!([1 << 14, 1 << 15, u32::MAX].map(|last| ticks.shift(last, 1 << 15)), [1, 1, 0]);
+        assert_eq!([1 << 14, 1 << 15, u32::MAX].map(|last| ticks.shift(last, (1 << 15) + 1)), [1, 1, 0]);
         assert_eq!([1000, 1024, 1536, 1537, u32::MAX].map(rounded), [1024, 1024, 1024, 2048, 1 << 31]);
     }
 }
