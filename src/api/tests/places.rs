@@ -51,7 +51,7 @@ impl Answering for Network {
             Task::Losses | Task::Flows => {
                 // Every fourth flow crosses b, of which every fourth lost 2 of 10 packets, or all.
                 let victims = (0..1000).filter(|port| port % 16 == 0);
-                let lost = |port: u16| if port % 32 == 0 { 10 } else { 2 };
+                let lost = |port: u16| if port.is_multiple_of(32) { 10 } else { 2 };
                 let loss = |port| Loss { flow: FlowName::Flow(flow(port)), lost: lost(port), gained: 0, exact: true };
                 let flows: Vec<_> = victims.map(loss).collect();
                 let lost_packets = flows.iter().map(|loss| loss.lost).sum();
@@ -64,7 +64,9 @@ impl Answering for Network {
             }
             Task::Paths if self.has_paths => {
                 let path = |port: u16| FlowPath {
-                    switches: ["a", if port % 4 == 0 { "b" } else { "c" }, "d"].map(|name| Some(name.into())).into(),
+                    switches: ["a", if port.is_multiple_of(4) { "b" } else { "c" }, "d"]
+                        .map(|name| Some(name.into()))
+                        .into(),
                     certainty: Certainty::Sure,
                     ..FlowPath::of(FlowName::Flow(flow(port)))
                 };

@@ -240,7 +240,8 @@ impl Columns {
     fn bits_of_acting(&self, part: &Part, code: &ValueCode) -> u64 {
         let limits = self.of_hops(|hop| code.limits.get(usize::from(hop)).copied().unwrap_or_default());
         let mut acting = Words::default();
-        let rows = acting.iter_mut().zip(&self.codes[part.code % MAX_CODES]).zip(&limits).zip(&self.members);
+        let Some(codes) = self.codes.get(part.code) else { return 0 };
+        let rows = acting.iter_mut().zip(codes).zip(&limits).zip(&self.members);
         for (((acting, hashes), limits), members) in rows {
             for at in 0..16 {
                 acting[at] = if hashes[at] <= limits[at] { members[at] } else { 0 };

@@ -11,9 +11,11 @@ struct Net {
     flows: Vec<FlowTrial>,
 }
 
+type Paths = Vec<Vec<usize>>;
+
 /// Two leaves and two spines: members 0 and 1 up, 2 and 3 down, 4 and 5 the spines, on two paths from one leaf
 /// to the other, and 6 to 9 the same links the other way.
-fn leaves() -> (Vec<Vec<usize>>, Vec<Vec<usize>>, Vec<[usize; 2]>) {
+fn leaves() -> (Paths, Paths, Vec<[usize; 2]>) {
     let paths = vec![vec![0, 4, 2], vec![1, 5, 3], vec![8, 4, 6], vec![9, 5, 7]];
     (paths, vec![vec![0, 1], vec![2, 3]], vec![[0, 6], [1, 7], [2, 8], [3, 9]])
 }

@@ -15,6 +15,9 @@ pub struct FlowTrial {
     pub flows: f64,
 }
 
+/// A pair of switches, and the path that flows between them are believed to take; `None` if it is not known.
+type Class = (usize, Option<usize>);
+
 /// The trials of all flows. Members, paths and pairs of switches have numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Trials {
@@ -28,7 +31,7 @@ pub struct Trials {
     /// Flows that lost packets.
     pub victims: Vec<FlowTrial>,
     /// The others, by pair of switches and path: packets and number of flows.
-    pub survivors: BTreeMap<(usize, Option<usize>), Vec<(f64, f64)>>,
+    pub survivors: BTreeMap<Class, Vec<(f64, f64)>>,
     /// Packets of a flow, where flows are trials.
     mean_packets: f64,
 }
@@ -47,7 +50,7 @@ impl Trials {
         cables: Vec<[usize; 2]>,
         flows: impl IntoIterator<Item = FlowTrial>,
     ) -> Self {
-        let mut classes: BTreeMap<(usize, Option<usize>), BTreeMap<u32, (f64, f64)>> = BTreeMap::new();
+        let mut classes: BTreeMap<Class, BTreeMap<u32, (f64, f64)>> = BTreeMap::new();
         let mut victims = Vec::new();
         for flow in flows {
             if flow.lost > 0.0 {

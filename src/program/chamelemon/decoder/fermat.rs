@@ -207,7 +207,7 @@ impl Fermat {
                 continue;
             }
             extractions -= 1;
-            if extractions % 64 == 0 {
+            if extractions.is_multiple_of(64) {
                 slices::check();
             }
             let packets = flows.entry(id).or_insert(0i64);

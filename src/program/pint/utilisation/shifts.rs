@@ -182,9 +182,16 @@ impl Shifts {
     fn terms(&self, phv: &mut Meta) {
         let gap = self.ticks.of(phv.now_ns).wrapping_sub(phv.last);
         phv.shift = self.ticks.shift(phv.last, gap);
-        phv.added = phv.bytes.saturating_mul(1 << BYTE_BITS);
-        let queue = u64::from(phv.queue).saturating_mul(self.queue_room) >> (u16::BITS - BYTE_BITS);
-        phv.queue = queue.try_into().unwrap_or(u32::MAX);
+        phv.added = phv.bytes.min(u32::MAX >> BYTE_BITS) << BYTE_BITS;
+        phv.queue = self.queue_bytes(phv.queue);
+    }
+
+    /// The bytes that wait, of a queue that is full to this share. A switch has the length of a queue by
+    /// itself.
+    #[inline(always)]
+    fn queue_bytes(&self, share: u32) -> u32 {
+        let bytes = u64::from(share).saturating_mul(self.queue_room) >> (u16::BITS - BYTE_BITS);
+        bytes.try_into().unwrap_or(u32::MAX)
     }
 
     /// Takes a packet that leaves. A port without a link changes nothing.
