@@ -72,6 +72,7 @@ def keys(file: str, name: str, paths: list[str]) -> Fields:
 
 def python(rust: str) -> str:
     """A Rust type in Python's words."""
+    rust = re.sub(r"^Arc<\[(.*)\]>$", r"Vec<\1>", rust)
     generic = re.fullmatch(r"(Option|Vec|BTreeMap|Claimed)<(?:[^,<>]+, )?(.*)>", rust)
     if rust in WORDS or not generic:
         return WORDS.get(rust, rust)

@@ -351,16 +351,28 @@ class PlaceVictim(FlowName):
 
 
 @document
+class PlaceName:
+    """A link or a switch."""
+
+    switch: str
+    port: str | None
+    to_switch: str | None
+    to_port: str | None
+
+
+@document
 class LossPlace:
-    """A link, a switch, or a group of switches that did not report."""
+    """A link, a switch, a group of switches that did not report, or `members` that no flow tells apart."""
 
     kind: Literal["link", "switch", "group"]
     switch: str
     port: str | None
     to_switch: str | None
     to_port: str | None
-    evidence: Literal["counted"]
+    members: list[PlaceName]
+    evidence: Literal["counted", "inferred"]
     failed: bool
+    confidence: float
     lost_packets: int
     least_packets: int
     most_packets: int | None
