@@ -9,7 +9,7 @@
 //!
 //! **Search.** [`Search`] finds the set of failed members with the largest posterior: members are added, removed
 //! and exchanged as long as that raises it. Gibbs sampling from there on, with a fixed seed, visits the sets
-//! beside it. Each set's rates are those of the maximum likelihood ([`Fit`]), with a factor for the width of
+//! beside it. Each set's rates are those of the maximum likelihood ([`Fit`](fit::Fit)), with a factor for the width of
 //! the peak. A member's confidence is the share of the sets visited that have it, by posterior.
 //!
 //! **Packets and flows.** Packets of a flow are often lost together, and a model of independent packets is then
