@@ -21,7 +21,7 @@ pub mod program;
 pub mod archive;
 pub mod forward;
 pub mod lock;
-mod slices;
+pub mod slices;
 mod cpus;
 pub mod text;
 pub mod json;
