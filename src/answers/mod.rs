@@ -151,6 +151,13 @@ pub trait Answers: Kept + Sized {
     }
 }
 
+/// A history of epochs alone answers nothing by itself.
+impl Answers for () {
+    fn answer(_: &Epochs<Self>, _: &Query) -> Option<ProgramAnswer> {
+        None
+    }
+}
+
 /// Epochs, each once, with the flows and counts that a program is certain of.
 pub type CertainCounts = Box<dyn ExactSizeIterator<Item = (u64, Option<FoundFlows>)>>;
 

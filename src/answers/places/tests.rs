@@ -277,21 +277,6 @@ fn a_wrong_path_is_told() {
     }
 }
 
-/// An epoch in which no switch counts at its ports.
-struct Edges;
-
-impl Kept for Edges {
-    fn bytes(&self) -> usize {
-        0
-    }
-}
-
-impl Answers for Edges {
-    fn answer(_: &Epochs<Self>, _: &Query) -> Option<ProgramAnswer> {
-        None
-    }
-}
-
 /// Flows by their ports, each of 10 packets; odd ones take the spine `m`, even ones `n`. Those of ports up to
 /// `victims` lost packets at `m`, or on their way there.
 #[derive(Debug)]
@@ -332,7 +317,7 @@ fn edges(links: Links, victims: u16) -> Arc<Surroundings> {
 fn places_are_inferred_from_what_the_edges_know() {
     let history = History::new(Room { epochs: 99, bytes: usize::MAX });
     crate::history::AnyHistory::set_length(&history, LENGTH);
-    (1..3).for_each(|epoch| history.push(Entry::new(epoch, Edges)));
+    (1..3).for_each(|epoch| history.push(Entry::new(epoch, ())));
     let ask = |victims: u16| -> Claimed<Places> {
         let query =
             Query { surroundings: Some(edges(Links::default(), victims)), ..Query::new(Task::Places, Window::All) };

@@ -1,5 +1,5 @@
-//! What the inference from the edges promises, held against many draws: a lone failure is found; what it is sure
-//! of is right; nothing is named without a failure.
+//! The promises of the inference from the edges, held against many draws: a lone failure is found; sure names are
+//! right; nothing is named without a failure.
 
 use std::fmt::Write as _;
 

@@ -191,7 +191,7 @@ impl<'a> Drawn<'a> {
 
 /// The answer of the edges alone about some epochs.
 pub fn inferred(epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Places> {
-    ask(epochs.iter().map(|_| Edges).collect(), epochs, known, seed)
+    ask(vec![(); epochs.len()], epochs, known, seed)
 }
 
 fn ask<K: Answers>(kept: Vec<K>, epochs: &[&Drawn<'_>], known: Known, seed: u64) -> Result<Places> {
@@ -263,7 +263,7 @@ fn hash(flow: &Flow) -> Option<u32> {
     Some((SplitMix64::new(ends ^ ports).next_u64() >> 32) as u32)
 }
 
-/// What switches counted.
+/// The rows of all switches that count.
 struct Rows(Vec<SwitchRows>);
 
 impl Kept for Rows {
@@ -292,22 +292,7 @@ impl Answers for Rows {
     }
 }
 
-/// An epoch in which no switch counts at its ports.
-struct Edges;
-
-impl Kept for Edges {
-    fn bytes(&self) -> usize {
-        0
-    }
-}
-
-impl Answers for Edges {
-    fn answer(_: &Epochs<Self>, _: &Query) -> Option<ProgramAnswer> {
-        None
-    }
-}
-
-/// What the edges know of some epochs.
+/// The flows and paths that the edges believe in, of some epochs.
 #[derive(Debug)]
 struct Believed {
     epochs: Vec<(Vec<(FlowName, u64)>, SentFlows)>,

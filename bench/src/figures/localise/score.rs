@@ -1,4 +1,4 @@
-//! What an answer says beside the truth.
+//! Answers beside the truth.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -95,7 +95,7 @@ impl Score {
             }
             At::Switch(_) => vec![*at],
         };
-        // Of a method that knows links alone one at a lossy switch is right.
+        // For a method that knows links alone, a link at a lossy switch is right.
         let meant = |at: &At| if told.is_of_links { ends(at) } else { vec![*at] };
         let finds = |(own, _): &&(Vec<At>, f64), at: &At| own.iter().any(|named| meant(named).contains(at));
         let right = told.named.iter().filter(|named| failing.iter().any(|at| finds(named, at))).count();

@@ -292,7 +292,7 @@ pub struct PathsTaken {
     pub paths: Vec<(usize, f64)>,
 }
 
-/// What failed members touch.
+/// The paths that some failed member is on, and their ends.
 struct Touched {
     paths: Vec<usize>,
     /// Pairs of switches.

@@ -12,7 +12,7 @@ use crate::answers::places::links::{Links, SentFlows};
 use crate::answers::{Certainty, FlowName, Routes};
 use crate::wire::Flow;
 
-/// What is known of an epoch.
+/// Losses and sizes of the flows of an epoch, and their paths.
 pub struct EdgesOfEpoch<'a> {
     pub epoch: u64,
     /// Packets that flows lost, and that no member that counts did.

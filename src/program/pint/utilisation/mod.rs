@@ -42,7 +42,7 @@ mod tests;
 pub use code::{Compression, SMALLEST, Scale};
 
 use dataplane::{Average, CODE_BITS, FRACTION, INDEX_BITS, LOG_OF_ZERO, LastSent, Link, Meta, UNIT_BITS, terms};
-use registers::{Averages, Memory};
+use registers::{AverageRegisters, Memory};
 
 use crate::pisa::{Computation, LookupUse, Pipeline, Probe, StageUse};
 use crate::program::pint::replica::usage::ROUNDING;
@@ -77,7 +77,7 @@ fn logarithm() -> [LookupUse; 2] {
 /// The registers of a switch, and the stages that use them.
 #[derive(Debug)]
 pub struct Utilisation {
-    registers: Averages<LastSent, Average>,
+    registers: AverageRegisters<LastSent, Average>,
     links: Box<[Link]>,
     /// The logarithm of the bytes that a packet's unit of a queue stands for.
     queue_unit: i32,
@@ -95,7 +95,7 @@ impl Utilisation {
     /// The same without memory for registers. Until [`Self::allocate`] takes it, utilisations are 0.
     pub fn planned(links: &[u64], period_ns: u32) -> Self {
         Self {
-            registers: Averages::planned(LastSent { period: period_ns.max(1) }, Average, links.len() as u32),
+            registers: AverageRegisters::planned(LastSent { period: period_ns.max(1) }, Average, links.len() as u32),
             links: links.iter().map(|rate| Link::new(*rate, period_ns)).collect(),
             queue_unit: 0,
         }

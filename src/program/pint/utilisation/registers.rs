@@ -10,7 +10,7 @@ const PORT: &str = "phv.egress";
 
 /// Both arrays, a cell for each port.
 #[derive(Debug)]
-pub struct Averages<L: Salu<Cell: Debug>, A: Salu<Cell: Debug>> {
+pub struct AverageRegisters<L: Salu<Cell: Debug>, A: Salu<Cell: Debug>> {
     pub last: Stage<Array<L>>,
     pub average: Stage<Array<A>>,
 }
@@ -34,7 +34,7 @@ impl<C: Word + Debug> Memory<C> {
     }
 }
 
-impl<L: Salu<Phv = Meta, Cell: Debug>, A: Salu<Phv = Meta, Cell = u32>> Averages<L, A> {
+impl<L: Salu<Phv = Meta, Cell: Debug>, A: Salu<Phv = Meta, Cell = u32>> AverageRegisters<L, A> {
     /// Without memory, until [`Self::allocate`] takes it.
     pub fn planned(last: L, average: A, cells: u32) -> Self {
         Self {

@@ -17,7 +17,7 @@
 //! 2¹⁶ T, has a gap modulo 2³² ticks.
 
 use super::dataplane::Meta;
-use super::registers::{Averages, Memory};
+use super::registers::{AverageRegisters, Memory};
 use crate::pisa::{Computation, Pipeline, Probe, Salu, Slot, StageUse};
 use crate::program::pint::compress::{Compression, EXPONENT_BITS, EXPONENTS, MANTISSA_BITS, Range};
 use crate::program::pint::replica::usage::ROUNDING;
@@ -146,7 +146,7 @@ impl Salu for Average {
 /// The registers of a switch, and the stages that use them.
 #[derive(Debug)]
 pub struct Shifts {
-    registers: Averages<LastSent, Average>,
+    registers: AverageRegisters<LastSent, Average>,
     ports: u32,
     ticks: Ticks,
     /// Bytes for which a queue has room; 0 where that is not known.
@@ -157,7 +157,7 @@ impl Shifts {
     /// Without memory for registers, until [`Self::allocate`] takes it. `period_ns`: T, a power of two.
     pub fn planned(ports: u32, period_ns: u32) -> Self {
         let ticks = Ticks::new(period_ns);
-        Self { registers: Averages::planned(LastSent { ticks }, Average, ports), ports, ticks, queue_room: 0 }
+        Self { registers: AverageRegisters::planned(LastSent { ticks }, Average, ports), ports, ticks, queue_room: 0 }
     }
 
     /// [`Meta::queue`] is the share of this room, in units of 2⁻¹⁶, that packets take.
