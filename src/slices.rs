@@ -4,7 +4,7 @@
 //! has its turn. For so long a packet waits when the other one is its host. After a rest the kernel
 //! lets the thread go on at once, as long as it takes less than its share of the CPU.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,35 +15,34 @@ const REST: Duration = Duration::from_micros(200);
 const RESTS: u32 = 100;
 
 thread_local! {
-    static SLICES: Cell<Option<Slices>> = const { Cell::new(None) };
+    static SLICES: RefCell<Option<Slices>> = const { RefCell::new(None) };
 }
 
-#[derive(Clone, Copy)]
 struct Slices {
     /// When the running slice began.
     began: Instant,
     rests: u32,
+    has_time: Box<dyn Fn() -> bool>,
 }
 
-/// Lets this thread do what comes now in slices; with `false`, without a rest.
-pub fn begin(rests: bool) {
-    SLICES.set(rests.then(|| Slices { began: Instant::now(), rests: RESTS }));
+/// Lets this thread do what comes now in slices, and rest as long as `has_time`.
+pub fn begin(has_time: impl Fn() -> bool + 'static) {
+    let slices = Slices { began: Instant::now(), rests: RESTS, has_time: Box::new(has_time) };
+    SLICES.with(|own| *own.borrow_mut() = Some(slices));
 }
 
 /// Rests if the thread works in slices and its slice is over. To be asked at least every hundred
 /// microseconds of work.
 #[inline]
 pub fn check() {
-    if let Some(slices) = SLICES.get() {
-        slices.check();
-    }
+    SLICES.with(|own| own.borrow_mut().as_mut().map_or((), Slices::check));
 }
 
 impl Slices {
-    fn check(self) {
-        if self.began.elapsed() >= SLICE && self.rests > 0 {
+    fn check(&mut self) {
+        if self.rests > 0 && self.began.elapsed() >= SLICE && (self.has_time)() {
             thread::sleep(REST);
-            SLICES.set(Some(Self { began: Instant::now(), rests: self.rests - 1 }));
+            (self.began, self.rests) = (Instant::now(), self.rests - 1);
         }
     }
 }
@@ -54,7 +53,7 @@ mod tests {
 
     /// Rests since `begin`.
     fn rests() -> Option<u32> {
-        SLICES.get().map(|slices| RESTS - slices.rests)
+        SLICES.with(|own| own.borrow().as_ref().map(|slices| RESTS - slices.rests))
     }
 
     fn work(length: Duration) {
@@ -68,8 +67,7 @@ mod tests {
     fn a_thread_rests_after_each_slice() {
         work(3 * SLICE);
         assert_eq!(rests(), None, "nobody asked for slices");
-        begin(true);
-        check();
+        begin(|| true);
         assert_eq!(rests(), Some(0));
         work(10 * (SLICE + REST));
         let some = rests().unwrap();
@@ -79,8 +77,8 @@ mod tests {
         }
         work(3 * SLICE);
         assert_eq!(rests(), Some(RESTS), "no more in one go");
-        begin(false);
+        begin(|| false);
         work(3 * SLICE);
-        assert_eq!(rests(), None);
+        assert_eq!(rests(), Some(0), "no time");
     }
 }

@@ -14,6 +14,7 @@ use reach::{Source, reached};
 const OTHERS: [&str; 3] = [
     // It answers about a flow. Packets call that of other counters.
     "heavy.rs: Counters::count",
+    // A switch has the length of a queue by itself.
     "pint/utilisation/shifts.rs: Shifts::queue_bytes",
     // It reads digests. Packets call that of `Numbers`.
     "pint/compress.rs: Compression::expand",

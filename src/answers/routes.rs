@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
@@ -222,21 +222,36 @@ impl Routes for AnsweredRoutes {
     }
 }
 
-/// Paths, and for flows without one those of earlier epochs: a flow that loses all packets shows none.
-#[derive(Debug)]
-pub struct OrEarlier {
-    pub newest: Arc<dyn Routes>,
-    pub earlier: Arc<dyn Routes>,
+/// Paths, and for flows without one those of other epochs: a flow that loses all packets shows none.
+pub struct OrOther {
+    newest: Arc<dyn Routes>,
+    ask: Box<dyn Fn() -> Option<Arc<dyn Routes>> + Send + Sync>,
+    /// The answer, once a flow has no path.
+    other: OnceLock<Option<Arc<dyn Routes>>>,
 }
 
-impl OrEarlier {
+impl OrOther {
+    /// `ask` gives the paths of all epochs. It is asked when the first flow has none in `newest`.
+    pub fn new(newest: Arc<dyn Routes>, ask: impl Fn() -> Option<Arc<dyn Routes>> + Send + Sync + 'static) -> Self {
+        Self { newest, ask: Box::new(ask), other: OnceLock::new() }
+    }
+
     fn either(&self, of: impl Fn(&dyn Routes) -> Vec<Route>) -> Vec<Route> {
         let newest = of(&*self.newest);
-        if newest.is_empty() { of(&*self.earlier) } else { newest }
+        if !newest.is_empty() {
+            return newest;
+        }
+        self.other.get_or_init(|| (self.ask)()).as_ref().map(|other| of(&**other)).unwrap_or_default()
     }
 }
 
-impl Routes for OrEarlier {
+impl fmt::Debug for OrOther {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OrOther({:?})", self.newest)
+    }
+}
+
+impl Routes for OrOther {
     fn of(&self, flow: &Flow) -> Vec<Route> {
         self.either(|routes| routes.of(flow))
     }

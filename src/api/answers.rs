@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
 use crate::answers::{
-    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, OrEarlier, Queryable, Routes,
+    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, OrOther, Queryable, Routes,
     Surroundings, Task,
 };
 use crate::api::{metrics, view};
@@ -121,7 +121,8 @@ fn question<A: Answering>(
     } else if task == Task::Places {
         query.surroundings = Some(Arc::new(surroundings(service, &query)));
     } else if task.takes_routes() && !query.path.is_empty() {
-        query.routes = routes(service, &query).map(ByRoute::new);
+        let paths = service.history(Task::Paths, &HeavyQuery::default()).ok();
+        query.routes = paths.and_then(|paths| routes(&*paths, &query)).map(ByRoute::new);
     }
     Ok((history, query))
 }
@@ -136,19 +137,21 @@ fn inferring<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Optio
 fn surroundings<A: Answering>(service: &A, query: &answers::Query) -> Surroundings {
     let history = |task| service.history(task, &HeavyQuery::default()).ok();
     let (losses, sizes) = (history(Task::Losses), history(Task::Flows));
-    let earlier = answers::Query { window: Window::All, ..query.clone() };
-    let routes = routes(service, query).zip(routes(service, &earlier));
+    let all = answers::Query { window: Window::All, ..query.clone() };
+    let or_other = |paths: Arc<dyn Queryable>| {
+        let newest = routes(&*paths, query)?;
+        Some(Arc::new(OrOther::new(newest, move || routes(&*paths, &all))) as Arc<dyn Routes>)
+    };
     Surroundings {
         links: service.links(),
         victims: losses.map(|losses| Arc::new(AnsweredLosses { losses, sizes }) as Arc<dyn LostFlows>),
-        routes: routes.map(|(newest, earlier)| Arc::new(OrEarlier { newest, earlier }) as Arc<dyn Routes>),
+        routes: history(Task::Paths).and_then(or_other),
     }
 }
 
-/// The paths that a program answers in the window of a query; `None` where none does.
-fn routes<A: Answering>(service: &A, query: &answers::Query) -> Option<Arc<dyn Routes>> {
-    let paths = service.history(Task::Paths, &HeavyQuery::default()).ok()?;
-    let routes = AnsweredRoutes::ask(&*paths, query).ok()?;
+/// The paths that a program answers in the window of a query; `None` where it does not.
+fn routes(paths: &dyn Queryable, query: &answers::Query) -> Option<Arc<dyn Routes>> {
+    let routes = AnsweredRoutes::ask(paths, query).ok()?;
     Some(Arc::new(routes))
 }
 

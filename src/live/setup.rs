@@ -169,8 +169,7 @@ pub(super) fn start_collector(
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("weir-collector".into()).spawn(move || {
         while !ended.load(Relaxed) {
-            // Where banks wait already it has no time for rests.
-            slices::begin(!collector.is_behind());
+            slices::begin(collector.keeps_up());
             collector.collect(COLLECT);
             if let Ok(Renewal { replicas, schedules, taken }) = renewals.try_recv() {
                 collector.renew(replicas, &schedules);

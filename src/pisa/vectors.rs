@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use super::cpu::{self, Instructions};
 use super::{BATCH, Phv};
-use crate::wire::{FlowKey, Headers, Places, parse_plain};
+use crate::wire::{FlowKey, Headers, Places, parse_plain, parse_shimmed};
 
 /// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch,
 /// and in one register each, where a compiler takes two for a number of 128 bits.
@@ -131,6 +131,17 @@ impl Vectors {
         parse_plain(frame, headers)
     }
 
+    /// As [`parse_shimmed`], of headers that begin as [`Headers::of_shimmed`] has them.
+    #[inline(always)]
+    pub fn parse_shimmed(self, frame: &[u8], headers: &mut Headers) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.0 {
+            // SAFETY: the CPU has the features.
+            return unsafe { avx512::parse_shimmed(frame, headers) };
+        }
+        parse_shimmed(frame, headers)
+    }
+
     /// The key of a packet, as [`FlowKey::of`] has it.
     #[inline(always)]
     pub fn key<K: FlowKey>(self, headers: &Headers) -> K {
@@ -214,31 +225,33 @@ mod avx512 {
     use core::mem::{offset_of, transmute};
 
     use super::opaque;
-    use crate::wire::{Headers, NOTHING, Net, Places, ethertype, proto};
+    use crate::wire::{Headers, NOTHING, Net, Places, ethertype, proto, shim};
 
-    /// Bytes of a plain frame that are looked at, up to the ports.
-    const HEAD: usize = 12 + 2 + 20 + 4;
+    const MACS: usize = 12;
+    const BEHIND_SHIM: usize = MACS + shim::LEN;
+    /// Bytes that are looked at from the EtherType on, up to the ports.
+    const PLAIN: usize = 2 + 20 + 4;
 
-    /// Where the front of plain frames' headers comes from: bytes of the frame by their offset, or
-    /// [`NOTHING`], and what stands there then.
-    const PLAIN: ([u8; Headers::FRONT], [u8; Headers::FRONT]) = {
+    /// Where the front of the headers comes from, of frames that are plain from the EtherType on, which stands
+    /// at `at`: bytes of the frame by their offset, or [`NOTHING`], and what stands there then.
+    const fn front(at: usize) -> ([u8; Headers::FRONT], [u8; Headers::FRONT]) {
         let (mut from, mut fixed) = ([NOTHING; Headers::FRONT], [0; Headers::FRONT]);
         let mut field = 0;
-        /// A field that is a number, its length, and where the frame has its highest byte.
-        const NUMBERS: [(usize, usize, u8); 7] = [
-            (offset_of!(Headers, src_ip), 4, 26),
-            (offset_of!(Headers, dst_ip), 4, 30),
-            (offset_of!(Headers, sport), 2, 34),
-            (offset_of!(Headers, dport), 2, 36),
-            (offset_of!(Headers, tos), 1, 15),
-            (offset_of!(Headers, ttl), 1, 22),
-            (offset_of!(Headers, proto), 1, 23),
+        /// A field that is a number, its length, and where its highest byte stands from the EtherType on.
+        const NUMBERS: [(usize, usize, usize); 7] = [
+            (offset_of!(Headers, src_ip), 4, 14),
+            (offset_of!(Headers, dst_ip), 4, 18),
+            (offset_of!(Headers, sport), 2, 22),
+            (offset_of!(Headers, dport), 2, 24),
+            (offset_of!(Headers, tos), 1, 3),
+            (offset_of!(Headers, ttl), 1, 10),
+            (offset_of!(Headers, proto), 1, 11),
         ];
         while field < NUMBERS.len() {
-            let (at, len, highest) = NUMBERS[field];
+            let (number, len, highest) = NUMBERS[field];
             let mut byte = 0;
             while byte < len {
-                from[at + byte] = highest + (len - 1 - byte) as u8;
+                from[number + byte] = (at + highest + len - 1 - byte) as u8;
                 byte += 1;
             }
             field += 1;
@@ -251,33 +264,46 @@ mod avx512 {
         }
         fixed[offset_of!(Headers, ethertype)] = ethertype::IPV4 as u8;
         fixed[offset_of!(Headers, ethertype) + 1] = (ethertype::IPV4 >> 8) as u8;
-        fixed[offset_of!(Headers, l3)] = 14;
-        fixed[offset_of!(Headers, l4)] = 34;
+        fixed[offset_of!(Headers, l3)] = (at + 2) as u8;
+        fixed[offset_of!(Headers, l4)] = (at + 2 + 20) as u8;
         fixed[offset_of!(Headers, net)] = Net::Ipv4 as u8;
         (from, fixed)
-    };
+    }
 
-    /// The bits of a frame that tell a plain one, by offset: which bits, their values in a TCP
-    /// packet, and their values in a UDP packet.
-    const SHAPE: [[u8; 64]; 3] = {
+    /// The bits of a frame that is plain from the EtherType at `at` on, by offset: which bits, their values in
+    /// a TCP packet, and their values in a UDP packet. Behind a shim, that is of a known version.
+    const fn shape(at: usize) -> [[u8; 64]; 3] {
         let mut shape = [[0; 64]; 3];
         const BYTES: [(usize, u8, u8, u8); 6] = [
-            (12, 0xff, (ethertype::IPV4 >> 8) as u8, (ethertype::IPV4 >> 8) as u8),
-            (13, 0xff, ethertype::IPV4 as u8, ethertype::IPV4 as u8),
-            (14, 0xff, 0x45, 0x45),
+            (0, 0xff, (ethertype::IPV4 >> 8) as u8, (ethertype::IPV4 >> 8) as u8),
+            (1, 0xff, ethertype::IPV4 as u8, ethertype::IPV4 as u8),
+            (2, 0xff, 0x45, 0x45),
             // Of the bits before a fragment's offset, that more follow.
-            (20, 0x3f, 0, 0),
-            (21, 0xff, 0, 0),
-            (23, 0xff, proto::TCP, proto::UDP),
+            (8, 0x3f, 0, 0),
+            (9, 0xff, 0, 0),
+            (11, 0xff, proto::TCP, proto::UDP),
         ];
         let mut byte = 0;
         while byte < BYTES.len() {
-            let (at, bits, tcp, udp) = BYTES[byte];
-            (shape[0][at], shape[1][at], shape[2][at]) = (bits, tcp, udp);
+            let (place, bits, tcp, udp) = BYTES[byte];
+            (shape[0][at + place], shape[1][at + place], shape[2][at + place]) = (bits, tcp, udp);
             byte += 1;
         }
+        if at == BEHIND_SHIM {
+            const SHIM: [(usize, u8, u8); 3] = [
+                (MACS, 0xff, (ethertype::SHIM >> 8) as u8),
+                (MACS + 1, 0xff, ethertype::SHIM as u8),
+                (MACS + 3, shim::VERSION_BITS, shim::VERSION << shim::VERSION_BITS.trailing_zeros()),
+            ];
+            let mut byte = 0;
+            while byte < SHIM.len() {
+                let (place, bits, value) = SHIM[byte];
+                (shape[0][place], shape[1][place], shape[2][place]) = (bits, value, value);
+                byte += 1;
+            }
+        }
         shape
-    };
+    }
 
     /// A bit for each byte that comes from somewhere.
     const fn some<const N: usize>(from: &[u8; N]) -> u64 {
@@ -292,21 +318,36 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
     pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
-        const READ: __mmask64 = (1 << HEAD) - 1;
+        parse::<MACS, { MACS + PLAIN }>(frame, headers)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    pub fn parse_shimmed(frame: &[u8], headers: &mut Headers) -> bool {
+        parse::<BEHIND_SHIM, { BEHIND_SHIM + PLAIN }>(frame, headers)
+    }
+
+    /// Parses frames with the EtherType at `AT` by their first `HEAD` bytes.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    fn parse<const AT: usize, const HEAD: usize>(frame: &[u8], headers: &mut Headers) -> bool {
         let Some(head) = frame.first_chunk::<HEAD>() else { return false };
-        // SAFETY: only the bytes in `READ` are read, which are those of `head`.
-        let bytes = unsafe { _mm512_maskz_loadu_epi8(READ, head.as_ptr().cast()) };
-        let [bits, tcp, udp] = SHAPE.each_ref().map(|shape| vector(shape));
+        // SAFETY: only the bytes of `head` are read.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8((1 << HEAD) - 1, head.as_ptr().cast()) };
+        let shapes = const { &shape(AT) };
+        let [bits, tcp, udp] = [vector(&shapes[0]), vector(&shapes[1]), vector(&shapes[2])];
         let shape = _mm512_and_si512(bytes, bits);
         // Bytes that are those of neither.
         let differ = _mm512_mask_cmpneq_epi8_mask(_mm512_cmpneq_epi8_mask(shape, tcp), shape, udp);
-        let length = u16::from_be_bytes([head[16], head[17]]);
+        let length = u16::from_be_bytes([head[AT + 4], head[AT + 5]]);
         if differ != 0 || length < 24 {
             return false;
         }
-        let front = _mm512_mask_permutexvar_epi8(vector(&PLAIN.1), some(&PLAIN.0), vector(&PLAIN.0), bytes);
+        let (from, fixed) = const { &front(AT) };
+        let some = const { some(&front(AT).0) };
+        let front = _mm512_mask_permutexvar_epi8(vector(fixed), some, vector(from), bytes);
         // SAFETY: the front of headers is 64 writable bytes. Fields that are no numbers have a
-        // value of theirs, as `PLAIN` says.
+        // value of theirs, as `front` says.
         unsafe { _mm512_storeu_si512(std::ptr::from_mut(headers).cast(), front) }
         true
     }
@@ -378,6 +419,34 @@ mod tests {
             let plain = parse_plain(&frame, &mut expected);
             prop_assert_eq!(Vectors::here().parse_plain(&frame, &mut got), plain);
             prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn both_forms_fill_the_same_behind_a_shim(
+            frame in frame(),
+            content: [u8; 4],
+            spoilt in prop_oneof![4 => Just(None), 1 => (0..5usize, any::<u8>()).prop_map(Some)],
+        ) {
+            let mut shim = [0x88, 0xb5, content[0], content[1] & 0x3f | 0x80, content[2], content[3]];
+            if let Some((at, byte)) = spoilt {
+                shim[at] = byte;
+            }
+            let macs = frame.len().min(12);
+            let frame = [&frame[..macs], &shim, &frame[macs..]].concat();
+            let mut expected = Headers::of_shimmed();
+            let shimmed = parse_shimmed(&frame, &mut expected);
+            for vectors in [Vectors::here(), Vectors::NONE] {
+                let mut got = Headers::of_shimmed();
+                prop_assert_eq!(vectors.parse_shimmed(&frame, &mut got), shimmed);
+                prop_assert_eq!(got, expected);
+            }
+            let mut any = Headers::default();
+            if shimmed {
+                prop_assert!(crate::wire::parse_any(&frame, &mut any).is_ok());
+                prop_assert_eq!(any, expected);
+            } else {
+                prop_assert_eq!(expected, Headers::of_shimmed());
+            }
         }
 
         #[test]

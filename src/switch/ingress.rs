@@ -2,7 +2,7 @@
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
 use crate::pisa::{DropReason, Phv, PortId, Vectors, Wide, wide};
-use crate::wire::{self, Frame, Headers, Net};
+use crate::wire::{self, Frame, Headers, Net, Shim};
 
 /// Why each packet of a burst may not enter.
 pub(super) type Rejected = [Option<DropReason>; BURST];
@@ -15,11 +15,13 @@ impl Switch {
         let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
         let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
         let begun = &mut *self.begun;
-        *begun = Phv { headers: Headers::of_plain(), ..Phv::of_port(ingress) };
+        let takes_shims = role == Role::Fabric && header == TelemetryHeader::Shim;
+        let headers = if takes_shims { Headers::of_shimmed() } else { Headers::of_plain() };
+        *begun = Phv { headers, ..Phv::of_port(ingress) };
         if role == Role::Host {
             (begun.enters, begun.shim) = (true, begun.shim.with_epoch(epoch));
         }
-        let telemetry = Telemetry { role, header, digest_beside: self.telemetry.digest.then_some(epoch) };
+        let telemetry = Telemetry { takes_shims, digest_beside: self.telemetry.digest.then_some(epoch) };
         let mut rejected: Rejected = [None; BURST];
         let mut found = Found::default();
         let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
@@ -99,10 +101,12 @@ struct Found {
 impl<F: Frame> Wide for Parsed<'_, F> {
     #[inline(always)]
     fn run(mut self) {
-        // A loop for each kind of CPU.
-        let others = match Vectors::here().picks() {
-            Some(picks) => self.plain(picks.into()),
-            None => self.plain(Vectors::NONE),
+        // A loop for each kind of CPU and of port.
+        let others = match (Vectors::here().picks(), self.telemetry.takes_shims) {
+            (Some(picks), false) => self.plain(picks.into()),
+            (None, false) => self.plain(Vectors::NONE),
+            (Some(picks), true) => self.shimmed(picks.into()),
+            (None, true) => self.shimmed(Vectors::NONE),
         };
         if others != 0 {
             self.others(others);
@@ -124,6 +128,23 @@ impl<F: Frame> Parsed<'_, F> {
             phv.wire_bytes = frame.wire_len() as u32;
             bytes += u64::from(phv.wire_bytes);
             let is_plain = vectors.parse_plain(frame.bytes(), &mut phv.headers);
+            others |= u64::from(!is_plain) << place;
+        }
+        self.found.bytes = bytes;
+        others
+    }
+
+    /// The same of packets with a shim.
+    #[inline(always)]
+    fn shimmed(&mut self, vectors: Vectors) -> u64 {
+        let (begun, telemetry) = (*self.begun, self.telemetry);
+        let (mut others, mut bytes) = (0, 0);
+        for (place, (frame, phv)) in self.burst.iter().zip(&mut *self.phvs).enumerate() {
+            *phv = begun;
+            phv.wire_bytes = frame.wire_len() as u32;
+            bytes += u64::from(phv.wire_bytes);
+            let is_plain = vectors.parse_shimmed(frame.bytes(), &mut phv.headers)
+                && wire::shim::read(frame.bytes()).map(|shim| telemetry.take(phv, shim)).is_some();
             others |= u64::from(!is_plain) << place;
         }
         self.found.bytes = bytes;
@@ -154,8 +175,8 @@ impl<F: Frame> Parsed<'_, F> {
 
 /// How a port's packets say what was measured of them.
 struct Telemetry {
-    role: Role,
-    header: TelemetryHeader,
+    /// They carry shims.
+    takes_shims: bool,
     /// The running epoch as packets carry it, where they carry a digest and four bits of theirs.
     digest_beside: Option<u32>,
 }
@@ -170,18 +191,23 @@ impl Telemetry {
     fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
         wire::parse_any(frame, &mut phv.headers).map_err(|_| DropReason::Runt)?;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
-        let takes_shims = self.role == Role::Fabric && self.header == TelemetryHeader::Shim;
-        if unreadable || (phv.headers.shim && !takes_shims) {
+        if unreadable || (phv.headers.shim && !self.takes_shims) {
             return Err(DropReason::BadShim);
         }
         if phv.headers.shim {
-            phv.wire_bytes -= wire::shim::LEN as u32;
-            phv.shim = wire::shim::read(frame).ok_or(DropReason::BadShim)?.next_hop();
-            if let Some(running) = self.digest_beside {
-                let epoch = wire::shim::nearest_epoch(running, phv.shim.epoch());
-                (phv.digest, phv.shim) = (phv.shim.digest(), phv.shim.with_epoch(epoch));
-            }
+            self.take(phv, wire::shim::read(frame).ok_or(DropReason::BadShim)?);
         }
         Ok(())
+    }
+
+    /// Takes the shim that a packet carries.
+    #[inline(always)]
+    fn take(&self, phv: &mut Phv, shim: Shim) {
+        phv.wire_bytes -= wire::shim::LEN as u32;
+        phv.shim = shim.next_hop();
+        if let Some(running) = self.digest_beside {
+            let epoch = wire::shim::nearest_epoch(running, phv.shim.epoch());
+            (phv.digest, phv.shim) = (phv.shim.digest(), phv.shim.with_epoch(epoch));
+        }
     }
 }

@@ -124,9 +124,10 @@ impl Collector {
         }
     }
 
-    /// Whether replicas have sent something that waits.
-    pub fn is_behind(&self) -> bool {
-        self.channels().any(|(_, _, channel)| !channel.full.is_empty())
+    /// A function that says whether no replica has sent banks of two epochs that wait.
+    pub fn keeps_up(&self) -> impl Fn() -> bool + 'static {
+        let channels: Vec<_> = self.channels().map(|(_, _, channel)| channel.full.clone()).collect();
+        move || channels.iter().all(|full| full.len() < 2)
     }
 
     fn try_receive(&self) -> Option<(usize, usize, FullBank)> {
@@ -436,6 +437,19 @@ mod tests {
         }
         let parts = [(0, 1, End::SubEpoch), (1, 2, End::SubEpoch), (2, 3, End::Epoch), (0, 4, End::Epoch)];
         assert_eq!(*registers.0.lock().unwrap(), parts);
+    }
+
+    #[test]
+    fn a_collector_with_two_epochs_waiting_does_not_keep_up() {
+        let mut bench = Bench::new(2);
+        let keeps_up = bench.collector.keeps_up();
+        bench.replicas[0].send(1, 1, End::Epoch);
+        bench.replicas[1].send(1, 1, End::Epoch);
+        assert!(keeps_up());
+        bench.replicas[0].send(1, 2, End::Epoch);
+        assert!(!keeps_up());
+        bench.collector.collect_ready();
+        assert!(keeps_up());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, MissingHeader, Net};
 pub use key::KeyField;
 pub use numbers::{ethertype, ppp, proto};
-pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain};
+pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain, parse_shimmed};
 pub use pattern::{Pattern, PatternError};
 pub use shim::Shim;
 

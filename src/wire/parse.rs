@@ -59,6 +59,12 @@ impl Headers {
     pub fn of_plain() -> Self {
         common(MACS)
     }
+
+    /// The same of plain frames behind a shim.
+    #[inline(always)]
+    pub fn of_shimmed() -> Self {
+        Self { shim: true, ..common(BEHIND_SHIM) }
+    }
 }
 
 /// Fills the headers that plain frames do not have in common. Plain is the shape of nearly every
@@ -69,6 +75,18 @@ pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
     match frame.first_chunk::<{ MACS + PLAIN }>() {
         Some(head) if is_plain(head, MACS) => {
             fill(head, MACS, headers);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The same of a frame that is plain but for a shim of known version.
+#[inline(always)]
+pub fn parse_shimmed(frame: &[u8], headers: &mut Headers) -> bool {
+    match frame.first_chunk::<{ BEHIND_SHIM + PLAIN }>() {
+        Some(head) if behind_shim(head).is_some() && is_plain(head, BEHIND_SHIM) => {
+            fill(head, BEHIND_SHIM, headers);
             true
         }
         _ => false,
@@ -120,14 +138,6 @@ fn fill<const N: usize>(head: &[u8; N], at: usize, headers: &mut Headers) {
 #[inline(never)]
 pub fn parse_any(frame: &[u8], headers: &mut Headers) -> Result<(), Runt> {
     let head = frame.first_chunk::<ETHERNET>().ok_or(Runt)?;
-    if let Some(head) = frame.first_chunk::<{ BEHIND_SHIM + PLAIN }>()
-        && behind_shim(head).is_some()
-        && is_plain(head, BEHIND_SHIM)
-    {
-        *headers = Headers { shim: true, ..common(BEHIND_SHIM) };
-        fill(head, BEHIND_SHIM, headers);
-        return Ok(());
-    }
     *headers = Headers { ethertype: be16(head, 12), ..addresses(head) };
     let at = skip_tags(frame, headers);
     match headers.ethertype {

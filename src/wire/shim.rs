@@ -65,10 +65,13 @@ const AT: usize = 12;
 /// Offset in the shim of what stands behind its EtherType.
 const CONTENT: usize = 2;
 
+/// The bits of the version in the shim's fourth byte.
+pub const VERSION_BITS: u8 = 0xc0;
+
 /// Whether this switch speaks the version in the shim's fourth byte.
 #[inline(always)]
 pub(super) fn is_known(byte: u8) -> bool {
-    byte >> 6 == VERSION
+    byte & VERSION_BITS == VERSION << VERSION_BITS.trailing_zeros()
 }
 
 /// A shim of a version that this switch speaks, from its EtherType on.

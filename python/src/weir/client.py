@@ -44,12 +44,14 @@ class Window(TypedDict, total=False):
 
 class Query(Window, total=False):
     """The same, and the flows: at most `top` [20], of at least `threshold` packets [1], that match the
-    pattern `flow`, and whose paths cross the switches of `path` in this order."""
+    pattern `flow`, and whose paths cross the switches of `path` in this order. For `places`, `alarm_rate` is
+    the largest share of packets [1e-4] that a healthy link loses."""
 
     top: int
     threshold: int
     flow: str
     path: list[str]
+    alarm_rate: float
 
 
 class _Client:

@@ -40,9 +40,11 @@ class Table:
         """The names of the columns that rows may have."""
         kind: Any = type(self)
         table = table or self.table
-        names: dict[str, None] = {}
-        for part in table.split("."):
-            hint = next(present(hint) for field, hint in typed_fields(kind) if field.name == part)
+        names: dict[str, None] = {} if table else {name: None for name, _ in _cells(kind, None)}
+        for part in table.split(".") if table else []:
+            hint = next((present(hint) for field, hint in typed_fields(kind) if field.name == part), None)
+            if hint is None:
+                raise KeyError(f"{kind.__name__} has no {part}")
             kind = _item(hint) or hint
             names |= {name: None for name, _ in _cells(kind, None)} if kind is not hint else {}
         return [*names, *(CLAIM if self.claim_of(table) else ())]

@@ -31,6 +31,18 @@ impl Member {
             Self::Around(switches) => switches.iter().any(|switch| path.contains(switch)),
         }
     }
+
+    /// Whether it is what lies around switches that do not report, and the other one is one of these or a link of
+    /// theirs.
+    pub fn surrounds(&self, other: &Self) -> bool {
+        let Self::Around(switches) = self else { return false };
+        match other {
+            Self::Switch(switch) => switches.contains(switch),
+            Self::Link { from, to } => switches.contains(&from.switch) || switches.contains(&to.switch),
+            Self::Hop(ends) => ends.iter().any(|end| switches.contains(end)),
+            Self::Around(others) => switches == others,
+        }
+    }
 }
 
 /// Losses of a member in an epoch.

@@ -52,19 +52,6 @@ pub struct OfEpoch<'a> {
     pub hash: &'a dyn Fn(&Flow) -> Option<u32>,
 }
 
-impl OfEpoch<'_> {
-    /// Whether all switches and links of a path were compared.
-    fn crosses_compared_alone(&self, path: &[Arc<str>]) -> bool {
-        let is_compared = |part: &[Arc<str>]| {
-            self.compared.iter().any(|compared| match &compared.member {
-                Member::Switch(_) if part.len() > 1 => false,
-                member => member.is_on(part),
-            })
-        };
-        path.windows(2).all(is_compared) && path.iter().all(|switch| is_compared(std::slice::from_ref(switch)))
-    }
-}
-
 impl Names {
     pub fn add(&mut self, of: &OfEpoch<'_>) {
         self.left.clear();
@@ -136,13 +123,24 @@ impl Names {
         }
         let on_path = |(compared, _): &(&Compared, f64)| paths.iter().any(|path| compared.member.is_on(path));
         let allowed: Vec<bool> = columns.iter().map(on_path).collect();
-        let is_compared = |path: &Vec<Arc<str>>| of.crosses_compared_alone(path);
+        let is_compared = |path: &Vec<Arc<str>>| crosses_alone(of.compared.iter().map(|of| &of.member), path);
         if !columns.is_empty() && !allowed.contains(&true) && paths.iter().all(is_compared) {
             self.wrong_paths.insert(*name);
             return all;
         }
         allowed
     }
+}
+
+/// Whether all switches and links of a path are among these members.
+pub fn crosses_alone<'a>(members: impl Iterator<Item = &'a Member> + Clone, path: &[Arc<str>]) -> bool {
+    let has = |part: &[Arc<str>]| {
+        members.clone().any(|member| match member {
+            Member::Switch(_) if part.len() > 1 => false,
+            member => member.is_on(part),
+        })
+    };
+    path.windows(2).all(has) && path.iter().all(|switch| has(std::slice::from_ref(switch)))
 }
 
 /// Losses of a member in a group. Where late packets were taken off its sum, each group has its share of

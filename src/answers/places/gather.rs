@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use super::compare::{Compared, Comparison, Member};
-use super::fit::{Names, OfEpoch};
+use super::fit::{Names, OfEpoch, crosses_alone};
 use super::infer::{EdgesOfEpoch, Observed};
-use super::links::{Links, SentFlows};
+use super::links::{Links, LostPackets, SentFlows};
 use super::{LossPlace, Places, Surroundings, UnknownPlace, WrongPath};
 use crate::answers::{FlowName, ProgramAnswer, Query};
 use crate::history::{Reason, Reasons, SwitchGap};
@@ -53,10 +53,16 @@ pub struct Gathering<'a> {
     hash: Hash<'a>,
     pub told: Places,
     lack: Reasons,
+    /// Why flows that lost packets may be missing.
+    lost_lack: Reasons,
     sums: BTreeMap<Member, Sum>,
     uncompared: BTreeMap<Member, u64>,
     names: Names,
+    /// What members with a switch that does not report lost together, in epochs whose flows say more of them.
+    around: BTreeMap<Member, Sum>,
     observed: Observed,
+    /// Some member has to be inferred.
+    pub infers: bool,
 }
 
 impl<'a> Gathering<'a> {
@@ -67,10 +73,13 @@ impl<'a> Gathering<'a> {
             hash,
             told: Places::default(),
             lack: Reasons::default(),
+            lost_lack: Reasons::default(),
             sums: BTreeMap::new(),
             uncompared: BTreeMap::new(),
             names: Names::default(),
+            around: BTreeMap::new(),
             observed: Observed::default(),
+            infers: false,
         }
     }
 
@@ -78,13 +87,13 @@ impl<'a> Gathering<'a> {
     pub fn add(&mut self, epoch: u64, gaps: &[SwitchGap], Comparison { mut compared, unknown }: Comparison) {
         let victims = self.surroundings.victims.as_ref().map(|source| source.lost_in(epoch));
         let known = victims.as_ref().and_then(Option::as_ref);
-        let sent = known.and_then(|_| self.to_infer(epoch, &compared));
-        if sent.is_some() {
-            // Its members are told apart.
-            compared.retain(|compared| !matches!(compared.member, Member::Around(_)));
-        }
+        self.infers |= known.is_some_and(|lost| self.has_to_infer(epoch, &compared, &lost.flows));
+        let sent = if self.infers { self.sent_in(epoch) } else { None };
         for compared in &compared {
-            self.sums.entry(compared.member.clone()).or_default().add(epoch, compared);
+            // Flows say which of these members lost packets.
+            let is_apart = sent.is_some() && matches!(compared.member, Member::Around(_));
+            let sums = if is_apart { &mut self.around } else { &mut self.sums };
+            sums.entry(compared.member.clone()).or_default().add(epoch, compared);
             self.lack.add_if(compared.is_full, Reason::Saturated);
             self.lack.add_if(compared.gained > 0, Reason::Gained);
             let is_certain = compared.most == Some(compared.lost) && compared.least == compared.lost;
@@ -92,20 +101,38 @@ impl<'a> Gathering<'a> {
         }
         self.lack.add_if(!gaps.is_empty(), Reason::Gap);
         unknown.into_iter().for_each(|member| *self.uncompared.entry(member).or_default() += 1);
+        if sent.is_some() {
+            compared.retain(|compared| !matches!(compared.member, Member::Around(_)));
+        }
         match victims {
-            Some(Some(victims)) => self.name(epoch, &compared, &victims, sent.as_ref()),
+            Some(Some(LostPackets { flows, lack })) => {
+                self.lost_lack.extend(&lack);
+                self.name(epoch, &compared, &flows, sent.as_ref());
+            }
             Some(None) => self.names.unknown_epochs += 1,
             None => {}
         }
     }
 
-    /// Sizes of an epoch's flows, if something of the network was not compared and can be inferred.
-    fn to_infer(&self, epoch: u64, compared: &[Compared]) -> Option<SentFlows> {
-        let Surroundings { links, victims: Some(victims), routes: Some(_) } = self.surroundings else { return None };
-        if !compared.is_empty() && is_whole(links, &counted(compared)) {
-            return None;
+    /// Whether something of the network was not compared: a link that is known, or a part of the path of a flow
+    /// that lost packets.
+    fn has_to_infer(&self, epoch: u64, compared: &[Compared], lost: &[(FlowName, u64)]) -> bool {
+        let Some(routes) = &self.surroundings.routes else { return false };
+        let counted = counted(compared);
+        if counted.is_empty() || !is_whole(&self.surroundings.links, &counted) {
+            return true;
         }
-        victims.sent_in(epoch)
+        let flows = lost.iter().filter_map(|(name, _)| name.flow());
+        let mut paths = flows.flat_map(|flow| routes.in_epoch(&flow, epoch));
+        paths.any(|route| {
+            let path: Option<Vec<_>> = route.switches.iter().cloned().collect();
+            path.is_some_and(|path| !crosses_alone(counted.iter().copied(), &path))
+        })
+    }
+
+    /// Sizes of an epoch's flows.
+    fn sent_in(&self, epoch: u64) -> Option<SentFlows> {
+        self.surroundings.victims.as_ref()?.sent_in(epoch)
     }
 
     fn name(&mut self, epoch: u64, compared: &[Compared], victims: &[(FlowName, u64)], sent: Option<&SentFlows>) {
@@ -124,9 +151,14 @@ impl<'a> Gathering<'a> {
         self.lack.add_if(!self.told.unlinked_ports.is_empty(), Reason::LinksUnknown);
         let uncompared = std::mem::take(&mut self.uncompared);
         self.told.unknown = uncompared.into_iter().map(|(member, epochs)| UnknownPlace::new(member, epochs)).collect();
-        let mut places = self.counted_places(length);
         let inferred = self.inferred_places(length);
-        self.lack.add_if(!inferred.is_empty(), Reason::Inferred);
+        let mut places = self.counted_places(length);
+        if self.infers {
+            let is_unknown = self.names.unknown_epochs > 0;
+            self.lack.add_if(is_unknown || self.names.lost > 0, Reason::Inferred);
+            self.lack.add_if(is_unknown, Reason::Undecoded);
+            self.lack.extend(&self.lost_lack);
+        }
         places.extend(inferred);
         places.sort_by_key(|place| (Reverse(place.failed), Reverse(place.lost_packets)));
         self.told.omitted_places = places.len().saturating_sub(self.query.top) as u64;
@@ -173,10 +205,22 @@ impl<'a> Gathering<'a> {
             if document.lost_packets >= self.query.threshold.max(1) {
                 self.told.lost_packets = self.told.lost_packets.saturating_add(document.lost_packets);
                 self.names.unplaced -= place.losing.packets;
+                self.take_off(&place.members, document.lost_packets);
                 places.push(document);
             }
         }
+        let around = std::mem::take(&mut self.around);
+        self.sums.extend(around.into_iter().filter(|(_, sum)| sum.lost > 0));
         places
+    }
+
+    /// Takes packets that these members lost off what was counted around them.
+    fn take_off(&mut self, members: &[Member], packets: u64) {
+        let is_around = |of: &Member| members.iter().all(|member| of.surrounds(member));
+        if let Some((_, sum)) = self.around.iter_mut().find(|(of, _)| is_around(of)) {
+            sum.lost = sum.lost.saturating_sub(packets);
+            sum.least = sum.least.saturating_sub(packets);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::answers::{FlowName, FlowSizes, Losses, Query, Queryable, Routes, SizeClass, Task};
-use crate::history::Window;
+use crate::history::{Reasons, Window};
 use crate::text::{is_name, json_schema, serde_as_text};
 
 /// A port of a switch: `SWITCH:PORT`.
@@ -65,13 +65,21 @@ impl Links {
 
 /// A source of the flows that lost packets between the first and the last switch of their paths.
 pub trait LostFlows: fmt::Debug + Send + Sync {
-    /// Flows that lost packets in an epoch, and how many; `None` where they are not known.
-    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>>;
+    /// Flows that lost packets in an epoch; `None` where they are not known.
+    fn lost_in(&self, epoch: u64) -> Option<LostPackets>;
 
     /// Packets that flows sent in an epoch; `None` where they are not known.
     fn sent_in(&self, _epoch: u64) -> Option<SentFlows> {
         None
     }
+}
+
+/// Packets that flows lost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LostPackets {
+    pub flows: Vec<(FlowName, u64)>,
+    /// Why flows may be missing.
+    pub lack: Reasons,
 }
 
 /// Packets that flows sent.
@@ -90,10 +98,13 @@ pub struct AnsweredLosses {
 }
 
 impl LostFlows for AnsweredLosses {
-    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>> {
+    fn lost_in(&self, epoch: u64) -> Option<LostPackets> {
         let losses = self.losses.answer::<Losses>(&Query::new(Task::Losses, Window::Epoch(epoch))).ok()?;
         let is_known = losses.claim.last_epoch.is_some() && losses.unknown_epochs == 0;
-        is_known.then(|| losses.losses.iter().map(|lost| (lost.name, lost.packets)).collect())
+        is_known.then(|| LostPackets {
+            flows: losses.losses.iter().map(|lost| (lost.name, lost.packets)).collect(),
+            lack: losses.claim.incomplete.clone(),
+        })
     }
 
     fn sent_in(&self, epoch: u64) -> Option<SentFlows> {

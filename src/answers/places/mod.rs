@@ -21,7 +21,7 @@ use compare::{Comparison, LateCounts, Member, Ports};
 use fit::Names;
 use gather::{Gathering, Sum};
 
-pub use links::{AnsweredLosses, Links, LostFlows, PortName, SentFlows, Surroundings};
+pub use links::{AnsweredLosses, Links, LostFlows, LostPackets, PortName, SentFlows, Surroundings};
 pub use rows::{CountedPort, DropAt, KeptRows, LatePacket, PortRows, SwitchRows};
 
 /// Lost packets below which nothing is called failed.
@@ -206,6 +206,7 @@ impl Places {
     pub fn inferred<K: Kept>(epochs: &Epochs<K>, query: &Query) -> Option<ProgramAnswer> {
         let surroundings = query.surroundings.as_deref().filter(|of| of.victims.is_some())?;
         let mut gathering = Gathering::new(query, surroundings, &|_| Some(0));
+        gathering.infers = true;
         let mut before = None;
         for entry in epochs.iter().filter(|entry| before.replace(entry.epoch) != Some(entry.epoch)) {
             gathering.add(entry.epoch, &entry.gaps, Comparison::default());

@@ -83,9 +83,10 @@ fn links() -> Links {
 struct Victims(Vec<Vec<(u16, u64)>>);
 
 impl LostFlows for Victims {
-    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>> {
+    fn lost_in(&self, epoch: u64) -> Option<LostPackets> {
         let flows = self.0.get(epoch as usize - 1)?;
-        Some(flows.iter().map(|(sport, packets)| (FlowName::Flow(Flow::from_port(*sport)), *packets)).collect())
+        let flows = flows.iter().map(|(sport, packets)| (FlowName::Flow(Flow::from_port(*sport)), *packets));
+        Some(LostPackets { flows: flows.collect(), ..LostPackets::default() })
     }
 }
 
@@ -215,10 +216,8 @@ fn what_a_switch_did_not_report_is_unknown() {
     assert!(found.claim.incomplete.contains(Reason::LinksUnknown) && found.places.is_empty());
 }
 
-/// A switch between two others that does not report has lost what these sent to it and did not receive from
-/// it, it or one of its links.
-#[test]
-fn a_silent_switch_and_its_links_are_one_place() {
+/// Two epochs of `a`, `m` and `b` in a row: one in which all report, and one in which `m` does not.
+fn with_a_silent_middle(sent: [u32; 4], arrived: [u32; 4]) -> [Showed; 2] {
     let none = [0; 4];
     let mut middle = switch("m", [[9; 4], none], [none, [9; 4]]);
     let port = |name: &str| CountedPort { name: name.into(), fabric: true };
@@ -227,11 +226,15 @@ fn a_silent_switch_and_its_links_are_one_place() {
         [switch("a", [none, sent], [sent, none]), switch("b", [arrived, none], [none, arrived])]
     };
     let whole = ends([9; 4], [9; 4]).into_iter().chain([middle]).collect();
-    let silent = ends([500; 4], [500, 470, 500, 495]).into();
-    let history = history([whole, silent].map(|switches| Showed { switches, late: Vec::new() }));
-    let links = [["a:x", "m:l"], ["m:r", "b:x"]].map(|ends| ends.map(|end| end.parse().unwrap()));
-    let links = Links(links.into());
-    let surroundings = Some(Arc::new(Surroundings { links, victims: None, routes: None }));
+    [whole, ends(sent, arrived).into()].map(|switches| Showed { switches, late: Vec::new() })
+}
+
+/// A switch between two others that does not report has lost what these sent to it and did not receive from
+/// it, it or one of its links.
+#[test]
+fn a_silent_switch_and_its_links_are_one_place() {
+    let history = history(with_a_silent_middle([500; 4], [500, 470, 500, 495]));
+    let surroundings = Some(Arc::new(Surroundings { links: four_links(2), victims: None, routes: None }));
     let query = Query { surroundings, ..Query::new(Task::Places, Window::All) };
     let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
     let [place] = &found.places[..] else { panic!("{found:?}") };
@@ -287,9 +290,10 @@ struct Flows {
 const PORTS: std::ops::Range<u16> = 1000..3000;
 
 impl LostFlows for Flows {
-    fn lost_in(&self, _: u64) -> Option<Vec<(FlowName, u64)>> {
+    fn lost_in(&self, _: u64) -> Option<LostPackets> {
         let lost = PORTS.take(self.victims.into()).filter(|port| port % 2 == 1);
-        Some(lost.map(|port| (FlowName::Flow(Flow::from_port(port)), 3)).collect())
+        let flows = lost.map(|port| (FlowName::Flow(Flow::from_port(port)), 3)).collect();
+        Some(LostPackets { flows, ..LostPackets::default() })
     }
 
     fn sent_in(&self, _: u64) -> Option<SentFlows> {
@@ -347,12 +351,63 @@ fn what_does_not_count_is_inferred_beside_what_does() {
     let sent = [5000; 4];
     let switches = vec![switch("a", [none, sent], [sent, none]), switch("b", [[4970; 4], none], [none, [4970; 4]])];
     let history = history([Showed { switches, late: Vec::new() }]);
+    // The links need not be known, or not all of them.
+    for known in [4, 1, 0] {
+        let query = Query { surroundings: Some(edges(four_links(known), 80)), ..Query::new(Task::Places, Window::All) };
+        let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
+        let [place] = &found.places[..] else { panic!("{known}: {:?}", found.places) };
+        assert_eq!((place.evidence, place.members.len()), (Evidence::Inferred, 3));
+        assert_eq!((place.switch.as_str(), &place.port), ("a, b, m", &None));
+        assert!((118..=120).contains(&place.lost_packets), "{place:?}");
+        assert!(found.wrong_paths.is_empty() && found.compared_switches == 2, "{found:?}");
+    }
+}
+
+/// The first of four links from `a` to `b` through `m` and `n`.
+fn four_links(known: usize) -> Links {
     let links = [["a:x", "m:l"], ["m:r", "b:x"], ["a:y", "n:l"], ["n:r", "b:y"]];
-    let links = Links(links.map(|ends| ends.map(|end| end.parse().unwrap())).into());
-    let query = Query { surroundings: Some(edges(links, 80)), ..Query::new(Task::Places, Window::All) };
-    let found: Claimed<Places> = (&history as &dyn crate::answers::Queryable).answer(&query).unwrap();
-    let [place] = &found.places[..] else { panic!("{:?}", found.places) };
-    assert_eq!((place.evidence, place.members.len()), (Evidence::Inferred, 3));
-    assert!((118..=120).contains(&place.lost_packets), "{place:?}");
-    assert!(found.wrong_paths.is_empty() && found.compared_switches == 2, "{found:?}");
+    Links(links[..known].iter().map(|ends| ends.map(|end| end.parse().unwrap())).collect())
+}
+
+/// Flows whose paths are not known, and in one case the flows neither.
+#[derive(Debug)]
+struct WithoutPaths {
+    are_known: bool,
+}
+
+impl LostFlows for WithoutPaths {
+    fn lost_in(&self, epoch: u64) -> Option<LostPackets> {
+        self.are_known.then(|| Flows { victims: 80 }.lost_in(epoch))?
+    }
+
+    fn sent_in(&self, epoch: u64) -> Option<SentFlows> {
+        self.are_known.then(|| Flows { victims: 80 }.sent_in(epoch))?
+    }
+}
+
+impl crate::answers::Routes for WithoutPaths {
+    fn of(&self, _: &Flow) -> Vec<crate::answers::Route> {
+        Vec::new()
+    }
+}
+
+/// Where nothing can be inferred, what was counted around the silent switches is told all the same, and the
+/// answer is not complete.
+#[test]
+fn what_cannot_be_inferred_is_missing_and_what_was_counted_is_not() {
+    let counted = history(with_a_silent_middle([5000; 4], [4970; 4]));
+    let uncounted = History::new(Room { epochs: 99, bytes: usize::MAX });
+    uncounted.push(Entry::new(1, ()));
+    let histories: [(&dyn crate::answers::Queryable, usize); 2] = [(&counted, 1), (&uncounted, 0)];
+    for ((history, places), are_known) in histories.into_iter().flat_map(|of| [(of, true), (of, false)]) {
+        let flows = Arc::new(WithoutPaths { are_known });
+        let surroundings = Surroundings { links: four_links(2), victims: Some(flows.clone()), routes: Some(flows) };
+        let query = Query { surroundings: Some(Arc::new(surroundings)), ..Query::new(Task::Places, Window::All) };
+        let found: Claimed<Places> = history.answer(&query).unwrap();
+        assert_eq!(found.places.len(), places, "{:?}", found.places);
+        assert!(found.places.iter().all(|of| of.evidence == Evidence::Counted && of.lost_packets == 120), "{found:?}");
+        assert_eq!(found.claim.incomplete.contains(Reason::Inferred), are_known || places == 0);
+        assert_eq!(found.claim.incomplete.contains(Reason::Undecoded), !are_known && places == 0);
+        assert!(!found.claim.complete);
+    }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use weir::answers::{
-    Answers, Certainty, Claimed, CountedPort, FlowName, KeptRows, LatePacket, Links, LostFlows, Places, PortRows,
-    ProgramAnswer, Query, Queryable, Route, Routes, SentFlows, Surroundings, SwitchRows, Task,
+    Answers, Certainty, Claimed, CountedPort, FlowName, KeptRows, LatePacket, Links, LostFlows, LostPackets, Places,
+    PortRows, ProgramAnswer, Query, Queryable, Route, Routes, SentFlows, Surroundings, SwitchRows, Task,
 };
 use weir::history::{Entry, Epochs, History, Kept, Room, Window};
 use weir::sim::{Fabric, Network, RecomputedRoutes, Setup, Shape, Topology, Traffic};
@@ -352,8 +352,8 @@ impl Believed {
 }
 
 impl LostFlows for Believed {
-    fn lost_in(&self, epoch: u64) -> Option<Vec<(FlowName, u64)>> {
-        Some(self.epochs.get(epoch as usize - 1)?.0.clone())
+    fn lost_in(&self, epoch: u64) -> Option<LostPackets> {
+        Some(LostPackets { flows: self.epochs.get(epoch as usize - 1)?.0.clone(), ..LostPackets::default() })
     }
 
     fn sent_in(&self, epoch: u64) -> Option<SentFlows> {

@@ -1,18 +1,29 @@
 //! Inferred places in a document.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::InferredPlace;
 use crate::answers::Query;
 use crate::answers::places::{DEVIATIONS, Evidence, LEAST_LOST, LossPlace, PlaceVictim, UnknownPlace, kind, wilson};
 use crate::json::Epoch;
 
+/// The switches of a group, with commas between.
+fn all_switches(names: &[UnknownPlace]) -> String {
+    let ends = names.iter().flat_map(|name| [Some(&*name.switch), name.to_switch.as_deref()]);
+    let switches: BTreeSet<&str> = ends.flatten().collect();
+    switches.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 impl LossPlace {
     /// The document of an inferred place.
     pub fn inferred(place: &InferredPlace, query: &Query, length: u64) -> Self {
         let InferredPlace { members, losing, epochs: (first, last), .. } = place;
         let names: Vec<_> = members.iter().map(|member| UnknownPlace::new(member.clone(), 0)).collect();
-        let UnknownPlace { switch, port, to_switch, to_port, .. } = names[0].clone();
+        let UnknownPlace { switch, port, to_switch, to_port, .. } = match &names[..] {
+            [name] => name.clone(),
+            names => UnknownPlace { switch: all_switches(names), ..UnknownPlace::default() },
+        };
         let lost = losing.packets.round() as u64;
         let most_in_all: f64 = place.flows.values().map(|(_, lost, _)| lost).sum();
         let around = DEVIATIONS * losing.deviation;

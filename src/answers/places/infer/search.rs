@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
 
     /// The most likely set: members are added one by one or with the other direction of their link, and removed
     /// and exchanged where that helps no more, as long as it makes the set more likely.
-    fn most_likely(&mut self) -> Failed {
+    pub fn most_likely(&mut self) -> Failed {
         let mut best = Failed::new();
         loop {
             let proposals = self.proposals(&best);
@@ -156,8 +156,8 @@ impl<'a> Search<'a> {
         most.filter(|(score, _)| *score > least).map(|(_, set)| set)
     }
 
-    /// Visits the sets beside the most likely one.
-    fn sample(&mut self, mut at: Failed) {
+    /// Visits the sets beside the most likely one. Returns the last.
+    pub fn sample(&mut self, mut at: Failed) -> Failed {
         let mut random = SplitMix64::new(0x9b5);
         let reverse: Vec<usize> = at.iter().filter_map(|member| self.reverse.get(member).copied()).collect();
         let mut candidates = at.clone();
@@ -170,8 +170,12 @@ impl<'a> Search<'a> {
         for _ in 0..SWEEPS {
             for member in &candidates {
                 let (out, within) = (without(&at, *member), with(&at, *member));
-                let odds = (self.score(&within) - self.score(&out)).exp();
-                at = if random.unit() * (1.0 + odds) < odds { within } else { out };
+                let (with_it, without_it) = (self.score(&within), self.score(&out));
+                let drawn = random.unit();
+                // Sets beyond the most that are looked at have no score.
+                if with_it.is_finite() && without_it.is_finite() {
+                    at = if drawn < 1.0 / (1.0 + (without_it - with_it).exp()) { within } else { out };
+                }
             }
             // One failed member for another.
             for member in at.clone() {
@@ -185,6 +189,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        at
     }
 
     /// The posterior of the sets visited.

@@ -58,6 +58,16 @@ fn a_link_that_loses_packets_is_found() {
     }
 }
 
+/// What is certain stays in the sets that are visited.
+#[test]
+fn sampling_keeps_a_certain_failure() {
+    let net = draw(&[(2, 1.0)], 2000, 10, 0.0, 7);
+    let mut search = Search::new(&net.trials, 1e-4);
+    let best = search.most_likely();
+    let last = search.sample(best);
+    assert!(last.contains(&2) || last.contains(&0), "{last:?}");
+}
+
 /// A switch is one cause, and not its four links; both directions of a link are one cause, and not two others.
 #[test]
 fn a_switch_and_a_cable_are_one_cause() {
@@ -73,7 +83,9 @@ fn a_switch_and_a_cable_are_one_cause() {
 fn nothing_fails_at_the_rate_of_links_that_are_whole() {
     for seed in 0..40 {
         let net = draw(&[], 4000, 20, 0.01, seed);
-        assert!(confident(&infer(&net.trials, 1e-4)).is_empty(), "{seed}");
+        let inferred = infer(&net.trials, 1e-4);
+        assert!(inferred.members.iter().all(|member| !member.failed), "{seed}: {inferred:?}");
+        assert!(confident(&inferred).is_empty(), "{seed}");
     }
 }
 

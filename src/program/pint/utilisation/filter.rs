@@ -86,7 +86,7 @@ impl Averages {
         }
     }
 
-    /// As [`Self::packet`], and tells of each access to a register.
+    /// As [`Self::packet`], and reports each access to a register to `probe`.
     pub fn trace(&mut self, phv: &mut Meta, probe: &mut dyn Probe) {
         match self {
             Self::Logarithms(averages) => averages.trace(phv, probe),
@@ -102,12 +102,15 @@ impl Averages {
         }
     }
 
-    /// Copies the registers. Memory that was made for another filter has zeros.
+    /// Copies the registers. Memory that was made for another filter is replaced.
     pub fn copy_to(&self, memory: &mut Memory) {
         match (self, memory) {
             (Self::Logarithms(averages), Memory::Logarithms(memory)) => averages.copy_to(memory),
             (Self::Shifts(averages), Memory::Shifts(memory)) => averages.copy_to(memory),
-            (_, memory) => memory.clear(),
+            (averages, memory) => {
+                *memory = averages.zeroed();
+                averages.copy_to(memory);
+            }
         }
     }
 

@@ -74,7 +74,11 @@ impl Links {
             return Ok(());
         }
         let [min, max] = [VOLUMES.start(), VOLUMES.end()].map(|bytes| short(*bytes));
-        Err(format!("rate × period is {min}B to {max}B, not {volume} B"))
+        let period = match self.filter {
+            Filter::Logarithms => String::new(),
+            Filter::Shifts => format!(" (by shifts the period is a power of two: {})", written(self.period_ns())),
+        };
+        Err(format!("rate × period is {min}B to {max}B, not {volume} B{period}"))
     }
 }
 
