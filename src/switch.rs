@@ -423,17 +423,15 @@ impl Switch {
         if fault > 0 {
             self.strike(fault, burst.len());
         }
-        if self.telemetry.egress {
-            // Frames that nothing rewrites may have one way as well.
-            let one_way = if self.rewrites | features | (fault > 0) { None } else { self.forward.fixed(ingress) };
-            return match one_way {
-                Some(Verdict::Port(id)) if self.takes_whole(id, burst.len(), out) => {
-                    self.move_through_egress(id, burst, now, out, watch);
-                }
-                _ => self.emit_through_egress(burst, &routed, now, out, watch),
-            };
+        let is_plain = !features && fault == 0 && routed.is_none();
+        let whole = if is_plain { self.whole(ingress, burst, out) } else { None };
+        if let Some(way) = whole {
+            return self.move_through_egress(way, burst, now, out, watch);
         }
-        if routed.long | routed.answered == 0 {
+        if self.telemetry.egress {
+            return self.emit_through_egress(burst, &routed, now, out, watch);
+        }
+        if routed.is_none() {
             match self.rewrites {
                 true => self.emit_burst::<F, true>(burst, out),
                 false => self.emit_burst::<F, false>(burst, out),

@@ -304,8 +304,15 @@ fn packet() -> impl Strategy<Value = Packet> {
 
 fn world() -> impl Strategy<Value = World> {
     let up = prop_oneof![3 => Just(0xffu8), 1 => any::<u8>()];
-    let incoming = (0..PORTS as PortId, up, prop::collection::vec(packet(), 1..BURST))
-        .prop_map(|(port, up, packets)| Incoming { port, up, packets });
+    let incoming = (0..PORTS as PortId, up, prop::collection::vec(packet(), 1..BURST), any::<bool>()).prop_map(
+        |(port, up, mut packets, alike)| {
+            // One way for all of them.
+            let Packet { from, to, .. } = packets[0];
+            let alike = packets.iter_mut().filter(|_| alike);
+            alike.for_each(|packet| *packet = Packet { from, to, group: 2, length: 20, ..packet.clone() });
+            Incoming { port, up, packets }
+        },
+    );
     let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST, Needs::SHIM];
     let needs = prop::collection::vec(prop::sample::select(of_each.to_vec()), 0..6)
         .prop_map(|needs| needs.into_iter().fold(Needs::EGRESS, |all, need| all | need));

@@ -161,12 +161,20 @@ impl Switch {
         if phv.headers.shim {
             return true;
         }
-        let room = phv.wire_bytes + wire::shim::LEN as u32 <= port.mtu + wire::ethernet::LEN as u32;
-        let marked = room && wire::shim::fits(frame, tag.growth());
+        let marked = port.has_room_for_shim(frame, phv, tag.growth());
         if !marked {
             self.stats.port(phv.ingress).without_shim.add(1);
         }
         marked
+    }
+}
+
+impl PortInfo {
+    /// Whether a packet has room for a shim, in the port's MTU and before its frame once that has grown.
+    #[inline(always)]
+    pub(super) fn has_room_for_shim(&self, frame: &impl Frame, phv: &Phv, growth: isize) -> bool {
+        let room = phv.wire_bytes + wire::shim::LEN as u32 <= self.mtu + wire::ethernet::LEN as u32;
+        room && wire::shim::fits(frame, growth)
     }
 }
 

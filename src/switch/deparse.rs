@@ -45,7 +45,7 @@ impl Switch {
     /// A shim goes on where a packet enters the fabric, and comes off before a host. False when
     /// that cannot be.
     #[inline(always)]
-    fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
+    pub(super) fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
         let shim = || if self.telemetry.digest { phv.shim.with_digest(phv.digest) } else { phv.shim };
         if self.telemetry.digest && disposition == Disposition::ToHost {
             frame.take_digest(phv.identity, phv.digest);

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, L2_OVERHEAD, Routed, Switch, TelemetryHeader, TxBursts};
+use super::{BURST, Burst, L2_OVERHEAD, Role, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
@@ -141,39 +141,69 @@ impl Switch {
             }
             self.keep_seen(&mut exits[..all]);
         }
-        self.run_egress(&exits[..seen], self.telemetry.writes_late, now, out, watch);
+        let writes = self.telemetry.writes_late;
+        self.run_egress(&exits[..seen], writes, now, out, watch);
+        self.deparse_waiting(&exits[..seen], writes, out);
         if let Some(several) = several {
             self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
         }
     }
 
-    /// Returns whether a port takes the first `packets` packets of this burst as they are: it is up,
-    /// its queue is empty, and each of them fits its MTU.
+    /// The way of a burst that a port takes as a whole: all verdicts name it, it is up, its queue is empty,
+    /// and each packet fits its MTU, with a shim where it gets one. Nothing but shims is to be written.
     #[inline(always)]
-    pub(super) fn takes_whole<F>(&self, id: PortId, packets: usize, out: &TxBursts<F>) -> bool {
-        let at = usize::from(id);
-        let (Some(port), Some(queue)) = (self.ports.get(at), out.queues.get(at)) else { return false };
+    pub(super) fn whole<F: Frame>(
+        &self,
+        ingress: PortId,
+        burst: &Burst<F>,
+        out: &TxBursts<F>,
+    ) -> Option<(PortId, Disposition)> {
+        if self.fabric && self.header == TelemetryHeader::Dscp {
+            return None;
+        }
+        let phvs = self.phvs.get(..burst.len())?;
+        let verdict = phvs.first()?.verdict;
+        let is_fixed = self.forward.fixed(ingress).is_some();
+        let is_sole = is_fixed || phvs.iter().fold(true, |sole, phv| sole & (phv.verdict == verdict));
+        let Verdict::Port(id) = verdict else { return None };
+        let (port, queue) = (self.ports.get(usize::from(id))?, out.queues.get(usize::from(id))?);
         let limit = port.mtu + L2_OVERHEAD;
-        let fit = self.phvs.iter().take(packets).fold(true, |fit, phv| fit & (phv.wire_bytes <= limit));
-        fit & port.up.load(Relaxed) & queue.is_empty()
+        let fit = phvs.iter().fold(true, |fit, phv| fit & (phv.wire_bytes <= limit));
+        let takes = is_sole & fit & port.up.load(Relaxed) & queue.is_empty();
+        let disposition = match port.role {
+            Role::Host => Disposition::ToHost,
+            Role::Fabric => Disposition::ToFabric,
+        };
+        let has_room = |(frame, phv): (&F, &Phv)| phv.headers.shim || port.has_room_for_shim(frame, phv, 0);
+        let is_written = disposition == Disposition::ToHost || burst.iter().zip(phvs).all(has_room);
+        (takes && is_written).then_some((id, disposition))
     }
 
-    /// Puts a burst into the queue of a port that takes all of it, and shows it to egress stages.
+    /// Puts a burst into the queue of a port that takes all of it, shows it to egress stages, and writes it.
     #[inline(always)]
     pub(super) fn move_through_egress<F: Frame, W: Observer>(
         &mut self,
-        id: PortId,
+        (id, disposition): (PortId, Disposition),
         burst: &mut Burst<F>,
         now: Nanos,
         out: &mut TxBursts<F>,
         watch: &mut W,
     ) {
-        let exits: [_; BURST] = std::array::from_fn(|slot| Exit::new(id, slot, Disposition::ToHost));
         let packets = burst.len();
         if let Some(queue) = out.queues.get_mut(usize::from(id)) {
             std::mem::swap(queue, burst);
         }
-        self.run_egress(&exits[..packets], self.telemetry.writes_late, now, out, watch);
+        let writes_late = self.telemetry.writes_late;
+        if !writes_late {
+            self.deparse_whole(id, disposition, out);
+        }
+        if self.telemetry.egress {
+            let exits: [_; BURST] = std::array::from_fn(|slot| Exit::new(id, slot, disposition));
+            self.run_egress(&exits[..packets], writes_late, now, out, watch);
+        }
+        if writes_late {
+            self.deparse_whole(id, disposition, out);
+        }
     }
 
     /// Admits the packets of a burst up to the first that becomes several.
@@ -321,11 +351,12 @@ impl Switch {
     ) {
         std::mem::swap(&mut self.phvs, &mut self.later);
         self.run_egress(&waiting.exits[..waiting.len], true, now, out, watch);
+        self.deparse_waiting(&waiting.exits[..waiting.len], true, out);
         std::mem::swap(&mut self.phvs, &mut self.later);
         waiting.len = 0;
     }
 
-    /// Takes as many packets as there are exits through the egress stages, and `writes` them.
+    /// Takes as many packets as there are exits through the egress stages. `writes`: they are written then.
     #[inline(always)]
     fn run_egress<F: Frame, W: Observer>(
         &mut self,
@@ -359,9 +390,6 @@ impl Switch {
             writes || before.iter().copied().eq(phvs.iter().map(written)),
             "egress stages changed what was written; a program lacks Needs::SHIM"
         );
-        if self.rewrites && writes {
-            self.deparse_waiting(exits, out);
-        }
     }
 
     /// Writes what programs need to know of packets that leave.
@@ -387,9 +415,26 @@ impl Switch {
         }
     }
 
-    /// Writes packets where they wait.
+    /// Writes the shims of a burst that waits as a whole.
+    #[inline(always)]
+    fn deparse_whole<F: Frame>(&self, id: PortId, disposition: Disposition, out: &mut TxBursts<F>) {
+        let Some(queue) = out.queues.get_mut(usize::from(id)).filter(|_| self.rewrites) else { return };
+        for (frame, phv) in queue.iter_mut().zip(self.phvs.iter()) {
+            let written = self.write_shim(frame, phv, disposition);
+            debug_assert!(written, "no room for a shim that was admitted");
+        }
+    }
+
+    /// Writes packets where they wait, if they are written late.
+    #[inline(always)]
+    fn deparse_waiting<F: Frame>(&self, exits: &[Exit], writes: bool, out: &mut TxBursts<F>) {
+        if self.rewrites && writes {
+            self.deparse_each(exits, out);
+        }
+    }
+
     #[inline(never)]
-    fn deparse_waiting<F: Frame>(&self, exits: &[Exit], out: &mut TxBursts<F>) {
+    fn deparse_each<F: Frame>(&self, exits: &[Exit], out: &mut TxBursts<F>) {
         for (phv, exit) in self.phvs.iter().zip(exits).filter(|(_, exit)| exit.disposition().leaves()) {
             if let Some(frame) = out.waiting_mut(exit) {
                 // As admission found it: the frame has not changed.

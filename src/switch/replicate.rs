@@ -229,6 +229,12 @@ pub(super) enum ByRouter {
 }
 
 impl Routed {
+    /// Whether all packets are just to go on.
+    #[inline(always)]
+    pub(super) fn is_none(&self) -> bool {
+        self.long | self.answered == 0
+    }
+
     /// What was done with packet `i` of the burst, if it is not just to go on.
     #[inline(always)]
     pub(super) fn of(&self, i: usize) -> Option<ByRouter> {
