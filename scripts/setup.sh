@@ -23,6 +23,7 @@ test    python3-prometheus-client  reads metrics as Prometheus does
 test    python3-jsonschema  reads the JSON Schema as an editor does
 test    python3-venv   DuckDB for the SQL of docs/archive.md, and what python/ needs
 test    openssl        makes certificates as docs/security.md says
+test    chromium-headless-shell  reads the live page as a browser does
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory
