@@ -78,7 +78,9 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         document(service, task, &query)
     };
-    get(async move |State(service): State<Arc<A>>, query: Requested| answer(in_turn(move || document(&service, query)).await))
+    get(async move |State(service): State<Arc<A>>, query: Requested| {
+        answer(in_turn(move || document(&service, query)).await)
+    })
 }
 
 /// Route of `POST /v1/frequency`.
@@ -98,9 +100,7 @@ pub async fn list<A: Answering>(
 ///
 /// # Errors
 /// If the question has no answer.
-pub async fn in_turn<T: Send + 'static>(
-    ask: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+pub async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let turn = QUESTIONS.acquire().await;
     let asked = tokio::task::spawn_blocking(move || {
         let _turn = turn;

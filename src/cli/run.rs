@@ -334,8 +334,7 @@ mod live {
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
         log::stopped(&name, seconds, &ports.packets);
-        let page =
-            |totals: &Totals| counts::ports_page(&totals.ports).and(Drops::of(&totals.ports).page());
+        let page = |totals: &Totals| counts::ports_page(&totals.ports).and(Drops::of(&totals.ports).page());
         output::page(&format, &Totals { seconds, ports, heavy }, page)
     }
 }

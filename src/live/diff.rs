@@ -26,8 +26,19 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, api, controller, archive, page, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } =
-            &next.config;
+        let Config {
+            switch,
+            api,
+            controller,
+            archive,
+            page,
+            ports: _,
+            programs,
+            routes,
+            neighbours,
+            acl: _,
+            mirrors: _,
+        } = &next.config;
         let running = &state.config.switch;
         restart("switch", running, switch)?;
         restart("api", &state.config.api, api)?;

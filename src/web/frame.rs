@@ -61,8 +61,8 @@ impl Frame {
         self.sections.iter().flat_map(|shown| shown.since(seen)).collect()
     }
 
-    pub fn sections(&self) -> impl Iterator<Item = &Markup> {
-        self.sections.iter().map(|shown| &shown.section.html)
+    pub fn sections(&self) -> impl Iterator<Item = &Section> {
+        self.sections.iter().map(|shown| &shown.section)
     }
 }
 

@@ -47,7 +47,8 @@ impl Hosts {
     /// Why a request is refused.
     fn refuses(&self, method: &Method, headers: &HeaderMap) -> Option<&'static str> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        if headers.get_all(header::HOST).iter().count() != 1 || !text(header::HOST).is_some_and(|host| self.knows(host)) {
+        if headers.get_all(header::HOST).iter().count() != 1 || !text(header::HOST).is_some_and(|host| self.knows(host))
+        {
             return Some("this page has no such host; page.hosts names more");
         }
         let origin = text(header::ORIGIN).filter(|_| method != Method::GET)?;
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn hosts_are_the_loopback_and_names_that_were_given() {
         let hosts = Hosts::new(&["Weir.Example".into()]);
-        for own in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:1", "[::1]", "weir.example:443"] {
+        for own in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:1", "[::1]", "weir.example:443"]
+        {
             assert!(hosts.knows(own), "{own}");
         }
         let foreign = ["", ":80", "evil.example", "192.0.2.1", "localhost.evil.example", "127.0.0.1.evil.example"];

@@ -13,13 +13,14 @@ use maud::{DOCTYPE, Markup, html};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
+use super::Source;
 use super::answers::FlowAnswers;
 use super::board::Board;
 use super::events::{self, READERS};
 use super::frame::Frame;
 use super::guard::{Hosts, guard};
 use super::pace::Ask;
-use super::{Source, sections};
+use super::sections::{self, MAP};
 use crate::wire::Pattern;
 
 /// The state behind the routes.
@@ -128,7 +129,12 @@ fn whole(name: &str, frame: &Frame, flow: Markup) -> Markup {
             }
             body data-frame=(frame.number) {
                 a.skip href="#main" { "Skip to the answers" }
-                main #main { @for section in frame.sections() { (section) } (flow) }
+                main #main {
+                    @for section in frame.sections() {
+                        (section.html)
+                        @if section.id == MAP { (flow) }
+                    }
+                }
             }
         }
     }

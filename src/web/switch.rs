@@ -44,7 +44,8 @@ impl<S: Service> Source for SwitchSource<S> {
         let ports = self.service.ports().ports;
         let mut map = Map { nodes: vec![Node::switch(&self.name, 0)], edges: Vec::new() };
         for port in &ports {
-            let beyond = if port.role == Role::Fabric.name() { Node::beyond(&port.name) } else { Node::host(&port.name) };
+            let beyond =
+                if port.role == Role::Fabric.name() { Node::beyond(&port.name) } else { Node::host(&port.name) };
             map.nodes.push(beyond);
             let note = note(port);
             let edge = Edge::new([0, map.nodes.len() - 1]).at([Some(&port.name), None]);

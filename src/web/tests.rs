@@ -138,7 +138,7 @@ fn a_page_has_the_answers_of_the_api() {
     living.closes(3, 1234);
     let (head, html) = Browser::of(living.clone()).get("/");
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("content-type: text/html; charset=utf-8"), "{head}");
-    assert_eq!(sections(&html), ["claims", "map", "heavy", "drops", "flow"]);
+    assert_eq!(sections(&html), ["claims", "map", "flow", "heavy", "drops"]);
     let answer = document(&living, Task::Heavy, &HeavyQuery::default()).unwrap();
     let answer = answer.into_document::<HeavyFlows>().unwrap();
     assert!(html.contains(&answer.heavy[0].name.to_string()), "{html}");
@@ -175,7 +175,9 @@ fn each_epoch_is_pushed_and_nothing_else() {
     // A frame may have been made between the page and the epoch.
     let changed = events.next();
     assert!(changed.iter().all(|(id, _)| ["heavy", "claims"].contains(&&**id)), "{changed:?}");
-    let has = |changed: &[(String, String)], port: &str| changed.iter().any(|(id, html)| id == "heavy" && html.contains(port));
+    let has = |changed: &[(String, String)], port: &str| {
+        changed.iter().any(|(id, html)| id == "heavy" && html.contains(port))
+    };
     assert!(has(&changed, "2000"), "{changed:?}");
     for port in [3000, 4000] {
         epoch += 1;
@@ -213,7 +215,10 @@ fn other_hosts_are_refused() {
     for host in ["127.0.0.1:8080", "page.example", "[::1]"] {
         let (head, _) = browser.ask("GET /", &format!("host: {host}\r\n"));
         assert!(head.starts_with("HTTP/1.1 200"), "{host}: {head}");
-        assert!(head.contains("content-security-policy: default-src 'none'; script-src 'self'; style-src 'self';"), "{head}");
+        assert!(
+            head.contains("content-security-policy: default-src 'none'; script-src 'self'; style-src 'self';"),
+            "{head}"
+        );
         assert!(head.contains("x-content-type-options: nosniff") && !head.contains("unsafe-"), "{head}");
     }
     for (path, headers) in [("/", "host: evil.example\r\n"), ("/events", "host: evil.example\r\n"), ("/", "")] {
@@ -227,7 +232,14 @@ fn other_hosts_are_refused() {
 fn what_is_asked_is_typed_and_never_repeated() {
     let browser = Browser::of(Living::new());
     let long = format!("/?flow=10.0.0.1+-%3E+*{}", "+".repeat(300));
-    for path in ["/?flow=%3Cscript%3E", "/flow?flow=%3Cscript%3E", "/?x=%3Cscript%3E", "/?flow=1&flow=2", "/events?seen=x", &long] {
+    for path in [
+        "/?flow=%3Cscript%3E",
+        "/flow?flow=%3Cscript%3E",
+        "/?x=%3Cscript%3E",
+        "/?flow=1&flow=2",
+        "/events?seen=x",
+        &long,
+    ] {
         let (head, body) = browser.get(path);
         assert!(head.starts_with("HTTP/1.1 400"), "{path}: {head}");
         assert!(!body.contains("script") && !body.contains('<'), "{path}: {body}");
@@ -241,7 +253,9 @@ fn what_is_asked_is_typed_and_never_repeated() {
 fn only_the_pace_can_be_changed() {
     let living = Living::new();
     let browser = Browser::of(living.clone());
-    let post = |path: &str, origin: &str| browser.ask(&format!("POST {path}"), &format!("host: localhost\r\norigin: {origin}\r\ncontent-length: 0\r\n")).0;
+    let post = |path: &str, origin: &str| {
+        browser.ask(&format!("POST {path}"), &format!("host: localhost\r\norigin: {origin}\r\ncontent-length: 0\r\n")).0
+    };
     assert!(post("/pace/pause", "http://evil.example").starts_with("HTTP/1.1 421"));
     assert_eq!(living.pace.text(), "1 × real time");
     assert!(post("/pace/pause", "http://localhost").starts_with("HTTP/1.1 303"));

@@ -4,12 +4,17 @@ use maud::{Markup, html};
 
 use super::answers::LISTED;
 use crate::output::fit::Column;
-use crate::output::{Page, Table, grouped};
+use crate::output::{Page, Style, Table, grouped};
 use crate::text::url_encoded;
 use crate::wire::Pattern;
 
 /// The heading of columns that name flows.
 const FLOW: &str = "flow";
+
+/// Text is made for people from now on, by this thread: thousands are grouped.
+pub fn for_people() {
+    Style::Terminal { columns: usize::MAX }.set();
+}
 
 /// All of a page.
 pub fn page(page: &Page) -> Markup {

@@ -12,7 +12,7 @@ use super::{Edge, Map, NodeKind};
 const COLUMN: f64 = 96.0;
 const ROW: f64 = 130.0;
 /// The same where a row has many nodes.
-const NARROW: f64 = 34.0;
+const NARROW: f64 = 36.0;
 /// A row with more nodes is narrow.
 const MANY: usize = 14;
 /// Margin around all nodes.

@@ -126,9 +126,8 @@ impl Known {
     }
 
     pub fn switch(&self, name: &str) -> Losses {
-        let is_meant = |place: &PlaceName| {
-            place.to_switch.is_none() && place.switch.split(", ").any(|switch| switch == name)
-        };
+        let is_meant =
+            |place: &PlaceName| place.to_switch.is_none() && place.switch.split(", ").any(|switch| switch == name);
         self.of(self.switches.get(name), self.unknown.iter().any(is_meant))
     }
 
@@ -152,7 +151,10 @@ fn lost_text(place: &LossPlace, epoch_ns: u64) -> String {
     let since = output::epoch_start(place.since.number, epoch_ns);
     let inferred = if place.evidence == Evidence::Inferred { ", inferred" } else { "" };
     let failed = if place.failed { "failed, " } else { "" };
-    format!("{failed}lost {about}{lost} of {sent} packets ({}) since {since} UTC{inferred}", output::percent(place.rate))
+    format!(
+        "{failed}lost {about}{lost} of {sent} packets ({}) since {since} UTC{inferred}",
+        output::percent(place.rate)
+    )
 }
 
 /// Bounds of utilisations by hop. Packets report the busiest link of their path, so each link of the path is
@@ -239,7 +241,7 @@ mod tests {
         let all = known(vec![place("a", Some("p"), Some("b"), 0.005), place("c", None, None, 5e-5), group]);
         let link = all.link("a", Some("p"), "b");
         assert_eq!((link.level(), link.lost().unwrap().packets), (3, 5));
-        assert_eq!(link.lost().unwrap().text, "lost 5 of 1 000 packets (0.50 %) since 00:00:00.000 UTC");
+        assert_eq!(link.lost().unwrap().text, "lost 5 of 1000 packets (0.50 %) since 00:00:00.000 UTC");
         assert_eq!(all.link("a", Some("q"), "b"), Losses::None);
         assert_eq!(all.link("b", Some("p"), "a"), Losses::None);
         assert_eq!((all.switch("c").level(), all.switch("a")), (1, Losses::None));

@@ -5,9 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::titled;
-use crate::answers::{
-    Attention, Claimed, EpochAttention, SHARES_OF_MEMORY, parameter, parameter_name, switches_table,
-};
+use crate::answers::{Attention, Claimed, EpochAttention, SHARES_OF_MEMORY, parameter, parameter_name, switches_table};
 use crate::output;
 use crate::web::answers::Answers;
 use crate::web::frame::Section;

@@ -9,6 +9,7 @@ use super::{claims, titled};
 use crate::answers::{CountedFlow, FlowLatency, FlowPath, HopLatency, Latency, Losses, Task};
 use crate::output::{self, grouped};
 use crate::web::answers::FlowAnswers;
+use crate::web::text;
 use crate::wire::Pattern;
 
 const TITLE: &str = "A flow on its way";
@@ -19,6 +20,7 @@ pub fn no_flow() -> Markup {
 }
 
 pub fn flow(flow: &Pattern, answers: &FlowAnswers) -> Markup {
+    text::for_people();
     let FlowAnswers { losses, heavy, paths, latency, utilisation } = answers;
     let latencies = latency.as_ref().map_or(&[][..], |answer| &answer.latencies);
     let of_paths = paths.as_ref().map_or(&[][..], |answer| &answer.paths);

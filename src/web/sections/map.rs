@@ -14,8 +14,12 @@ use crate::web::map::links::{Known, Losses, MapFacts, busy_level};
 use crate::web::map::{Edge, Map, Node, NodeKind};
 use crate::web::text;
 
+/// The section's id.
+pub const MAP: &str = "map";
 /// Links and nodes that are drawn at most; more are in the lists alone.
 const DRAWN: usize = 4096;
+/// A drawing that is narrower shrinks to its place; another one is scrolled.
+const SMALL: f64 = 620.0;
 /// Links whose loss is written beside them, those that lose most.
 const LABELLED: usize = 12;
 
@@ -41,7 +45,7 @@ pub fn section(map: &Map, layout: &Layout, answers: &Answers) -> Section {
     // The ids say which elements there are.
     let ids: String = parts.iter().map(|(id, _)| &**id).collect::<Vec<_>>().join(" ");
     let shape = format!("{}{ids}{}", shape.0, known_text(answers));
-    Section { id: "map", html: titled("map", "The network", content), parts, shape }
+    Section { id: MAP, html: titled(MAP, "The network", content), parts, shape }
 }
 
 /// The drawing around its elements.
@@ -49,7 +53,7 @@ fn frame(layout: &Layout, elements: &str) -> Markup {
     let (width, height) = (layout.width.round(), layout.height.round());
     html! {
         div.wide tabindex="0" {
-            svg.network role="img" aria-label="Switches and the links between them" viewBox={ "0 0 " (width) " " (height) }
+            svg.network.small[layout.width < SMALL].narrow[layout.is_narrow] role="img" aria-label="Switches and the links between them" viewBox={ "0 0 " (width) " " (height) }
                 width=(width) height=(height) { (PreEscaped(elements)) }
         }
     }
@@ -203,23 +207,32 @@ fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: boo
         NodeKind::Host => "host".into(),
         NodeKind::Beyond => "beyond".into(),
     };
-    let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host"));
-    let half = if is_narrow { 11.0 } else { 18.0 };
+    let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host")).filter(|_| !is_narrow);
+    let name = fitting(&node.name, if is_narrow { NARROW_NAME } else { NAME });
+    let half_width = if is_narrow { 15.0 } else { (4.0 * name.chars().count() as f64 + 8.0).max(20.0) };
     html! {
         g #(id) class=(class) data-node=(node.name) {
             title { (node_text(node, losses)) }
-            @match node.kind {
-                NodeKind::Host => { circle cx=(x) cy=(y) r=(half * 0.6) {} }
-                _ => { rect x=(x - half) y=(y - half) width=(2.0 * half) height=(2.0 * half) rx="4" {} }
-            }
-            @if is_narrow {
-                text.narrow transform={ "translate(" (x) " " (y + half + 6.0) ") rotate(60)" } { (node.name) }
-            } @else {
-                text x=(x) y=(y + half + 14.0) { (node.name) }
-                @if let Some(hosts) = hosts { text.hosts x=(x) y=(y + half + 28.0) { (hosts) } }
-            }
+            rect x=(x - half_width) y=(y - 13.0) width=(2.0 * half_width) height="26" rx=(radius(node.kind)) {}
+            text x=(x) y=(y + 4.0) { (name) }
+            @if let Some(hosts) = hosts { text.hosts x=(x) y=(y + 28.0) { (hosts) } }
         }
     }
+}
+
+/// Letters of a name that are drawn, in a wide and in a narrow row.
+const NAME: usize = 10;
+const NARROW_NAME: usize = 4;
+
+/// The end of a name that has more letters than are drawn: the beginning is what names have in common.
+fn fitting(name: &str, most: usize) -> String {
+    let letters = name.chars().count();
+    if letters <= most { name.to_owned() } else { name.chars().skip(letters - most).collect() }
+}
+
+/// Hosts are round.
+fn radius(kind: NodeKind) -> &'static str {
+    if kind == NodeKind::Host { "13" } else { "4" }
 }
 
 fn node_text(node: &Node, losses: &Losses) -> String {
@@ -236,7 +249,8 @@ fn node_text(node: &Node, losses: &Losses) -> String {
 
 /// The links that lost packets or are known to be busy, the worst first.
 fn table(map: &Map, facts: &MapFacts) -> Table {
-    let mut rows: Vec<_> = map.edges.iter().zip(&facts.edges).flat_map(|(edge, facts)| directions(map, edge, facts)).collect();
+    let mut rows: Vec<_> =
+        map.edges.iter().zip(&facts.edges).flat_map(|(edge, facts)| directions(map, edge, facts)).collect();
     let rate = |losses: &Losses| losses.lost().map_or(0.0, |lost| lost.rate);
     rows.sort_by(|(_, a, busy_a), (_, b, busy_b)| {
         let busy = |busy: &Option<f64>| busy.unwrap_or_default();

@@ -17,8 +17,10 @@ use super::answers::Answers;
 use super::frame::Section;
 use super::map::Map;
 use super::map::layout::Layout;
+use super::text;
 
 pub use flow::{flow, no_flow};
+pub use map::MAP;
 
 /// What makes sections, and the layout of the map that was drawn last.
 #[derive(Default)]
@@ -30,6 +32,7 @@ pub struct Maker {
 impl Maker {
     /// All sections but the one about chosen flows, in their order.
     pub fn make<S: Source>(&mut self, source: &S, answers: &Answers) -> Vec<Section> {
+        text::for_people();
         let map = source.map();
         if !same_shape(&map, &self.map) {
             self.layout = Layout::of(&map);
