@@ -7,16 +7,18 @@ use clap::Args;
 use super::Failure;
 use crate::config::PageConfig;
 
+/// A group of options.
+const PAGE: &str = "Live page";
+
 /// Where the live page is served.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Live page")]
 pub struct LivePage {
     /// Serve a live page for browsers at this address of the loopback, such as 127.0.0.1:8080
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = PAGE)]
     page: Option<String>,
     /// A name that browsers may call the page's host by, beside localhost: that of a proxy in front of it; may
     /// be given several times
-    #[arg(long = "page-host", value_name = "NAME")]
+    #[arg(long = "page-host", value_name = "NAME", help_heading = PAGE)]
     hosts: Vec<String>,
 }
 

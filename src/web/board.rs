@@ -49,8 +49,11 @@ impl<S: Source> Board<S> {
             return newest;
         }
         let answers = Answers::ask(&self.source).await;
+        let asked = started.elapsed();
         let made = sections.make(&*self.source, &answers);
-        let due = started + EVERY.max(started.elapsed() * (1 + PAUSES));
+        let took = started.elapsed();
+        tracing::debug!("a frame was made in {took:?}, {asked:?} of that were questions");
+        let due = started + EVERY.max(took * (1 + PAUSES));
         let frame = Arc::new(newest.next(made, due));
         self.newest.send_replace(frame.clone());
         frame

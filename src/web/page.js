@@ -7,6 +7,7 @@
   let held = false;
   let asking = false;
   let asked = 0;
+  let shown = null;
 
   const status = document.createElement("p");
   status.id = "status";
@@ -27,23 +28,34 @@
     return link ? `a[href="${CSS.escape(link)}"]` : null;
   }
 
-  function replace(id, html) {
-    const old = document.getElementById(id);
-    if (!old) return;
-    if (old.outerHTML === html) return;
-    const focused = old.contains(document.activeElement) ? selector(document.activeElement) : null;
-    const open = [...old.querySelectorAll("details[open]")].map((details) => details.id);
-    const scrolled = [...old.querySelectorAll(".wide")].map((wide) => wide.scrollLeft);
-    const top = window.scrollY;
-    old.outerHTML = html;
-    const fresh = document.getElementById(id);
-    if (!fresh) return;
+  // What a reader has done to an element, which its successor is to have as well.
+  function keep(element) {
+    return element && {
+      focused: element.contains(document.activeElement) ? selector(document.activeElement) : null,
+      open: [...element.querySelectorAll("details[open]")].map((details) => details.id),
+      scrolled: [...element.querySelectorAll(".wide")].map((wide) => [wide.scrollLeft, wide.scrollTop]),
+    };
+  }
+
+  function give(element, { focused, open, scrolled }) {
     open.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
-    [...fresh.querySelectorAll(".wide")].forEach((wide, at) => { wide.scrollLeft = scrolled[at] ?? 0; });
-    if (focused !== null) {
-      const found = fresh.matches(focused) ? fresh : fresh.querySelector(focused);
-      found?.focus({ preventScroll: true });
-    }
+    [...element.querySelectorAll(".wide")].forEach((wide, at) => {
+      const [left, top] = scrolled[at] ?? [0, 0];
+      if (left || top) wide.scrollTo({ left, top, behavior: "instant" });
+    });
+    const found = focused && (element.matches(focused) ? element : element.querySelector(focused));
+    found?.focus({ preventScroll: true });
+  }
+
+  // Puts elements in place: all is read before anything is written, so that the page is laid out once.
+  function apply(changes) {
+    const top = window.scrollY;
+    const kept = changes.map(([id]) => keep(document.getElementById(id)));
+    changes.forEach(([id, html], at) => { if (kept[at]) document.getElementById(id).outerHTML = html; });
+    kept.forEach((state, at) => {
+      const element = state && document.getElementById(changes[at][0]);
+      if (element) give(element, state);
+    });
     if (window.scrollY !== top) window.scrollTo({ top, behavior: "instant" });
   }
 
@@ -68,8 +80,9 @@
     const flow = chosen();
     try {
       const answer = await fetch("/flow" + (flow ? "?flow=" + encodeURIComponent(flow) : ""));
-      if (answer.ok && flow === chosen()) replace("flow", await answer.text());
-      else if (!answer.ok) say(await answer.text());
+      const text = await answer.text();
+      if (!answer.ok) say(text);
+      else if (flow === chosen() && text !== shown) apply([["flow", shown = text]]);
     } catch { /* The stream says that nothing answers. */ }
     asking = false;
     mark();
@@ -78,10 +91,11 @@
 
   function take(event) {
     const began = performance.now();
-    for (const [id, html] of JSON.parse(event.data)) replace(id, html);
+    apply(JSON.parse(event.data));
     seen = Number(event.lastEventId);
     document.body.dataset.frame = seen;
     mark();
+    // The longest that an event took, in milliseconds, for whoever measures it.
     document.body.dataset.took = Math.max(Number(document.body.dataset.took ?? 0), performance.now() - began);
     say("live");
     if (chosen() && performance.now() - asked > AGAIN_MS) ask();

@@ -32,7 +32,8 @@ impl Living {
 
     /// An epoch closes in which a flow from this port was heavy.
     fn closes(&self, epoch: u64, port: u16) {
-        let flow = FlowName::Flow(Flow { sport: Some(port), ..Flow::default() });
+        let src = Some([10, 0, 0, 1].into());
+        let flow = FlowName::Flow(Flow { src, sport: Some(port), ..Flow::default() });
         let flows = vec![FlowCount { flow, count: 7.into() }];
         let found = FoundFlows { flows, ..FoundFlows::default() };
         let mut entry = Entry::new(epoch, KeptFlows::<Counts>::new(&found));
@@ -224,7 +225,7 @@ fn other_hosts_are_refused() {
     for (path, headers) in [("/", "host: evil.example\r\n"), ("/events", "host: evil.example\r\n"), ("/", "")] {
         let (head, body) = browser.ask(&format!("GET {path}"), headers);
         assert!(head.starts_with("HTTP/1.1 421") || head.starts_with("HTTP/1.1 400"), "{path} {headers}: {head}");
-        assert!(!body.contains("evil") && !body.contains("name"), "{body}");
+        assert!(!body.contains("evil") && !body.contains("<"), "{body}");
     }
 }
 

@@ -33,10 +33,10 @@ pub fn table(table: &Table) -> Markup {
         @if rows > 0 {
             div.wide tabindex="0" {
                 table {
-                    thead { tr { @for column in &columns { th.n[column.is_right] scope="col" { (column.heading) } } } }
+                    thead { tr { @for column in &columns { th class=[aligned(column)] scope="col" { (column.heading) } } } }
                     tbody {
                         @for row in 0..rows.min(LISTED) {
-                            tr { @for column in &columns { td.n[column.is_right] { (cell(column, row)) } } }
+                            tr { @for column in &columns { td class=[aligned(column)] { (cell(column, row)) } } }
                         }
                     }
                 }
@@ -44,6 +44,10 @@ pub fn table(table: &Table) -> Markup {
             @if rows > LISTED { p.more { "and " (grouped((rows - LISTED) as u64)) " more" } }
         }
     }
+}
+
+fn aligned(column: &Column<'_>) -> Option<&'static str> {
+    column.is_right.then_some("n")
 }
 
 fn cell(column: &Column<'_>, row: usize) -> Markup {

@@ -112,7 +112,7 @@ fn a_browser_keeps_the_page_as_it_is_pushed() {
     // The link that loses is drawn as one, and said in words.
     browser.until("document.querySelector('#link-0 line')?.classList.contains('l4')");
     browser.until(
-        "/s0 → s1.*lost .* since/.test(document.querySelector('#link-0 title').textContent.replace(/\\n/g, ' '))",
+        "/s0:l0 → s1:l0: .*lost .* since/.test(document.querySelector('#link-0 title').textContent.replace(/\\n/g, ' '))",
     );
     browser.until("document.querySelector('#losses').innerText.includes('s0:l0 → s1:l0')");
     // Epochs go on, and what a reader has opened and focused stays so.

@@ -22,7 +22,7 @@ pub fn section(answers: &Answers) -> Option<Section> {
         return None;
     }
     let content = html! { @for (program, attention) in &answers.attention { (program_of(program, attention)) } };
-    Some(Section::whole("attention", titled("attention", "What is measured with what", content)))
+    Some(Section::whole("attention", titled("attention", "How it is measured", content)))
 }
 
 fn program_of(program: &str, attention: &Claimed<Attention>) -> Markup {
