@@ -271,7 +271,7 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "api", "archive", "controller", "mirror", "neighbour", "port", "program", "route", "switch"]
+        ["acl", "api", "archive", "controller", "mirror", "neighbour", "page", "port", "program", "route", "switch"]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
