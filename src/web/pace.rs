@@ -162,7 +162,7 @@ mod tests {
         while passed.load(SeqCst) == 0 {
             std::thread::yield_now();
         }
-        assert!(pace.offers().contains(&Ask::Play), "a step ends in a pause");
+        assert!(pace.offers().contains(&Ask::Play) && pace.state.hold().steps == 0, "a step ends in a pause");
         pace.ask(Ask::Play);
         thread.join().unwrap();
         assert_eq!((passed.load(SeqCst), pace.text()), (3, "as fast as it goes".into()));

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use super::*;
 use crate::answers::{FlowCount, FlowName, FoundFlows, HeavyFlows, Queryable, Task};
@@ -86,6 +87,7 @@ impl Browser {
 
     fn send(&self, request: &str, headers: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.0).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         write!(stream, "{request} HTTP/1.1\r\n{headers}connection: close\r\n\r\n").unwrap();
         stream
     }

@@ -15,6 +15,9 @@ const ROW: f64 = 130.0;
 const NARROW: f64 = 36.0;
 /// A row with more nodes is narrow.
 const MANY: usize = 14;
+/// A row with more nodes is folded, and the distance of its lines.
+const FOLD: usize = 44;
+const LINE: f64 = 36.0;
 /// Margin around all nodes.
 const MARGIN: f64 = 60.0;
 /// More nodes than that are put on a circle: springs take the square of their number.
@@ -119,20 +122,24 @@ fn ordered(mut tiers: Vec<Vec<usize>>, neighbours: &[Vec<usize>]) -> Vec<Vec<usi
     tiers
 }
 
-/// Rows of nodes, the first at the bottom.
+/// Rows of nodes, the first at the bottom. Long ones are folded into lines.
 fn rows(rows: Vec<Vec<usize>>, nodes: usize) -> Layout {
-    let longest = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let lines = |row: &Vec<usize>| row.len().div_ceil(FOLD).max(1);
+    let line_length = |row: &Vec<usize>| row.len().div_ceil(lines(row));
+    let longest = rows.iter().map(line_length).max().unwrap_or_default();
     let is_narrow = longest > MANY;
     let column = if is_narrow { NARROW } else { COLUMN };
     let width = 2.0 * MARGIN + column * longest.max(3) as f64;
-    let mut at = vec![[0.0, 0.0]; nodes];
+    let (mut at, mut y) = (vec![[0.0, 0.0]; nodes], MARGIN);
     for (above, row) in rows.iter().rev().enumerate() {
-        let step = (width - 2.0 * MARGIN) / row.len() as f64;
-        for (place, node) in row.iter().enumerate() {
-            at[*node] = [MARGIN + step * (place as f64 + 0.5), MARGIN + ROW * above as f64];
+        y += if above > 0 { ROW } else { 0.0 };
+        for (line, row) in row.chunks(line_length(row).max(1)).enumerate() {
+            y += if line > 0 { LINE } else { 0.0 };
+            let step = (width - 2.0 * MARGIN) / row.len() as f64;
+            row.iter().enumerate().for_each(|(place, node)| at[*node] = [MARGIN + step * (place as f64 + 0.5), y]);
         }
     }
-    Layout { width, height: 2.0 * MARGIN + ROW * rows.len().saturating_sub(1) as f64, at, is_narrow }
+    Layout { width, height: y + MARGIN, at, is_narrow }
 }
 
 /// Springs along links pull, and all nodes push each other away (Fruchterman and Reingold, 1991). They begin on
@@ -214,6 +221,17 @@ mod tests {
         // Crossed pods: aggregation switches stand over their edge switches.
         let pods = [[0, 3], [1, 2], [4, 2], [4, 3], [5, 2], [5, 3]];
         assert_eq!(drawn(&map(&[1, 1, 0, 0, 0, 0], &pods)), [[4, 5], [3, 2], [0, 1]]);
+    }
+
+    /// A row that is too long goes on in a line below.
+    #[test]
+    fn long_rows_are_folded() {
+        let links: Vec<_> = (1..=2 * FOLD).flat_map(|leaf| [[0, leaf], [2 * FOLD + 1, leaf]]).collect();
+        let mut hosts = vec![1; 2 * FOLD + 2];
+        (hosts[0], hosts[2 * FOLD + 1]) = (0, 0);
+        let drawn = drawn(&map(&hosts, &links));
+        assert_eq!(drawn.iter().map(Vec::len).collect::<Vec<_>>(), [2, FOLD, FOLD]);
+        assert_eq!((drawn[1][0], drawn[2][0]), (1, FOLD + 1));
     }
 
     #[test]

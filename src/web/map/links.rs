@@ -15,8 +15,9 @@ const BUSY: [f64; 4] = [0.1, 0.3, 0.6, 0.9];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lost {
     pub packets: u64,
-    pub sent: u64,
     pub rate: f64,
+    /// The lower end of the interval in which the rate lies.
+    pub rate_low: f64,
     pub failed: bool,
     /// In words, with since when.
     pub text: String,
@@ -33,12 +34,17 @@ pub enum Losses {
 }
 
 impl Losses {
-    /// 0 without losses, up to 4.
+    /// 0 without losses, up to 4. A few packets of a link that few cross do not make it one that loses most.
     pub fn level(&self) -> usize {
         match self {
-            Self::Some(lost) => LOSS.iter().filter(|from| lost.rate >= **from).count(),
+            Self::Some(lost) => LOSS.iter().filter(|from| lost.rate_low >= **from).count(),
             _ => 0,
         }
+    }
+
+    /// What loses more comes later: failed or not, and packets.
+    pub fn order(&self) -> (bool, u64) {
+        self.lost().map_or((false, 0), |lost| (lost.failed, lost.packets))
     }
 
     pub fn lost(&self) -> Option<&Lost> {
@@ -89,8 +95,8 @@ impl Known {
     fn add(&mut self, place: &LossPlace, epoch_ns: u64) {
         let lost = Lost {
             packets: place.lost_packets,
-            sent: place.sent_packets,
             rate: place.rate,
+            rate_low: place.rate_low,
             failed: place.failed,
             text: lost_text(place, epoch_ns),
         };
@@ -224,6 +230,7 @@ mod tests {
             lost_packets: 5,
             sent_packets: 1000,
             rate,
+            rate_low: rate,
             exact: true,
             ..LossPlace::default()
         }

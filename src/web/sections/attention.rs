@@ -108,3 +108,43 @@ fn changed(epochs: &[EpochAttention]) -> Option<String> {
     let decided = epochs.iter().rev().find(|epoch| !epoch.why.is_empty())?;
     Some(format!("changed by what epoch {} showed: {}", decided.epoch.number, decided.why))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::answers::Claim;
+    use crate::json::Epoch;
+
+    fn epoch(number: u64, parameters: Value, why: &str) -> EpochAttention {
+        let parameters = parameters.as_object().cloned().unwrap_or_default();
+        let epoch = Epoch { number, ..Epoch::default() };
+        EpochAttention { epoch, state: "healthy".into(), why: why.into(), parameters, ..EpochAttention::default() }
+    }
+
+    #[test]
+    fn the_division_is_drawn_epoch_by_epoch() {
+        let first = epoch(7, json!({ "hh_buckets": 30, "ll_buckets": 10 }), "more <losses>");
+        let second = epoch(8, json!({ "hh_buckets": 20, "ll_buckets": 20, "sample_share": 0.5 }), "");
+        let html = program_of("p", &Claimed::of(Claim::default(), Attention { epochs: vec![first, second] })).0;
+        // Two parts in each of two epochs, and both in the legend.
+        assert_eq!(
+            (html.matches("class=\"part0\"").count(), html.matches("class=\"part1\"").count()),
+            (3, 3),
+            "{html}"
+        );
+        assert!(html.contains("class=\"part0\" x=\"0\" y=\"18\" width=\"9\" height=\"54\""), "{html}");
+        assert!(html.contains("hh 20") && html.contains("ll 20") && html.contains("50.00 %"), "{html}");
+        assert!(html.contains("changed by what epoch 7 showed: more &lt;losses&gt;"), "{html}");
+    }
+
+    #[test]
+    fn facts_about_switches_are_rows() {
+        let switches = json!({ "switches": { "s1": { "sub_epochs": 4 }, "s2": { "sub_epochs": 16 } } });
+        let html =
+            program_of("p", &Claimed::of(Claim::default(), Attention { epochs: vec![epoch(1, switches, "")] })).0;
+        assert_eq!(html.matches("<tr>").count(), 3, "{html}");
+        assert!(html.contains("sub epochs") && html.contains(">16<") && !html.contains("<svg"), "{html}");
+    }
+}

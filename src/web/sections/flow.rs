@@ -114,3 +114,54 @@ fn hop_line(hop: &HopLatency, longest: u64) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::{Certainty, Claim, Claimed, FlowName, Paths};
+
+    fn hop(hop: usize, switch: &str, p99_ns: u64) -> HopLatency {
+        let none = None;
+        HopLatency {
+            hop,
+            switch: Some(switch.into()),
+            samples: 9,
+            p50_ns: Some(100),
+            p99_ns: Some(p99_ns),
+            p50_low_ns: Some(90),
+            p50_high_ns: none,
+            p99_low_ns: none,
+            p99_high_ns: none,
+        }
+    }
+
+    /// The hops of a path with the time in each; the longest bar is that of the slowest hop.
+    #[test]
+    fn a_flow_stands_with_its_hops() {
+        let name = FlowName::default();
+        let path = FlowPath {
+            switches: ["a", "b\""].map(|switch| Some(Arc::from(switch))).into(),
+            certainty: Certainty::Sure,
+            ..FlowPath::of(name)
+        };
+        let latency = FlowLatency {
+            name,
+            sink: path.sink.clone(),
+            checksum: None,
+            hops: vec![hop(1, "a", 400), hop(2, "b\"", 200)],
+        };
+        let claim = Claim::default;
+        let answers = FlowAnswers {
+            paths: Some(Claimed::of(claim(), Paths { paths: vec![path], ..Paths::default() })),
+            latency: Some(Claimed::of(claim(), Latency { latencies: vec![latency], ..Latency::default() })),
+            ..FlowAnswers::default()
+        };
+        let html = flow(&"10.0.0.1 → *".parse().unwrap(), &answers).0;
+        assert!(html.contains("data-path=\"[&quot;a&quot;,&quot;b\\&quot;&quot;]\""), "{html}");
+        assert_eq!(html.matches("<li>").count(), 2, "{html}");
+        assert!(html.contains("class=\"p99\" x=\"0\" y=\"2\" height=\"10\" width=\"160\""), "{html}");
+        assert!(html.contains("class=\"p99\" x=\"0\" y=\"2\" height=\"10\" width=\"80\""), "{html}");
+        assert!(html.contains("p50 100 ns (90 ns to ?) · p99 400 ns (?) · 9 samples"), "{html}");
+        assert!(flow(&"* → *".parse().unwrap(), &FlowAnswers::default()).0.contains("No program that runs here"));
+    }
+}

@@ -1,6 +1,7 @@
 //! The map of the network. Colour and a broken line say what a link loses, width how busy it is; a title and the
 //! list below say both in words.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use maud::{Markup, PreEscaped, html};
@@ -23,28 +24,25 @@ const SMALL: f64 = 620.0;
 /// Links whose loss is written beside them, those that lose most.
 const LABELLED: usize = 12;
 
+/// The id of the list of links.
+const LIST: &str = "map-list";
+
 pub fn section(map: &Map, layout: &Layout, answers: &Answers) -> Section {
     let known = Known::new(answers.places.as_ref(), answers.utilisation.as_ref(), answers.paths.as_ref());
     let facts = MapFacts::new(map, &known);
-    let list = text::table(&table(map, &facts));
-    let list_part = ("map-list".to_owned(), html! { div #map-list { (list) } }.0);
-    let parts: Vec<_> = if map.nodes.len().max(map.edges.len()) <= DRAWN {
-        drawn(map, layout, &facts).chain([list_part]).collect()
-    } else {
-        vec![list_part]
-    };
-    let shape = frame(layout, "");
-    let (svg, list): (Vec<_>, Vec<_>) = parts.iter().partition(|(id, _)| id != "map-list");
-    let svg = svg.into_iter().map(|(_, html)| &**html).collect::<String>();
-    let list = list.into_iter().map(|(_, html)| &**html).collect::<String>();
+    let is_drawn = map.nodes.len().max(map.edges.len()) <= DRAWN;
+    let mut parts: Vec<_> = drawn(map, layout, &facts).filter(|_| is_drawn).collect();
+    let svg: String = parts.iter().map(|(_, html)| &**html).collect();
+    let ids: Vec<_> = parts.iter().map(|(id, _)| &**id).collect();
+    let note = note(is_drawn, answers);
+    let shape = format!("{} {} {note}", frame(layout, "").0, ids.join(" "));
+    let list = html! { div #(LIST) { (text::table(&table(map, &facts))) } };
     let content = html! {
-        (frame(layout, &svg))
-        (legend(known_text(answers)))
-        (PreEscaped(list))
+        @if is_drawn { (frame(layout, &svg)) (legend()) }
+        @if !note.is_empty() { p.says { (note) } }
+        (list)
     };
-    // The ids say which elements there are.
-    let ids: String = parts.iter().map(|(id, _)| &**id).collect::<Vec<_>>().join(" ");
-    let shape = format!("{}{ids}{}", shape.0, known_text(answers));
+    parts.push((LIST.to_owned(), list.0));
     Section { id: MAP, html: titled(MAP, "The network", content), parts, shape }
 }
 
@@ -59,16 +57,17 @@ fn frame(layout: &Layout, elements: &str) -> Markup {
     }
 }
 
-/// What links are coloured by.
-fn known_text(answers: &Answers) -> &'static str {
+/// What is not drawn, and why.
+fn note(is_drawn: bool, answers: &Answers) -> &'static str {
     match (&answers.places, &answers.utilisation) {
+        _ if !is_drawn => "The network is too large to be drawn.",
         (None, None) => "No program that runs here says where packets are lost, or how busy links are.",
         (None, Some(_)) => "No program that runs here says where packets are lost.",
         (Some(_), _) => "",
     }
 }
 
-fn legend(note: &str) -> Markup {
+fn legend() -> Markup {
     let losses = ["no loss", "less than 0.01 %", "to 0.1 %", "to 1 %", "1 % or more"];
     html! {
         ul.legend {
@@ -82,7 +81,6 @@ fn legend(note: &str) -> Markup {
             } " not known" }
             li { "wider: busier" }
         }
-        @if !note.is_empty() { p.says { (note) } }
     }
 }
 
@@ -108,21 +106,20 @@ fn drawn<'a>(
 
 /// The worst of both directions.
 fn worst(directions: &[(Losses, Option<f64>); 2]) -> &Losses {
-    let rate = |losses: &Losses| losses.lost().map_or(-1.0, |lost| lost.rate);
     let [(a, _), (b, _)] = directions;
     match (a, b) {
         (Losses::None, Losses::Unknown) => b,
-        _ if rate(b) > rate(a) => b,
+        _ if b.order() > a.order() => b,
         _ => a,
     }
 }
 
 /// The links that lose most.
 fn labelled(facts: &MapFacts) -> Vec<usize> {
-    let lost = facts.edges.iter().enumerate().filter_map(|(at, of)| Some((worst(of).lost()?.rate, at)));
-    let mut lost: Vec<_> = lost.collect();
-    lost.sort_by(|a, b| b.0.total_cmp(&a.0));
-    lost.into_iter().take(LABELLED).map(|(_, at)| at).collect()
+    let worst = facts.edges.iter().map(worst).enumerate();
+    let mut lost: Vec<_> = worst.filter(|(_, losses)| losses.lost().is_some()).collect();
+    lost.sort_by_key(|(_, losses)| Reverse(losses.order()));
+    lost.into_iter().take(LABELLED).map(|(at, _)| at).collect()
 }
 
 fn link(
@@ -251,10 +248,9 @@ fn node_text(node: &Node, losses: &Losses) -> String {
 fn table(map: &Map, facts: &MapFacts) -> Table {
     let mut rows: Vec<_> =
         map.edges.iter().zip(&facts.edges).flat_map(|(edge, facts)| directions(map, edge, facts)).collect();
-    let rate = |losses: &Losses| losses.lost().map_or(0.0, |lost| lost.rate);
     rows.sort_by(|(_, a, busy_a), (_, b, busy_b)| {
         let busy = |busy: &Option<f64>| busy.unwrap_or_default();
-        rate(b).total_cmp(&rate(a)).then(busy(busy_b).total_cmp(&busy(busy_a)))
+        b.order().cmp(&a.order()).then(busy(busy_b).total_cmp(&busy(busy_a)))
     });
     let rows = rows.into_iter().map(|(way, losses, busy)| {
         let lost = Cell::or("", losses.lost().map(|lost| lost.text.clone()));
@@ -271,4 +267,57 @@ fn directions<'a>(map: &'a Map, edge: &'a Edge, facts: &'a [(Losses, Option<f64>
     let way = |from: usize| format!("{} → {}", name(from), name(1 - from));
     let both = facts.iter().enumerate().map(|(from, (losses, busy))| (way(from), losses, *busy));
     both.filter(|(_, losses, busy)| losses.lost().is_some() || busy.is_some()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::{Claim, Claimed, LossPlace, Places};
+
+    fn drawn_with(places: Option<Vec<LossPlace>>) -> Section {
+        let mut map = Map::default();
+        map.link([("s1", "a"), ("s2", "b")]);
+        let claim = Claim { last_epoch: Some(7), epoch_ns: 1_000_000_000, ..Claim::default() };
+        let places = places.map(|places| Claimed::of(claim, Places { places, ..Places::default() }));
+        section(&map, &Layout::of(&map), &Answers { places, ..Answers::default() })
+    }
+
+    /// Colour, a broken line and words say the same.
+    #[test]
+    fn a_link_that_loses_is_drawn_and_said() {
+        let place = LossPlace {
+            switch: "s2".into(),
+            port: Some("b".into()),
+            to_switch: Some("s1".into()),
+            lost_packets: 12,
+            sent_packets: 1000,
+            rate: 0.012,
+            rate_low: 0.007,
+            failed: true,
+            exact: true,
+            ..LossPlace::default()
+        };
+        let lossy = drawn_with(Some(vec![place]));
+        let html = &lossy.html.0;
+        assert!(html.contains("<line class=\"l3 failed\""), "{html}");
+        assert!(
+            html.contains("s2:b → s1:a: failed, lost 12 of 1000 packets (1.20 %) since 00:00:00.000 UTC"),
+            "{html}"
+        );
+        assert!(html.contains("s1:a → s2:b: no loss") && html.contains(">1.20 %</text>"), "{html}");
+        assert_eq!(html.matches("<tr>").count(), 2, "one link is listed: {html}");
+        // A network that loses nothing has the same shape, and another link.
+        let quiet = drawn_with(Some(Vec::new()));
+        assert!(quiet.shape == lossy.shape && quiet.html.0.contains("<line class=\"l0\""));
+        let changed: Vec<_> =
+            quiet.parts.iter().zip(&lossy.parts).filter(|(a, b)| a != b).map(|(a, _)| &*a.0).collect();
+        assert_eq!(changed, ["link-0", LIST]);
+        let unknown = drawn_with(None).html.0;
+        assert!(unknown.contains("<line class=\"unknown\"") && unknown.contains("No program that runs here says"));
+    }
+
+    #[test]
+    fn long_names_are_known_by_their_ends() {
+        assert_eq!([fitting("edge7", 10), fitting("rack-17-leaf-3", 4)], ["edge7", "af-3"]);
+    }
 }
