@@ -23,6 +23,7 @@ test    python3-prometheus-client  reads metrics as Prometheus does
 test    python3-jsonschema  reads the JSON Schema as an editor does
 test    python3-venv   DuckDB for the SQL of docs/archive.md, and what python/ needs
 test    openssl        makes certificates as docs/security.md says
+browser chromium-headless-shell  reads the live page as a browser does
 package dpkg-dev       finds what a package must depend on (dpkg-shlibdeps)
 package binutils       strip
 test    dpdk-dev       dpdk-testpmd, the other end of shared memory
@@ -95,6 +96,10 @@ for argument in "$@"; do
     esac
 done
 [[ ${#groups[@]} -gt 0 ]] || groups=(build test)
+# Ubuntu has no package of a browser.
+if [[ " ${groups[*]} " == *" test "* ]] && grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+    groups+=(browser)
+fi
 
 check_rust
 if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then

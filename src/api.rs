@@ -26,6 +26,8 @@ pub mod serve;
 mod service;
 
 #[cfg(feature = "control")]
+pub use answers::{document, in_turn};
+#[cfg(feature = "control")]
 pub use archived::ArchivedAnswers;
 #[cfg(feature = "control")]
 pub use messages::{Changes, Fault, Flows, HeavyQuery, Link, Mtu, NewPort, Promiscuous};

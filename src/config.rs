@@ -23,6 +23,7 @@ mod idle;
 mod length;
 mod network;
 mod own;
+mod page;
 mod policy;
 mod port;
 mod routes;
@@ -38,6 +39,7 @@ pub use idle::Idle;
 pub use length::Length;
 pub use network::{DEFAULT_HORIZON, LinkConfig, MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use own::OwnProgram;
+pub use page::PageConfig;
 pub use port::{PortConfig, default_mtu};
 pub use routes::{NeighbourConfig, RouteConfig};
 pub use switch::{AclDefault, BatchOrderConfig, ForwardMode, LinkLocal, SwitchConfig};
@@ -56,6 +58,8 @@ pub struct Config {
     pub controller: ControllerConfig,
     /// The archive: the epochs of past days.
     pub archive: ArchiveConfig,
+    /// The live page.
+    pub page: PageConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -118,7 +122,7 @@ impl Config {
     }
 
     /// The same switch alone and in memory: ports without devices and their faults, and no
-    /// controller, archive or API. It has the name by which answers know it.
+    /// controller, archive, page or API. It has the name by which answers know it.
     #[must_use]
     pub fn into_memory(mut self) -> Self {
         self.ports.iter_mut().for_each(|port| (port.dev, port.fault) = (Dev::Memory, None));
@@ -127,6 +131,7 @@ impl Config {
         Self {
             controller: ControllerConfig::default(),
             archive: ArchiveConfig::default(),
+            page: PageConfig::default(),
             api: ApiConfig::default(),
             ..self
         }
@@ -141,6 +146,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.switch.validate()?;
         self.metrics()?;
+        self.page.address()?;
         self.api.validate()?;
         self.archive.validate()?;
         self.controller.validate(&self.programs)?;

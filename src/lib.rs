@@ -36,6 +36,8 @@ pub mod config;
 pub mod tables;
 pub mod network;
 pub mod api;
+#[cfg(feature = "control")]
+pub mod web;
 pub mod assemble;
 pub mod replay;
 pub mod sim;

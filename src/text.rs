@@ -64,6 +64,15 @@ macro_rules! serde_as_text {
     };
 }
 
+/// A text as a value in the query of a URL.
+pub fn url_encoded(text: &str) -> String {
+    let byte = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.as_bytes().iter().map(byte).collect()
+}
+
 /// The JSON Schema of a type, written out.
 macro_rules! json_schema {
     ($type:ident, $schema:tt) => {

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 29] = [
+const LAYERS: [&[&str]; 30] = [
     &["main", "cli"],
     &["sim", "live", "replay"],
     &["privileges"],
     &["assemble"],
+    &["web"],
     &["api"],
     &["network"],
     &["tables"],

@@ -139,7 +139,9 @@ fn parameter_cell(key: &str, value: &serde_json::Value) -> Cell {
 }
 
 /// The units that a parameter's name may end with.
-const UNITS: [&str; 3] = ["_buckets", "_packets", "_share"];
+const UNITS: [&str; 3] = [SHARES_OF_MEMORY, "_packets", "_share"];
+/// The end of the names of parameters that are parts of one memory.
+pub const SHARES_OF_MEMORY: &str = "_buckets";
 
 /// A parameter's name without its unit.
 pub fn parameter_name(key: &str) -> String {

@@ -34,7 +34,8 @@ use serde::Serialize;
 use crate::history::{self, AnyHistory, Epochs, History, Kept, Reason, Reasons, SwitchGap, Window};
 
 pub use attention::{
-    Attention, EpochAttention, attention_table, parameter, parameter_keys, parameter_name, switches_table,
+    Attention, EpochAttention, SHARES_OF_MEMORY, attention_table, parameter, parameter_keys, parameter_name,
+    switches_table,
 };
 pub use bounds::LowerBounds;
 pub use cardinality::{EpochNumbers, Numbers, SwitchNumbers};

@@ -133,6 +133,20 @@ impl FlowPath {
         }
     }
 
+    /// The switches in their order; `?` stands for one that is not decided.
+    pub fn switches_text(&self) -> String {
+        switches_text(&self.switches)
+    }
+
+    pub fn certainty_text(&self) -> &'static str {
+        match self.certainty {
+            Certainty::Undecided if self.is_alike() => "undecided, packets alike",
+            Certainty::Undecided => "undecided",
+            Certainty::Decided => "decided",
+            Certainty::Sure => "sure",
+        }
+    }
+
     /// Whether packets are too much alike to tell the path: more of them repeat others than tell of it.
     pub fn is_alike(&self) -> bool {
         self.certainty == Certainty::Undecided && self.repeated > self.packets
@@ -191,17 +205,11 @@ impl Paths {
 /// decided.
 pub fn paths_table(paths: &[FlowPath]) -> Table {
     let row = |path: &FlowPath| {
-        let certainty = match path.certainty {
-            Certainty::Undecided if path.is_alike() => "undecided, packets alike",
-            Certainty::Undecided => "undecided",
-            Certainty::Decided => "decided",
-            Certainty::Sure => "sure",
-        };
         let moment = |ns: Option<u64>| Cell::or("", ns.map(Cell::moment));
         row![
             path.flow.to_string(),
-            switches_text(&path.switches),
-            certainty,
+            path.switches_text(),
+            path.certainty_text(),
             path.packets,
             Cell::or("", path.sure.map(|sure| sure.packets)),
             moment(path.sure.map(|sure| sure.since_ns)),

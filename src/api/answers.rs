@@ -78,7 +78,9 @@ pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         document(service, task, &query)
     };
-    get(async move |State(service): State<Arc<A>>, query: Requested| in_turn(move || document(&service, query)).await)
+    get(async move |State(service): State<Arc<A>>, query: Requested| {
+        answer(in_turn(move || document(&service, query)).await)
+    })
 }
 
 /// Route of `POST /v1/frequency`.
@@ -87,21 +89,24 @@ pub async fn list<A: Answering>(
     query: Requested,
     Body(flows): Body<Flows>,
 ) -> Answer<view::Frequencies> {
-    in_turn(move || {
+    let asked = in_turn(move || {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         frequencies(&*service, &query, &flows)
-    })
-    .await
+    });
+    answer(asked.await)
 }
 
 /// Answers a question when those before it are answered.
-async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Answer<T> {
+///
+/// # Errors
+/// If the question has no answer.
+pub async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let turn = QUESTIONS.acquire().await;
     let asked = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         ask()
     });
-    answer(asked.await.unwrap_or_else(|error| Err(error.to_string())))
+    asked.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// The history that is asked, and the question with what the history needs to answer it.

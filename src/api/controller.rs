@@ -22,7 +22,8 @@ use crate::network::server::{ControllerLoop, ControllerServer};
 use crate::program::ProgramConfig;
 
 /// The state behind the routes.
-struct ControllerApi {
+pub struct ControllerApi {
+    name: String,
     server: Arc<ControllerServer>,
     /// In the order of the programs.
     histories: Vec<Arc<dyn Queryable>>,
@@ -30,7 +31,17 @@ struct ControllerApi {
 }
 
 impl ControllerApi {
-    fn switches(&self) -> view::NetworkSwitches {
+    pub fn new(name: &str, control_loop: &ControllerLoop, links: Links) -> Self {
+        let controllers = control_loop.controllers().iter();
+        let histories = controllers.map(|controller| controller.hold().history().clone()).collect();
+        Self { name: name.into(), server: control_loop.server().clone(), histories, links }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn switches(&self) -> view::NetworkSwitches {
         let passed_over = self.histories.iter().map(|history| history.passed_over()).max();
         let late = self.histories.iter().map(|history| history.late_packets()).max();
         view::NetworkSwitches {
@@ -60,7 +71,7 @@ impl Answering for ControllerApi {
     }
 }
 
-fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
+fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
     Router::new()
         .route("/v1/api", get(async move || Json(counters.view())))
         .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
@@ -69,7 +80,7 @@ fn router(api: ControllerApi, counters: Arc<Counters>) -> Router {
         .merge(tasks())
         .fallback(answers::unknown_to_controller)
         .method_not_allowed_fallback(answers::unknown_to_controller)
-        .with_state(Arc::new(api))
+        .with_state(api)
 }
 
 async fn evict(State(api): State<Arc<ControllerApi>>, Path(name): Path<String>) -> Answer<view::EvictedSwitch> {
@@ -109,14 +120,12 @@ pub struct Listeners {
 }
 
 /// Serves all of them until the process ends.
-pub fn serve(listeners: Listeners, control_loop: &ControllerLoop, links: Links) -> io::Result<()> {
+pub fn serve(listeners: Listeners, api: Arc<ControllerApi>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
-    let server = control_loop.server();
-    let histories = control_loop.controllers().iter().map(|controller| controller.hold().history().clone()).collect();
-    let api = ControllerApi { server: server.clone(), histories, links };
+    let server = api.server.clone();
     let api = Served::Http(serve::limited(router(api, counters.clone())));
     serve::unix(listeners.api, api, Arc::default())?;
-    let switches = Served::Grpc(rpc::serve(server.clone()));
+    let switches = Served::Grpc(rpc::serve(server));
     if let Some(tcp) = listeners.tcp {
         serve::tls(tcp, switches.clone(), counters.clone())?;
     }

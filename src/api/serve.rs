@@ -115,11 +115,12 @@ pub fn unix(listener: UnixListener, served: Served, counters: Arc<Counters>) -> 
     })
 }
 
-/// Serves TCP without TLS until the process ends: for what anyone on the machine may read.
-pub fn plain(listener: TcpListener, router: Router) -> io::Result<()> {
+/// Serves TCP without TLS until the process ends, on a thread of this name: for what anyone on the
+/// machine may read.
+pub fn plain(name: &'static str, listener: TcpListener, router: Router) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let served = Served::Http(router);
-    on_a_thread("weir-metrics", async move { all(tokio::net::TcpListener::from_std(listener)?, served, || ()).await })
+    on_a_thread(name, async move { all(tokio::net::TcpListener::from_std(listener)?, served, || ()).await })
 }
 
 /// Serves TCP until the process ends.

@@ -132,12 +132,12 @@ pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, servi
 pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
     let router =
         Router::new().route("/metrics", get(answers::metrics::<S>)).fallback(answers::unknown).with_state(service);
-    serve::plain(listener, serve::limited(router))
+    serve::plain("weir-metrics", listener, serve::limited(router))
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_registry(listener: TcpListener, registry: Registry) -> io::Result<()> {
     let router = Router::new().route("/metrics", get(answers::registry)).fallback(answers::only_metrics);
     let router = router.method_not_allowed_fallback(answers::only_metrics).with_state(Arc::new(registry));
-    serve::plain(listener, serve::limited(router))
+    serve::plain("weir-metrics", listener, serve::limited(router))
 }

@@ -11,8 +11,9 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::notify::Notify;
-use super::{Failure, Programs, help, log, overrule};
-use crate::api::controller as api;
+use super::page::LivePage;
+use super::{Failure, Programs, help, log, overrule, page};
+use crate::api::controller::{self as api, ControllerApi};
 use crate::api::serve::TlsListener;
 use crate::archive::ArchiveThread;
 use crate::config::TlsConfig;
@@ -26,6 +27,7 @@ use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
 use crate::switch::TelemetryHeader;
+use crate::web;
 
 /// How often it is looked whether the controller is to stop.
 const ROUND: Duration = Duration::from_millis(50);
@@ -39,6 +41,7 @@ const SOCKETS: &str = "Name, sockets and state";
     "weir controller --switch edge1 --switch edge2",
     "weir controller --name net --program {networked} --epoch 100ms",
     "weir controller -c controller.toml",
+    "weir controller -c controller.toml --page 127.0.0.1:8080",
 ]))]
 pub struct Controller {
     /// Configuration file (TOML); what is given on the command line comes on top
@@ -86,6 +89,8 @@ pub struct Controller {
     /// Path of the socket for switches
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     switch_socket: Option<PathBuf>,
+    #[command(flatten)]
+    page: LivePage,
     /// Stop by itself after this long
     #[arg(long, value_name = "LENGTH")]
     duration: Option<Length>,
@@ -121,6 +126,7 @@ impl Controller {
         config.reproducible = self.reproducible.or(config.reproducible);
         config.state = self.state.clone().or(config.state);
         config.listen = self.listen.clone().or(config.listen);
+        self.page.overrule(&mut config.page);
         config.validate()?;
         Ok(config)
     }
@@ -132,6 +138,7 @@ impl Controller {
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }
         let tcp = tcp(&config)?;
+        let page = page::listener(&config.page)?;
         // Before the state is touched: a second controller of the name is not to.
         let listen =
             |name: &str, at: Option<PathBuf>| socket::listen(name, at, Access::default()).map_err(Failure::failed);
@@ -150,7 +157,11 @@ impl Controller {
             ArchiveThread::start(settings, Box::new(move || programs.clone())).map_err(Failure::failed)
         });
         let _archive = archive.transpose()?;
-        api::serve(api::Listeners { api, switches, tcp }, &control_loop, config.links()).map_err(Failure::failed)?;
+        let answers = Arc::new(ControllerApi::new(&config.name, &control_loop, config.links()));
+        if let Some(page) = page {
+            web::serve(page, &config.page.hosts, answers.clone()).map_err(Failure::failed)?;
+        }
+        api::serve(api::Listeners { api, switches, tcp }, answers).map_err(Failure::failed)?;
         let describe = format!(
             "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
             config.name,

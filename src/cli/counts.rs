@@ -79,9 +79,3 @@ pub fn link_text(enabled: bool, up: bool) -> &'static str {
         (true, false) => "down",
     }
 }
-
-pub fn drops_page(drops: &view::Drops) -> Page {
-    let row = |drop: &view::Drop| row![&drop.port, &drop.reason, drop.packets];
-    let page = Page::default().table("drops", Table::new(["port", "reason", ">packets"], drops.drops.iter().map(row)));
-    if drops.drops.is_empty() { page.text("no packet was dropped") } else { page }
-}

@@ -221,6 +221,7 @@ impl Demo {
             transport: None,
             wait: None,
             patterns: Vec::new(),
+            watched: false,
             fabric: Fabric { telemetry_header: TelemetryHeader::default(), ..Fabric::default() },
         })
     }

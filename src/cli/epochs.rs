@@ -13,6 +13,7 @@ use super::{Failure, help};
 use crate::answers::Claimed;
 use crate::api::{Flows, view};
 use crate::config::Length;
+use crate::text::url_encoded;
 use crate::wire::Pattern;
 
 /// How often a switch is asked whether an epoch has ended.
@@ -162,13 +163,4 @@ impl Window {
         }
         Ok(())
     }
-}
-
-/// A text as a value in the query of a URL.
-fn url_encoded(text: &str) -> String {
-    let byte = |byte: &u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(*byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.as_bytes().iter().map(byte).collect()
 }

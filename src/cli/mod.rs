@@ -28,6 +28,8 @@ mod notify;
 pub mod output;
 mod p4;
 #[cfg(feature = "control")]
+mod page;
+#[cfg(feature = "control")]
 mod parameters;
 #[cfg(feature = "control")]
 mod port;

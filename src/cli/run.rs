@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::output::Csv;
+use super::page::LivePage;
 use super::{Failure, Programs, help, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
 use crate::forward::route::Net;
@@ -23,6 +24,7 @@ const CONTROL: &str = "Name, sockets and controller";
     "weir run --port a=veth:port1 --port b=veth:port2 --program {program}",
     "weir run --rootless --port a=tap:a --port b=tap:b",
     "weir run -c weir.toml --core 2 --core 3",
+    "weir run -c weir.toml --page 127.0.0.1:8080",
     "weir run --port a=tap:a --port b=tap:b --fault 'a=rx:drop=1%'",
     "weir run --forward route --port a=veth:port1 --address a=10.0.1.1/24",
     "weir run --port a=veth:port1 --port b=veth:port2 --program {networked} \\",
@@ -103,6 +105,8 @@ pub struct Run {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = CONTROL)]
     metrics: Option<String>,
+    #[command(flatten)]
+    page: LivePage,
     /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with
     /// the certificates of `[controller]` in the configuration file
     #[arg(long, value_name = "ADDRESS", help_heading = CONTROL)]
@@ -173,6 +177,7 @@ impl Run {
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
         switch.metrics = self.metrics.clone().or(switch.metrics.take());
+        self.page.overrule(&mut config.page);
         config.controller.at = self.controller.clone().or(config.controller.at.take());
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
         if self.no_huge_pages {
@@ -267,6 +272,10 @@ mod live {
                 let why = "nobody outside reaches the namespace's loopback; `weir metrics` prints them";
                 return Err(Failure::Usage(format!("switch.metrics: not with --rootless: {why}")));
             }
+            if config.page.listen.is_some() {
+                let why = "nobody outside reaches the namespace's loopback";
+                return Err(Failure::Usage(format!("page.listen: not with --rootless: {why}")));
+            }
             return Err(rootless::reenter(&config.switch.name, command.socket));
         }
         let enter = rootless::is_inside().then(|| rootless::how_to_enter(&config.switch.name, &config.ports));
@@ -325,8 +334,7 @@ mod live {
         let seconds = started.elapsed().as_secs_f64();
         let (ports, heavy) = live.stop()?;
         log::stopped(&name, seconds, &ports.packets);
-        let page =
-            |totals: &Totals| counts::ports_page(&totals.ports).and(counts::drops_page(&Drops::of(&totals.ports)));
+        let page = |totals: &Totals| counts::ports_page(&totals.ports).and(Drops::of(&totals.ports).page());
         output::page(&format, &Totals { seconds, ports, heavy }, page)
     }
 }

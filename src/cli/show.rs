@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::archive::FromArchive;
-use super::counts::{balance_text, drops_page, ports_page};
+use super::counts::{balance_text, ports_page};
 use super::epochs::Epochs;
 use super::output::{self, Cell, Csv, Format, Page, Table, row};
 use super::remote::Remote;
@@ -224,7 +224,7 @@ impl Show {
             What::Ports { .. } => ask(&client()?, "/v1/ports", format, ports_page),
             What::Drops { since_reset } => {
                 let drops = view::Drops::of(&client()?.get(if since_reset { SINCE_RESET } else { "/v1/ports" })?);
-                output::page(format, &drops, drops_page)
+                output::page(format, &drops, view::Drops::page)
             }
             What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
             What::Api => ask(&client()?, "/v1/api", format, api_page),

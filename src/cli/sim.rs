@@ -1,6 +1,8 @@
 //! `weir sim`: a network of switches in memory, and what they measure beside what is true.
 
 mod answers;
+#[cfg(feature = "control")]
+mod page;
 mod transport;
 
 use std::collections::BTreeSet;
@@ -30,6 +32,10 @@ use crate::telemetry::epoch::Nanos;
 use crate::trace::Workload;
 use crate::wire::Pattern;
 
+/// Epochs of a simulation, and of one with a page, unless others are asked for.
+const EPOCHS: u32 = 6;
+const WATCHED_EPOCHS: u32 = 10_000;
+
 /// Groups of options.
 const NETWORK: &str = "Network";
 const TRAFFIC: &str = "Traffic and faults";
@@ -40,6 +46,7 @@ const TRAFFIC: &str = "Traffic and faults";
     "weir sim --topology fat-tree:4 --workload dctcp/uniform,flows=5k --seed 7",
     "weir sim --frequency '* → * udp' --json",
     "weir sim --epochs 1000 --each --json",
+    "weir sim --page 127.0.0.1:8080 --loss flows=10%,rate=1%",
     "weir sim --topology line:3 --loss link=all,rate=0.1% \\",
     "      --fault pause=s1,at=0.5s,for=120ms --json",
 ]))]
@@ -67,9 +74,9 @@ pub struct Sim {
     /// times
     #[arg(long, value_name = "FLOW", help_heading = help::MEASUREMENT)]
     frequency: Vec<Pattern>,
-    /// Epochs of traffic
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = help::MEASUREMENT)]
-    epochs: u32,
+    /// Epochs of traffic, by default 6, and 10000 with --page
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = help::MEASUREMENT)]
+    epochs: Option<u32>,
     /// Length of an epoch
     #[arg(long, default_value = "50ms", value_name = "LENGTH", help_heading = help::MEASUREMENT)]
     epoch: Length,
@@ -123,6 +130,9 @@ pub struct Sim {
     #[cfg(feature = "control")]
     #[command(flatten)]
     archive: super::archive::RunArchive,
+    #[cfg(feature = "control")]
+    #[command(flatten)]
+    page: super::page::LivePage,
     #[command(flatten)]
     csv: Csv,
 }
@@ -176,6 +186,8 @@ impl Sim {
         let programs = self.programs.or_networked()?;
         answer_frequencies(&self.frequency, &programs)?;
         let setup = self.setup(&shape, programs)?;
+        #[cfg(feature = "control")]
+        let listener = page::listener(&self.page)?;
         let started = Instant::now();
         let mut simulation = Simulation::new(&setup).map_err(failure)?;
         output::say(&format!(
@@ -188,10 +200,19 @@ impl Sim {
         signals::end(signals::clear_line).map_err(Failure::failed)?;
         #[cfg(feature = "control")]
         let mut archives = self.archive.begin(&setup.programs)?;
+        #[cfg(feature = "control")]
+        let live = page::SimPage::serve(listener, &self.page, shape.to_string(), (&setup, &simulation))?;
         let mut is_first = true;
-        let epochs = self.epochs(&mut simulation, &setup, |_simulation, reports| {
+        let wait = || {
             #[cfg(feature = "control")]
-            archives.take(&_simulation.histories())?;
+            live.wait();
+        };
+        let epochs = self.epochs(&mut simulation, &setup, wait, |_simulation, reports| {
+            #[cfg(feature = "control")]
+            {
+                archives.take(&_simulation.histories())?;
+                live.passed(reports);
+            }
             let mut is_read = true;
             for report in reports.iter().filter(|_| self.each) {
                 is_read &= output::next_page(&format, report, |report| tables(slice::from_ref(report)), is_first)?;
@@ -201,11 +222,21 @@ impl Sim {
         })?;
         #[cfg(feature = "control")]
         archives.close()?;
-        if self.each {
-            return Ok(());
+        if !self.each {
+            let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
+            output::page(&format, &document, page)?;
         }
-        let document = document(&shape, &setup, &simulation, epochs, started.elapsed());
-        output::page(&format, &document, page)
+        #[cfg(feature = "control")]
+        live.stay();
+        Ok(())
+    }
+
+    /// Whether a page is asked for.
+    fn is_watched(&self) -> bool {
+        #[cfg(feature = "control")]
+        return self.page.is_asked_for();
+        #[cfg(not(feature = "control"))]
+        return false;
     }
 
     fn setup(&self, shape: &Shape, programs: Vec<ProgramConfig>) -> Result<Setup, Failure> {
@@ -241,6 +272,7 @@ impl Sim {
             transport: self.transport.clone(),
             wait: None,
             patterns: self.frequency.clone(),
+            watched: self.is_watched(),
             fabric: Fabric { telemetry_header: self.telemetry_header, own: self.switches.clone(), ..Fabric::default() },
         };
         if let Some(file) = &self.own {
@@ -249,20 +281,23 @@ impl Sim {
         Ok(setup)
     }
 
-    /// `passed` is called after each epoch, with the reports that have become final; at its false the
-    /// simulation ends.
+    /// `wait` is called before each epoch, and `passed` after it, with the reports that have become final; at its
+    /// false the simulation ends.
     fn epochs(
         &self,
         simulation: &mut Simulation,
         setup: &Setup,
+        wait: impl Fn(),
         mut passed: impl FnMut(&Simulation, &[EpochReport]) -> Result<bool, Failure>,
     ) -> Result<Vec<EpochReport>, Failure> {
-        let progress = ProgressBar::new(self.epochs.into()).with_style(
+        let epochs = self.epochs.unwrap_or(if setup.watched { WATCHED_EPOCHS } else { EPOCHS });
+        let progress = ProgressBar::new(epochs.into()).with_style(
             ProgressStyle::with_template("{bar:40} {pos} of {len} epochs, {eta} to go")
                 .unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         let mut reports = Vec::new();
-        for _ in 0..self.epochs {
+        for _ in 0..epochs {
+            wait();
             let before = reports.len();
             reports.extend(simulation.epoch(&setup.workload, setup.victims()));
             if setup.faults.is_empty() && !passed(simulation, &reports[before..])? {

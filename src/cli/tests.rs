@@ -84,7 +84,7 @@ fn pages() -> Vec<(&'static str, Page)> {
     };
     vec![
         ("show ports", counts::ports_page(&ports())),
-        ("show drops", counts::drops_page(&view::Drops::of(&ports()))),
+        ("show drops", view::Drops::of(&ports()).page()),
         (
             "show macs",
             show::macs_page(&view::MacTable {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArchiveConfig, ConfigError, Length, TlsConfig, check_length, check_name, wrong};
+use super::{ArchiveConfig, ConfigError, Length, PageConfig, TlsConfig, check_length, check_name, wrong};
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
@@ -55,6 +55,8 @@ pub struct NetworkConfig {
     pub tls: TlsFiles,
     /// The archive: the epochs of past days.
     pub archive: ArchiveConfig,
+    /// The live page.
+    pub page: PageConfig,
     /// The links between the switches, for the places of losses.
     #[serde(rename = "link")]
     pub links: Vec<LinkConfig>,
@@ -98,6 +100,7 @@ impl Default for NetworkConfig {
             listen: None,
             tls: TlsFiles::default(),
             archive: ArchiveConfig::default(),
+            page: PageConfig::default(),
             links: Vec::new(),
         }
     }
@@ -159,6 +162,7 @@ impl NetworkConfig {
         if let Some(state) = &self.archive.state {
             return wrong("archive.state", state.display(), "left out: the controller's secret is in state");
         }
+        self.page.address()?;
         self.check_links()?;
         self.tls().map(drop)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::page::loopback;
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
 use crate::json::{Form, large};
 use crate::pisa::{BatchOrder, Target};
@@ -210,10 +211,7 @@ impl Config {
     /// address.
     pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(text) = &self.switch.metrics else { return Ok(None) };
-        match text.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
-            _ => wrong("switch.metrics", text, "a loopback address and a port: 127.0.0.1:9469 or [::1]:9469"),
-        }
+        loopback("switch.metrics", text, 9469).map(Some)
     }
 
     /// The targets that the pipeline may be placed on, in the order in which they are tried.

@@ -26,13 +26,25 @@ pub(super) struct Diff {
 impl Diff {
     /// An error names what takes a restart.
     pub fn new(state: &State, next: &Next) -> Result<Self, ChangeError> {
-        let Config { switch, api, controller, archive, ports: _, programs, routes, neighbours, acl: _, mirrors: _ } =
-            &next.config;
+        let Config {
+            switch,
+            api,
+            controller,
+            archive,
+            page,
+            ports: _,
+            programs,
+            routes,
+            neighbours,
+            acl: _,
+            mirrors: _,
+        } = &next.config;
         let running = &state.config.switch;
         restart("switch", running, switch)?;
         restart("api", &state.config.api, api)?;
         restart("controller", &state.config.controller, controller)?;
         restart("archive", &state.config.archive, archive)?;
+        restart("page", &state.config.page, page)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {

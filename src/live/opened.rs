@@ -17,6 +17,7 @@ use crate::network::socket::{self, SocketFile};
 use crate::port::{Dev, PortError, pci};
 use crate::privileges::Privileges;
 use crate::switch::PortInfo;
+use crate::web::{self, SwitchSource};
 
 pub(super) struct Opened {
     pub privileges: Privileges,
@@ -32,6 +33,8 @@ pub(super) struct Listeners {
     control: UnixListener,
     tls: Option<TlsListener>,
     metrics: Option<TcpListener>,
+    /// With the names that browsers may call it by.
+    page: Option<(TcpListener, Vec<String>)>,
 }
 
 impl Opened {
@@ -48,7 +51,8 @@ impl Opened {
         let tls = setup::tls_listener(config)?;
         let (control, socket) =
             socket::listen(&config.switch.name, socket, privileges.access()).map_err(LiveError::Socket)?;
-        let listeners = Listeners { control, tls, metrics: setup::metrics_listener(config)? };
+        let page = setup::page_listener(config)?.map(|page| (page, config.page.hosts.clone()));
+        let listeners = Listeners { control, tls, metrics: setup::metrics_listener(config)?, page };
 
         // Else DPDK would say so in half a dozen lines of its own.
         for port in &config.ports {
@@ -86,6 +90,9 @@ impl Listeners {
         api::serve(self.control, self.tls, facade.clone())?;
         if let Some((dial, link)) = controller {
             rpc::start(dial, link, facade.clone())?;
+        }
+        if let Some((page, hosts)) = self.page {
+            web::serve(page, &hosts, Arc::new(SwitchSource::new(facade.clone())))?;
         }
         self.metrics.map_or(Ok(()), |metrics| Ok(api::serve_metrics(metrics, facade)?))
     }

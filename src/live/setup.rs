@@ -65,6 +65,12 @@ pub(super) fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, L
     config.metrics()?.map(listen).transpose()
 }
 
+pub(super) fn page_listener(config: &Config) -> Result<Option<TcpListener>, LiveError> {
+    let listen =
+        |address| TcpListener::bind(address).map_err(|e| LiveError::Usage(format!("page.listen = {address}: {e}")));
+    config.page.address()?.map(listen).transpose()
+}
+
 /// Buffers for all descriptors, a burst in hand on each worker, and the workers' caches.
 pub(super) fn pool_options(config: &Config, workers: usize) -> PoolOptions {
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);

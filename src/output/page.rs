@@ -78,6 +78,15 @@ impl Page {
         texts.filter(|text| !text.is_empty())
     }
 
+    /// What `text` and `table` make of the parts, in their order.
+    pub fn each<T>(&self, text: impl Fn(&str) -> T, table: impl Fn(&Table) -> T) -> Vec<T> {
+        let part = |part: &Part| match part {
+            Part::Text(paragraph) => text(paragraph.trim_matches('\n')),
+            Part::Table(_, of) => table(of),
+        };
+        self.0.iter().map(part).collect()
+    }
+
     /// The table of this name, or the first.
     ///
     /// # Errors

@@ -25,6 +25,20 @@ pub struct Named {
 /// until then.
 const ROOM: Room = Room { epochs: 1 << 17, bytes: 1 << 30 };
 
+/// Time that a history spans which others ask, in nanoseconds.
+const WATCHED: Nanos = 60_000_000_000;
+/// Memory of a history that others ask, in bytes.
+const WATCHED_BYTES: usize = 256 << 20;
+
+fn room(setup: &Setup) -> Room {
+    let watched = WATCHED.div_ceil(setup.epoch.max(1)) as usize;
+    match (setup.faults.is_empty(), setup.watched) {
+        (false, _) => ROOM,
+        (true, true) => Room { epochs: watched.max(2), bytes: WATCHED_BYTES },
+        (true, false) => Room { epochs: 2, ..ROOM },
+    }
+}
+
 /// One program's controller.
 pub struct SimulatedController {
     program: ProgramConfig,
@@ -45,9 +59,9 @@ impl SimulatedController {
             // Without faults no record is ever late.
             record_timeout: setup.wait.unwrap_or(setup.epoch),
             lead_time: setup.latency,
-            // A simulation waits for late packets until its end.
-            horizon: None,
-            history: if setup.faults.is_empty() { Room { epochs: 2, ..ROOM } } else { ROOM },
+            // A simulation waits for late packets until its end. Without faults no packet is late.
+            horizon: (setup.watched && setup.faults.is_empty()).then_some(0),
+            history: room(setup),
             shifts: setup.shifts,
             one_clock: setup.faults.is_empty(),
             switches: MAX_SWITCHES,

@@ -97,6 +97,9 @@ pub struct Setup {
     pub wait: Option<Nanos>,
     /// Flows whose packets are counted in each epoch.
     pub patterns: Vec<Pattern>,
+    /// Others ask the histories while the simulation goes on: they keep more epochs, and without faults answers
+    /// are final as soon as they are there.
+    pub watched: bool,
     pub fabric: Fabric,
 }
 
@@ -121,6 +124,7 @@ impl Setup {
             faults: Vec::new(),
             wait: None,
             patterns: Vec::new(),
+            watched: false,
             fabric: Fabric::default(),
         }
     }

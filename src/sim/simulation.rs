@@ -78,6 +78,11 @@ impl Simulation {
         })
     }
 
+    /// The switches' names in answers, in the order of the topology.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
     pub fn network(&self) -> &Network {
         &self.network
     }

@@ -5,10 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{Files, weir, weir_with};
-
-#[path = "../common/skip.rs"]
-mod skip;
+use crate::{Files, skip, weir, weir_with};
 
 const RUN: &str = "--topology line:3 --workload keyvalue/uniform,flows=200 --loss flows=10%,rate=10% --epochs 5 \
                    --everywhere \

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-pub const WRONG: [(&str, usize, &str); 40] = [
+pub const WRONG: [(&str, usize, &str); 41] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -28,6 +28,7 @@ pub const WRONG: [(&str, usize, &str); 40] = [
     ("[[port]]\nname = \"a\"\ndev = \"memif:x\"\n", 3, "a memif has a number"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 0\n", 4, "port[0].queues = 0: 1 to 64"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 65\n", 4, "port[0].queues = 65: 1 to 64"),
+    ("[page]\nlisten = \"0.0.0.0:8080\"\n", 2, "page.listen = 0.0.0.0:8080: a loopback address"),
     ("[switch]\nmetrics = \"0.0.0.0:9469\"\n", 2, "switch.metrics = 0.0.0.0:9469: a loopback address"),
     (
         "[switch]\ncores = [0]\n[[port]]\nname = \"a\"\ndev = \"null\"\ncores = [1]\n",
@@ -270,7 +271,7 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "api", "archive", "controller", "mirror", "neighbour", "port", "program", "route", "switch"]
+        ["acl", "api", "archive", "controller", "mirror", "neighbour", "page", "port", "program", "route", "switch"]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);

@@ -16,6 +16,8 @@ mod lacking;
 mod log;
 mod manual;
 mod metadata;
+#[cfg(feature = "control")]
+mod page;
 mod pint;
 mod pipes;
 mod registers;
@@ -23,6 +25,9 @@ mod replay;
 mod schema;
 mod signals;
 mod sim;
+#[cfg(feature = "control")]
+#[path = "../common/skip.rs"]
+mod skip;
 mod table;
 mod trace;
 

@@ -25,7 +25,7 @@ const BEYOND: [&str; 11] = [
 ];
 
 /// More that is wrong in itself.
-const MORE: [&str; 33] = [
+const MORE: [&str; 36] = [
     "[switch]\nname = \"\"",
     "[switch]\nname = \"-w\"",
     "[switch]\nname = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
@@ -35,6 +35,9 @@ const MORE: [&str; 33] = [
     "[switch]\nacl_rows = 4097",
     "[switch]\nmetrics = \"127.0.0.1\"",
     "[switch]\nmetrics = \"[::2]:9469\"",
+    "[page]\nlisten = \"0.0.0.0:8080\"",
+    "[page]\nlisten = \"127.0.0.1:8080\"\nhosts = [\"a b\"]",
+    "[page]\nhosts = [\"a\"]",
     "[switch]\npairs = [[\"a\"]]",
     "[switch]\ntelemetry_header = \"mpls\"",
     "[api]\nmode = \"0666\"",
@@ -62,8 +65,9 @@ const MORE: [&str; 33] = [
 ];
 
 /// Right, in words that a narrow schema would refuse.
-const RIGHT: [&str; 9] = [
+const RIGHT: [&str; 10] = [
     "",
+    "[page]\nlisten = \"[::1]:8080\"\nhosts = [\"weir.example\"]",
     "[switch]\nname = \"w.1-x_y\"\nepoch = \"1m 30s\"\nidle = \"off\"\nmetrics = \"[::1]:9469\"\ncores = [0, 2]",
     "[api]\nmode = \"0660\"\ngroup = \"weir\"",
     "[[port]]\nname = \"a\"\ndev = \"xdp:eth0,queues=2,copy\"\nrx_limit = \"burst=64KB, 1.5Gbps,500kpps\"\ntrunk = [10, \"20-30\"]",

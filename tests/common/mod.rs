@@ -7,6 +7,7 @@
 
 pub mod capture;
 mod controller;
+pub mod http;
 mod iperf;
 mod lab;
 mod listener;

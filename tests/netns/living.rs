@@ -1,14 +1,6 @@
 //! What an operator sees of a running switch: rates, metrics, resets, logs.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
-use crate::common::{Lab, Link, eventually};
-
-/// A port of the loopback that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
-}
+use crate::common::{Lab, Link, eventually, http};
 
 #[test]
 fn rates_and_a_reset() {
@@ -52,23 +44,28 @@ fn rates_and_a_reset() {
 fn metrics_over_tcp() {
     let Some(lab) = Lab::new("metrics_over_tcp") else { return };
     // On the loopback of the switch's namespace.
-    let port = free_port();
+    let port = http::free_port();
     let (weir, _hosts) = lab.start(Link::Veth, 1, &format!("--metrics 127.0.0.1:{port}"));
-    let mut curl = lab.switch.command("bash");
-    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&0 >&3; cat <&3");
-    let mut curl = curl
-        .args(["-c", &script])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("bash runs");
-    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    curl.stdin.take().expect("piped").write_all(request).expect("asks");
-    let mut answer = String::new();
-    curl.stdout.take().expect("piped").read_to_string(&mut answer).expect("answers");
-    curl.wait().expect("ends");
+    let answer = http::get(&lab.switch, port, "/metrics");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     assert!(answer.contains("weir_port_enabled{port=\"port1\"} 1"), "{answer}");
+    weir.stop();
+}
+
+#[test]
+fn a_page_of_a_switch() {
+    let Some(lab) = Lab::new("a_page_of_a_switch") else { return };
+    let port = http::free_port();
+    let (weir, hosts) = lab.start(Link::Veth, 2, &format!("--program hashpipe --page 127.0.0.1:{port}"));
+    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
+    eventually("the flow to be on the page", || {
+        a.reaches(b);
+        let page = http::get(&lab.switch, port, "/");
+        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+        assert!(["port1", "port2"].iter().all(|port| page.contains(&format!("data-node=\"{port}\""))), "{page}");
+        let (_, heavy) = page.split_once("<section id=\"heavy\"").expect("heavy flows");
+        (heavy.contains(&a.address()) && heavy.contains(&b.address())).then_some(())
+    });
     weir.stop();
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Controller, Weir, eventually};
+use crate::common::{Controller, Weir, eventually, http};
 use crate::fabric::Fabric;
 
 const SPINES: usize = 3;
@@ -69,7 +69,9 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     let Some(fabric) = Fabric::new("the_link_and_the_switch_that_lose_packets_are_named", SPINES) else { return };
     let switches = fabric.switches_with(|_| PROGRAMS.into());
     fs::write(fabric.lab.path("network.toml"), links()).unwrap();
-    let controller = fabric.controller("chamelemon hopcounters", "--config network.toml");
+    let port = http::free_port();
+    let page = format!("--config network.toml --page 127.0.0.1:{port}");
+    let controller = fabric.controller("chamelemon hopcounters", &page);
     fabric.is_connected();
     let [leaf1, leaf2, _, spine2, _] = &switches[..] else { panic!("five switches") };
 
@@ -86,6 +88,11 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     leaf1.ask("port fault tospine1 tx:drop=20%,proto=udp,src=10.0.1.9");
     let link = ("leaf1", Some("tospine1"));
     is_named(&fabric, &controller, link, || dropped(leaf1, "tospine1")[0]);
+    eventually("the link to be on the page", || {
+        let page = http::get(&fabric.lab.switch, port, "/");
+        let link = page.split("<g id=\"link-").find(|of| of.contains("leaf1:tospine1 → spine1:toleaf1: failed"))?;
+        link.contains("class=\"l4 failed\"").then_some(())
+    });
     leaf1.ask("port fault tospine1 none");
 
     spine2.ask("port fault toleaf1 inside:drop=20%");

@@ -215,6 +215,7 @@ fn two_simulations_agree() {
             transport: Some(format!("hpcc,feedback={feedback},load=50%,rtt=17514ns").parse().unwrap()),
             wait: None,
             patterns: Vec::new(),
+            watched: false,
             fabric: Fabric::default(),
         };
         let mut simulation = Simulation::new(&setup).unwrap();

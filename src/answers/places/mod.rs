@@ -333,7 +333,7 @@ impl LossPlace {
 }
 
 impl UnknownPlace {
-    fn place(self) -> PlaceName {
+    pub fn place(self) -> PlaceName {
         let Self { switch, port, to_switch, to_port, .. } = self;
         PlaceName { switch, port, to_switch, to_port }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Packets, Ports};
+use crate::output::{Page, Table, row};
 
 /// `weir show drops`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,13 @@ impl Drops {
 
     pub fn of(ports: &Ports) -> Self {
         Self { packets: ports.packets, drops: Self::of_ports(ports) }
+    }
+
+    pub fn page(&self) -> Page {
+        let row = |drop: &Drop| row![&drop.port, &drop.reason, drop.packets];
+        let table = Table::new(["port", "reason", ">packets"], self.drops.iter().map(row));
+        let page = Page::default().table("drops", table);
+        if self.drops.is_empty() { page.text("no packet was dropped") } else { page }
     }
 
     /// Lost packets, without reasons that count 0.

@@ -97,7 +97,8 @@ impl Lab {
         let mut control_loop = ControllerLoop::new(programs, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
-        controller::serve(controller::Listeners { api, switches, tcp }, &control_loop, Default::default()).unwrap();
+        let answers = Arc::new(controller::ControllerApi::new("net", &control_loop, Default::default()));
+        controller::serve(controller::Listeners { api, switches, tcp }, answers).unwrap();
         let stop = Arc::new(AtomicBool::default());
         let (server, controllers) = (control_loop.server().clone(), control_loop.controllers().to_vec());
         let stopped = stop.clone();
