@@ -193,8 +193,10 @@ fn the_example_is_right_and_has_every_key() {
     let read = |name: &str| std::fs::read_to_string(root.join("docs").join(name)).unwrap();
     let (page, example, others) = (read("config.md"), read("weir.toml"), [read("route.toml"), read("edge.toml")]);
     // What stands behind a # is right too, each by itself.
-    let api: Vec<_> =
-        example.lines().skip_while(|line| *line != "[api]").skip(1).take_while(|line| line.starts_with("# ")).collect();
+    let commented = |table: &str| -> Vec<&str> {
+        let below = example.lines().skip_while(|line| *line != table).skip(1);
+        below.take_while(|line| line.starts_with("# ")).collect()
+    };
     let files = Files::new();
     let mut table = String::new();
     for line in example.lines() {
@@ -205,8 +207,9 @@ fn the_example_is_right_and_has_every_key() {
         if key.contains(' ') {
             continue;
         }
-        // The keys of [api] go together.
-        let on = |each: &str| each == line || (table == "[api]" && api.contains(&each));
+        // The keys of these go together.
+        let together = if ["[api]", "[page]"].contains(&&*table) { commented(&table) } else { vec![line] };
+        let on = |each: &str| together.contains(&each);
         let uncommented = |each| if on(each) { each.strip_prefix("# ").unwrap() } else { each };
         let on = example
             .lines()
@@ -223,6 +226,7 @@ fn the_example_is_right_and_has_every_key() {
             "[[acl]]" => &document["acl"][0],
             "[api]" => &document["api"],
             "[archive]" => &document["archive"],
+            "[page]" => &document["page"],
             _ => &document["program"][0],
         };
         assert!(!place[key].is_null(), "{table} {key}");

@@ -233,7 +233,7 @@ fn radius(kind: NodeKind) -> &'static str {
 }
 
 fn node_text(node: &Node, losses: &Losses) -> String {
-    let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host")).unwrap_or_default();
+    let hosts = if node.hosts > 0 { output::count(node.hosts as u64, "host") } else { String::new() };
     let lost = losses.lost().map(|lost| lost.text.clone()).unwrap_or_default();
     let kind = match node.kind {
         NodeKind::Switch => "switch ",
