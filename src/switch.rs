@@ -426,7 +426,7 @@ impl Switch {
         let is_plain = !features && fault == 0 && routed.is_none();
         let whole = if is_plain { self.whole(ingress, burst, out) } else { None };
         if let Some(way) = whole {
-            return self.move_through_egress(way, burst, now, out, watch);
+            return self.emit_whole(way, burst, now, out, watch);
         }
         if self.telemetry.egress {
             return self.emit_through_egress(burst, &routed, now, out, watch);

@@ -50,6 +50,36 @@ impl Switch {
         }
     }
 
+    /// The way of a burst that a port takes as a whole: all verdicts name it, it is up, its queue is empty,
+    /// and each packet fits its MTU, with a shim where it gets one. Nothing but shims is to be written.
+    #[inline(always)]
+    pub(super) fn whole<F: Frame>(
+        &self,
+        ingress: PortId,
+        burst: &Burst<F>,
+        out: &TxBursts<F>,
+    ) -> Option<(PortId, Disposition)> {
+        if self.fabric && self.header == TelemetryHeader::Dscp {
+            return None;
+        }
+        let phvs = self.phvs.get(..burst.len())?;
+        let verdict = phvs.first()?.verdict;
+        let is_fixed = self.forward.fixed(ingress).is_some();
+        let is_sole = is_fixed || phvs.iter().fold(true, |sole, phv| sole & (phv.verdict == verdict));
+        let Verdict::Port(id) = verdict else { return None };
+        let (port, queue) = (self.ports.get(usize::from(id))?, out.queues.get(usize::from(id))?);
+        let limit = port.mtu + L2_OVERHEAD;
+        let fit = phvs.iter().fold(true, |fit, phv| fit & (phv.wire_bytes <= limit));
+        let takes = is_sole & fit & port.up.load(Relaxed) & queue.is_empty();
+        let disposition = match port.role {
+            Role::Host => Disposition::ToHost,
+            Role::Fabric => Disposition::ToFabric,
+        };
+        let has_room = |(frame, phv): (&F, &Phv)| phv.headers.shim || port.has_room_for_shim(frame, phv, 0);
+        let is_written = disposition == Disposition::ToHost || burst.iter().zip(phvs).all(has_room);
+        (takes && is_written).then_some((id, disposition))
+    }
+
     /// Puts the packets of a burst into the queues that their verdicts name. `REWRITES`: frames may
     /// have to be written.
     #[inline(always)]

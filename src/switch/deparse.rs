@@ -1,9 +1,9 @@
 //! The deparser: writes shim, VLAN tag and DSCP of a packet that leaves, as its PHV says. Nothing
 //! else in the switch writes these (`tests/deparser.rs`).
 
-use super::{PortInfo, Role, Switch, TelemetryHeader};
+use super::{PortInfo, Role, Switch, TelemetryHeader, TxBursts};
 use crate::forward::vlan;
-use crate::pisa::{Disposition, Phv};
+use crate::pisa::{Disposition, Phv, PortId};
 use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Headers, Net};
 
@@ -21,6 +21,16 @@ impl Switch {
             debug_assert!(written, "no room for a tag that was admitted");
         }
         if self.header == TelemetryHeader::Shim {
+            let written = self.write_shim(frame, phv, disposition);
+            debug_assert!(written, "no room for a shim that was admitted");
+        }
+    }
+
+    /// Writes the shims of a burst that waits as a whole.
+    #[inline(always)]
+    pub(super) fn deparse_whole<F: Frame>(&self, id: PortId, disposition: Disposition, out: &mut TxBursts<F>) {
+        let Some(queue) = out.queues.get_mut(usize::from(id)).filter(|_| self.rewrites) else { return };
+        for (frame, phv) in queue.iter_mut().zip(self.phvs.iter()) {
             let written = self.write_shim(frame, phv, disposition);
             debug_assert!(written, "no room for a shim that was admitted");
         }
@@ -45,7 +55,7 @@ impl Switch {
     /// A shim goes on where a packet enters the fabric, and comes off before a host. False when
     /// that cannot be.
     #[inline(always)]
-    pub(super) fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
+    fn write_shim<F: Frame>(&self, frame: &mut F, phv: &Phv, disposition: Disposition) -> bool {
         let shim = || if self.telemetry.digest { phv.shim.with_digest(phv.digest) } else { phv.shim };
         if self.telemetry.digest && disposition == Disposition::ToHost {
             frame.take_digest(phv.identity, phv.digest);

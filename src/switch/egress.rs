@@ -5,16 +5,14 @@
 //! ([`Needs::SHIM`](crate::program::Needs::SHIM), the digest, the identity), or the packet becomes
 //! several. Else it is written as it is admitted, while its frame is at hand, with the same result.
 //!
-//! As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the
+//! A burst that one port takes as a whole is moved into its queue, and written there. As long as no packet of a burst becomes several, PHVs are passed on where they lie. From the
 //! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
 //! stages run whenever that is full.
-
-use std::sync::atomic::Ordering::Relaxed;
 
 use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, L2_OVERHEAD, Role, Routed, Switch, TelemetryHeader, TxBursts};
+use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
@@ -149,39 +147,9 @@ impl Switch {
         }
     }
 
-    /// The way of a burst that a port takes as a whole: all verdicts name it, it is up, its queue is empty,
-    /// and each packet fits its MTU, with a shim where it gets one. Nothing but shims is to be written.
-    #[inline(always)]
-    pub(super) fn whole<F: Frame>(
-        &self,
-        ingress: PortId,
-        burst: &Burst<F>,
-        out: &TxBursts<F>,
-    ) -> Option<(PortId, Disposition)> {
-        if self.fabric && self.header == TelemetryHeader::Dscp {
-            return None;
-        }
-        let phvs = self.phvs.get(..burst.len())?;
-        let verdict = phvs.first()?.verdict;
-        let is_fixed = self.forward.fixed(ingress).is_some();
-        let is_sole = is_fixed || phvs.iter().fold(true, |sole, phv| sole & (phv.verdict == verdict));
-        let Verdict::Port(id) = verdict else { return None };
-        let (port, queue) = (self.ports.get(usize::from(id))?, out.queues.get(usize::from(id))?);
-        let limit = port.mtu + L2_OVERHEAD;
-        let fit = phvs.iter().fold(true, |fit, phv| fit & (phv.wire_bytes <= limit));
-        let takes = is_sole & fit & port.up.load(Relaxed) & queue.is_empty();
-        let disposition = match port.role {
-            Role::Host => Disposition::ToHost,
-            Role::Fabric => Disposition::ToFabric,
-        };
-        let has_room = |(frame, phv): (&F, &Phv)| phv.headers.shim || port.has_room_for_shim(frame, phv, 0);
-        let is_written = disposition == Disposition::ToHost || burst.iter().zip(phvs).all(has_room);
-        (takes && is_written).then_some((id, disposition))
-    }
-
     /// Puts a burst into the queue of a port that takes all of it, shows it to egress stages, and writes it.
     #[inline(always)]
-    pub(super) fn move_through_egress<F: Frame, W: Observer>(
+    pub(super) fn emit_whole<F: Frame, W: Observer>(
         &mut self,
         (id, disposition): (PortId, Disposition),
         burst: &mut Burst<F>,
@@ -412,16 +380,6 @@ impl Switch {
         }
         if self.telemetry.identity.is_some() {
             wide(Identified { switch: self, exits, out });
-        }
-    }
-
-    /// Writes the shims of a burst that waits as a whole.
-    #[inline(always)]
-    fn deparse_whole<F: Frame>(&self, id: PortId, disposition: Disposition, out: &mut TxBursts<F>) {
-        let Some(queue) = out.queues.get_mut(usize::from(id)).filter(|_| self.rewrites) else { return };
-        for (frame, phv) in queue.iter_mut().zip(self.phvs.iter()) {
-            let written = self.write_shim(frame, phv, disposition);
-            debug_assert!(written, "no room for a shim that was admitted");
         }
     }
 

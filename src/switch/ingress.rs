@@ -103,10 +103,10 @@ impl<F: Frame> Wide for Parsed<'_, F> {
     fn run(mut self) {
         // A loop for each kind of CPU and of port.
         let others = match (Vectors::here().picks(), self.telemetry.takes_shims) {
-            (Some(picks), false) => self.plain(picks.into()),
-            (None, false) => self.plain(Vectors::NONE),
-            (Some(picks), true) => self.shimmed(picks.into()),
-            (None, true) => self.shimmed(Vectors::NONE),
+            (Some(picks), false) => self.plain::<false>(picks.into()),
+            (None, false) => self.plain::<false>(Vectors::NONE),
+            (Some(picks), true) => self.plain::<true>(picks.into()),
+            (None, true) => self.plain::<true>(Vectors::NONE),
         };
         if others != 0 {
             self.others(others);
@@ -117,34 +117,23 @@ impl<F: Frame> Wide for Parsed<'_, F> {
 const _: () = assert!(BURST <= u64::BITS as usize);
 
 impl<F: Frame> Parsed<'_, F> {
-    /// Begins all PHVs, and parses plain packets. Returns a bit for each other one. The loop calls nothing, so
-    /// that what it compares with stays in registers.
+    /// Begins all PHVs, and parses plain packets, where packets are `SHIMMED` those behind a shim. Returns a bit for
+    /// each other one. The loop calls nothing, so that what it compares with stays in registers.
     #[inline(always)]
-    fn plain(&mut self, vectors: Vectors) -> u64 {
-        let begun = *self.begun;
-        let (mut others, mut bytes) = (0, 0);
-        for (place, (frame, phv)) in self.burst.iter().zip(&mut *self.phvs).enumerate() {
-            *phv = begun;
-            phv.wire_bytes = frame.wire_len() as u32;
-            bytes += u64::from(phv.wire_bytes);
-            let is_plain = vectors.parse_plain(frame.bytes(), &mut phv.headers);
-            others |= u64::from(!is_plain) << place;
-        }
-        self.found.bytes = bytes;
-        others
-    }
-
-    /// The same of packets with a shim.
-    #[inline(always)]
-    fn shimmed(&mut self, vectors: Vectors) -> u64 {
+    fn plain<const SHIMMED: bool>(&mut self, vectors: Vectors) -> u64 {
         let (begun, telemetry) = (*self.begun, self.telemetry);
         let (mut others, mut bytes) = (0, 0);
         for (place, (frame, phv)) in self.burst.iter().zip(&mut *self.phvs).enumerate() {
             *phv = begun;
             phv.wire_bytes = frame.wire_len() as u32;
             bytes += u64::from(phv.wire_bytes);
-            let is_plain = vectors.parse_shimmed(frame.bytes(), &mut phv.headers)
-                && wire::shim::read(frame.bytes()).map(|shim| telemetry.take(phv, shim)).is_some();
+            let is_plain = match SHIMMED {
+                true => {
+                    vectors.parse_shimmed(frame.bytes(), &mut phv.headers)
+                        && wire::shim::read(frame.bytes()).map(|shim| telemetry.take(phv, shim)).is_some()
+                }
+                false => vectors.parse_plain(frame.bytes(), &mut phv.headers),
+            };
             others |= u64::from(!is_plain) << place;
         }
         self.found.bytes = bytes;

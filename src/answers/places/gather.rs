@@ -58,7 +58,7 @@ pub struct Gathering<'a> {
     sums: BTreeMap<Member, Sum>,
     uncompared: BTreeMap<Member, u64>,
     names: Names,
-    /// What members with a switch that does not report lost together, in epochs whose flows say more of them.
+    /// Losses around switches that do not report, of epochs in which flows say where.
     around: BTreeMap<Member, Sum>,
     observed: Observed,
     /// Some member has to be inferred.
@@ -87,7 +87,7 @@ impl<'a> Gathering<'a> {
     pub fn add(&mut self, epoch: u64, gaps: &[SwitchGap], Comparison { mut compared, unknown }: Comparison) {
         let victims = self.surroundings.victims.as_ref().map(|source| source.lost_in(epoch));
         let known = victims.as_ref().and_then(Option::as_ref);
-        self.infers |= known.is_some_and(|lost| self.has_to_infer(epoch, &compared, &lost.flows));
+        self.infers = self.infers || known.is_some_and(|lost| self.has_to_infer(epoch, &compared, &lost.flows));
         let sent = if self.infers { self.sent_in(epoch) } else { None };
         for compared in &compared {
             // Flows say which of these members lost packets.

@@ -126,6 +126,7 @@ fn a_link_lost_what_its_ends_differ_by() {
     let page = Places::page(&found).to_text(Style::Plain);
     assert!(page.contains("a:x → b:x") && page.contains("failed"), "{page}");
     assert!(page.contains("16 packets lost; compared: 2 link directions, 2 switches"), "{page}");
+    assert!(!page.contains("evidence"), "nothing is inferred: {page}");
 }
 
 #[test]

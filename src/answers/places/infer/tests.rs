@@ -58,7 +58,7 @@ fn a_link_that_loses_packets_is_found() {
     }
 }
 
-/// What is certain stays in the sets that are visited.
+/// A certain failure is in the last set that is visited.
 #[test]
 fn sampling_keeps_a_certain_failure() {
     let net = draw(&[(2, 1.0)], 2000, 10, 0.0, 7);
