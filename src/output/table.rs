@@ -112,8 +112,9 @@ impl Cell {
         self
     }
 
+    /// Whether a person reads nothing in it that has a value.
     fn is_empty(&self) -> bool {
-        self.values.iter().all(String::is_empty)
+        self.text.is_empty() || self.values.iter().all(String::is_empty)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::telemetry::epoch::wall_clock;
 
 /// Time between two frames, at the least.
 const EVERY: Duration = Duration::from_millis(500);
-/// A frame is followed by a pause of so many times the time that it took, whatever readers ask for.
+/// After a frame there is a pause, this many times as long as the frame took to make.
 const PAUSES: u32 = 4;
 
 /// The newest frame, and what makes the next one.

@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(30);
 /// Period of comments, by which it shows that a reader has gone.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
-/// What a reader has seen.
+/// The number of the last frame that a reader has.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {

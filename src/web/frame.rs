@@ -10,7 +10,7 @@ pub struct Section {
     pub html: Markup,
     /// Elements within it that are replaced one by one as long as `shape` stays: their ids and HTML.
     pub parts: Vec<(String, String)>,
-    /// What is equal in two frames whose sections differ in their parts alone.
+    /// The section without its parts. While it stays the same, parts are replaced one by one.
     pub shape: String,
 }
 

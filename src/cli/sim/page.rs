@@ -21,7 +21,7 @@ pub struct SimPage {
     length: Duration,
 }
 
-/// What the page's readers ask.
+/// The simulation that the page asks.
 struct SimulatedNetwork {
     name: String,
     programs: Vec<(ProgramConfig, Arc<dyn Queryable>)>,

@@ -1,4 +1,4 @@
-//! What the answers say of each link and switch of a map.
+//! Losses and utilisation of each link and switch of a map, taken from the answers.
 
 use rustc_hash::FxHashMap;
 
