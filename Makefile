@@ -10,8 +10,11 @@ PORTLESS := --no-default-features --features weir/control
 OFFLINE := --no-default-features
 
 # Tests that the build without live ports changes: commands, and what they promise. The library's own tests are the same, less those
-# of what is left out.
+# of what is left out, and so are those of commands that take no ports.
 PORTLESS_TESTS := --test cli --test specification
+PORTLESS_SAME := archive:: captures:: chamelemon:: csv:: demo:: pint:: registers:: replay:: sim:: trace::
+# It is compiled quicker when it is not optimised, and its tests need not be quick.
+PORTLESS_PROFILE := --config profile.dev.package.weir.opt-level=0
 
 # Tests write down here what this kernel lacks for them.
 export WEIR_NOT_RUN := $(CURDIR)/target/not-run
@@ -42,16 +45,28 @@ build: setup-build ## the release binaries, target/release/weir and pktgen
 	@$(CARGO) build $(LOCKED) --release --package weir --package pktgen --bins
 
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
-test: setup lint doc ## everything: lints, documentation, unit tests with and without live ports, network namespaces
+test: setup format ## everything: lints, documentation, unit tests with and without live ports, network namespaces
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_TESTS)
+	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 # The examples as well, one of which a test runs: by itself it would compile weir once more, with the features of one crate.
 	@$(CARGO) test $(LOCKED) $(QUIET) --workspace --no-run
-	WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests
+	@$(MAKE) --no-print-directory tests-and-lints
 	@if [ -s $(WEIR_NOT_RUN) ]; then sort -u $(WEIR_NOT_RUN) | sed 's/^/not run: /'; fi >&2
 	$(CARGO) test $(LOCKED) --workspace --doc
+
+# Many tests wait, and leave time of the cores: lints and documentation take that and no other, in a directory of their own, since
+# cargo uses each for one command at a time.
+.PHONY: tests-and-lints
+tests-and-lints:
+	@mkdir -p target
+	@CARGO_TARGET_DIR=target/lint chrt --idle 0 $(MAKE) --no-print-directory lint doc >target/lint.log 2>&1 & lints=$$!; \
+	trap 'kill $$lints 2>/dev/null' INT TERM; \
+	echo "WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests" >&2; \
+	WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests; tests=$$?; \
+	[ $$tests -eq 0 ] || { kill $$lints 2>/dev/null; exit $$tests; }; \
+	wait $$lints; lints=$$?; cat target/lint.log >&2; exit $$lints
 
 test-netns: setup ## only the tests between network namespaces
 	$(CARGO) build $(LOCKED) --package pktgen
@@ -109,15 +124,19 @@ fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 # fuzz/ is a workspace of its own, which nothing else here builds: its lock file would go stale unseen.
 # A minimal toolchain has neither rustfmt nor clippy, and rustup may be missing, which makes setup add them. That is no
 # reason not to run the tests, but where all tests are required.
-lint: setup-build ## formatting and clippy, with and without live ports
-	@echo "== Formatting and lints" >&2
-	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
-	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
+lint: setup-build format ## formatting and clippy, with and without live ports
+	@echo "== Lints" >&2
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets --features bench/micro -- -D warnings && \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(PORTLESS_TESTS) $(PORTLESS) -- -D warnings && \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
+
+.PHONY: format
+format:
+	@echo "== Formatting and lock files" >&2
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(CARGO) fmt --all --check; \
+	else echo "skipped: no rustfmt; rustup component add rustfmt" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 	@$(CARGO) metadata $(LOCKED) --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || \
 		{ echo "fuzz/Cargo.lock is not up to date: cargo update --workspace --manifest-path fuzz/Cargo.toml" >&2; exit 1; }
 

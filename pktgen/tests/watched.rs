@@ -163,8 +163,10 @@ fn signals_leave_the_terminal_whole() {
     let file = directory.path().join("process");
     for signal in ["HUP", "QUIT"] {
         let pktgen = env!("CARGO_BIN_EXE_pktgen");
-        let run =
-            format!("sh -c 'echo $$ > {}; exec {pktgen} {RING} --live --rate 1kpps --duration 100s'", file.display());
+        let run = format!(
+            "sh -c 'echo $$ > {}; exec env --default-signal=HUP,QUIT {pktgen} {RING} --live --rate 1kpps --duration 100s'",
+            file.display()
+        );
         let kill = || {
             let process = std::fs::read_to_string(&file).unwrap();
             Command::new("kill").args(["-s", signal, process.trim()]).status().unwrap();
