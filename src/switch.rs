@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::forward::policy::Policy;
 use crate::forward::{Finished, Forward, route};
 use crate::observe::{Observer, Observers, Unobserved, WorkerObservers};
-use crate::pisa::{BatchOrder, DropReason, Phv, PortId, Verdict, Wide, wide_to_avx2};
+use crate::pisa::{BatchOrder, DropAt, DropReason, Phv, PortId, Verdict, Wide, wide_to_avx2};
 use crate::program::Needs;
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::Nanos;
@@ -495,7 +495,7 @@ impl Switch {
             self.stats.suppressed_messages.set(self.suppressed_before + suppressed);
             if let Some(reason) = ended {
                 if self.telemetry.drops && !reason.is_end() {
-                    self.telemetry.dropped(phv, reason, false);
+                    self.telemetry.dropped(phv, reason, DropAt::Inside);
                 }
                 stats.drop(reason, 1);
                 stats.copies.add(1);

@@ -207,6 +207,7 @@ fn send(tx: &mut [Option<TxQueue>], switch: &mut Switch, tx_bursts: &mut TxBurst
             let reason = if up { DropReason::TxFull } else { DropReason::PortDown };
             stats.drop(reason, frames.len() as u64);
             switch.observers().dropped(port, frames, reason, now);
+            switch.unsent(port, frames, reason);
             free_burst(frames);
         }
     }

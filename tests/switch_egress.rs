@@ -1,5 +1,6 @@
 //! Egress stages see the packets that leave, all of them and no others, with what a program needs
-//! to know of them, before they are written.
+//! to know of them, before they are written. What a port then does not take is told with the same
+//! headers, epoch and port.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use weir::assemble::{Assembly, assemble};
 use weir::config::Config;
 use weir::pisa::hash::{Crc, Polynomial};
-use weir::pisa::{ArrayCells, BatchOrder, Disposition, DropReason, Layout, Phv, PortId, Probe};
+use weir::pisa::{ArrayCells, BatchOrder, Disposition, DropAt, DropReason, Layout, Phv, PortId, Probe};
 use weir::program::{AnyRecord, Bank, Dataplane, Needs};
 use weir::switch::{BURST, Backlog, Burst, Parts, Telemetry, TxBursts};
 use weir::telemetry::epoch::EpochClock;
@@ -26,6 +27,8 @@ const PORTS: usize = 4;
 struct Watcher {
     needs: Needs,
     seen: Arc<Mutex<Vec<Phv>>>,
+    /// Packets that a port did not take.
+    unsent: Arc<Mutex<Vec<Phv>>>,
 }
 
 struct Nothing;
@@ -70,6 +73,12 @@ impl Dataplane for Watcher {
             }
         }
         self.seen.lock().unwrap().extend_from_slice(phvs);
+    }
+
+    fn dropped(&mut self, phv: &Phv, _: DropReason, at: DropAt) {
+        if at == DropAt::Behind {
+            self.unsent.lock().unwrap().push(*phv);
+        }
     }
 
     fn spare(&self) -> Box<dyn Bank> {
@@ -180,17 +189,18 @@ struct Bench {
     assembly: Assembly,
     world: World,
     seen: Arc<Mutex<Vec<Phv>>>,
+    unsent: Arc<Mutex<Vec<Phv>>>,
 }
 
 impl Bench {
     fn new(world: World) -> Self {
         let mut assembly = assemble(&world.config(), None, 1).unwrap();
-        let seen = Arc::<Mutex<Vec<Phv>>>::default();
-        let program = Watcher { needs: world.needs, seen: seen.clone() };
+        let [seen, unsent] = [(); 2].map(|()| Arc::<Mutex<Vec<Phv>>>::default());
+        let program = Watcher { needs: world.needs, seen: seen.clone(), unsent: unsent.clone() };
         let clock = EpochClock::new(Some(1 << 26));
         let (telemetry, _) = Telemetry::new(vec![Box::new(program)], clock, 1);
         assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
-        Self { assembly, world, seen }
+        Self { assembly, world, seen, unsent }
     }
 
     /// Packets that ended as far as they were to go.
@@ -222,14 +232,32 @@ impl Bench {
             let mut queues = vec![Vec::new(); PORTS];
             out.queues().for_each(|(id, queue)| queues[usize::from(id)].extend(queue.drain(..)));
             for (id, queue) in queues.iter().enumerate() {
-                let seen: Vec<_> = leaving.iter().filter(|phv| usize::from(phv.egress) == id).collect();
+                let seen: Vec<&Phv> = leaving.iter().copied().filter(|phv| usize::from(phv.egress) == id).collect();
                 prop_assert_eq!(seen.len(), queue.len(), "at port {}", id);
-                for (depth, (phv, frame)) in seen.into_iter().zip(queue).enumerate() {
+                for (depth, (phv, frame)) in seen.iter().zip(queue).enumerate() {
                     self.check(phv, frame, depth)?;
                 }
+                self.assembly.switches[0].unsent(id as PortId, queue, DropReason::TxFull);
+                let unsent = std::mem::take(&mut *self.unsent.lock().unwrap());
+                self.check_unsent(&unsent, &seen)?;
             }
             if let Some(learning) = &mut self.assembly.learning {
                 learning.serve(NOW);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is told of packets that a port did not take, beside what egress stages had seen of them.
+    fn check_unsent(&self, unsent: &[Phv], seen: &[&Phv]) -> Result<(), TestCaseError> {
+        let World { needs, tos, .. } = self.world;
+        prop_assert_eq!(unsent.len(), if needs.contains(Needs::DROPS) { seen.len() } else { 0 });
+        for (unsent, seen) in unsent.iter().zip(seen) {
+            prop_assert_eq!(key(&unsent.headers), key(&seen.headers));
+            prop_assert_eq!(unsent.egress, seen.egress);
+            // A DSCP has no room for the epoch of a packet without a class.
+            if !tos || seen.disposition == Disposition::ToHost {
+                prop_assert_eq!(unsent.shim.epoch(), seen.shim.epoch());
             }
         }
         Ok(())
@@ -240,10 +268,6 @@ impl Bench {
         let World { needs, tos, vlans, .. } = self.world;
         let mut sent = Headers::default();
         parse(frame.bytes(), &mut sent).unwrap();
-        let key = |headers: &Headers| {
-            let Headers { src_ip, dst_ip, proto, sport, dport, net, fragment, ttl: _, .. } = *headers;
-            (src_ip, dst_ip, proto, sport, dport, net, fragment)
-        };
         prop_assert_eq!(key(&phv.headers), key(&sent));
         let shim = shim::peek(frame.bytes()).ok();
         if !vlans {
@@ -286,6 +310,12 @@ impl Bench {
     }
 }
 
+/// What no hop changes of headers.
+fn key(headers: &Headers) -> impl PartialEq + std::fmt::Debug + use<> {
+    let Headers { src_ip, dst_ip, proto, sport, dport, net, fragment, .. } = *headers;
+    (src_ip, dst_ip, proto, sport, dport, net, fragment)
+}
+
 fn packet() -> impl Strategy<Value = Packet> {
     let length = prop_oneof![3 => 0..100usize, 2 => 700..1500usize];
     let ttl = prop_oneof![5 => Just(64u8), 1 => Just(1)];
@@ -313,7 +343,8 @@ fn world() -> impl Strategy<Value = World> {
             Incoming { port, up, packets }
         },
     );
-    let of_each = [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST, Needs::SHIM];
+    let of_each =
+        [Needs::ENDS, Needs::TIME, Needs::QUEUE_DEPTH, Needs::IDENTITY, Needs::DIGEST, Needs::SHIM, Needs::DROPS];
     let needs = prop::collection::vec(prop::sample::select(of_each.to_vec()), 0..6)
         .prop_map(|needs| needs.into_iter().fold(Needs::EGRESS, |all, need| all | need));
     let forward = prop::sample::select(vec![(false, false), (true, false), (false, true)]);

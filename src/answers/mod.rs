@@ -55,8 +55,8 @@ pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
 pub use paths::{Certainty, FlowPath, PathAnswers, Paths, SureOf, paths_table};
 pub use places::{
-    AnsweredLosses, CountedPort, DropAt, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, LostPackets,
-    PlaceName, PlaceVictim, Places, PortName, PortRows, SentFlows, Surroundings, SwitchRows,
+    AnsweredLosses, CountedPort, Evidence, KeptRows, LatePacket, Links, LossPlace, LostFlows, LostPackets, PlaceName,
+    PlaceVictim, Places, PortName, PortRows, SentFlows, Surroundings, SwitchRows,
 };
 pub use query::{ALARM_RATE, Query};
 pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, OrOther, Route, Routes};

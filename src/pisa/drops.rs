@@ -74,3 +74,16 @@ impl DropReason {
         matches!(self, Self::SamePort | Self::LinkLocal | Self::OtherMac | Self::Multicast | Self::ToRouter)
     }
 }
+
+named! {
+    /// Where a switch drops a packet for a reason that it knows.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DropAt {
+        /// As it comes in, before ingress stages see it.
+        Before = "before",
+        /// Between ingress and egress stages, which do not see it.
+        Inside = "inside",
+        /// Behind egress stages, which saw it leave: its port did not take it.
+        Behind = "behind",
+    }
+}

@@ -31,7 +31,7 @@ pub use budget::{BudgetError, Excess, PhysicalStage, Placed, PlacedTable, Placem
 pub use cells::ArrayCells;
 pub use count::Count;
 pub use draw::{Draws, Generator};
-pub use drops::DropReason;
+pub use drops::{DropAt, DropReason};
 pub use group::{ArrayGroup, GroupRegisters, GroupSalu};
 pub use layout::{
     Added, ArrayPlace, ArrayUse, COPY, Chain, ChipForm, ChipStep, Computation, DrawUse, HashUse, JoinUse, Layout,

@@ -38,7 +38,7 @@ use serde::Serialize;
 
 use crate::answers::CountedPort;
 use crate::pisa::hash::HashFamily;
-use crate::pisa::{ArrayCells, BatchOrder, DropReason, Excess, Layout, Phv, Probe, Wide, wide};
+use crate::pisa::{ArrayCells, BatchOrder, DropAt, DropReason, Excess, Layout, Phv, Probe, Wide, wide};
 
 pub use crate::answers::{Counted, Exact, FlowCounts, Heavy, Unit};
 pub use analyser::{AnyAnalyser, AnyReported, AnyRestorer, Closing, Foreign};
@@ -290,9 +290,11 @@ pub trait Dataplane: Send {
     /// `packets` packets have an ambiguous epoch, as they carry its lowest bit alone: `epoch`, or an
     /// even number later.
     fn count_ambiguous(&mut self, _epoch: u64, _packets: u64) {}
-    /// A packet was dropped: before ingress stages if `is_before`, else after them. Called with
-    /// [`Needs::DROPS`]. Packets that end without a loss are [seen in egress stages](Needs::ENDS) instead.
-    fn dropped(&mut self, _phv: &Phv, _reason: DropReason, _is_before: bool) {}
+    /// A packet was dropped: before ingress stages saw it, between them and egress stages, or behind
+    /// these, when the port that it was to leave by did not take it. Of the last, the headers, the shim
+    /// and [`Phv::egress`] are known. Called with [`Needs::DROPS`]. Packets that end without a loss are
+    /// [seen in egress stages](Needs::ENDS) instead.
+    fn dropped(&mut self, _phv: &Phv, _reason: DropReason, _at: DropAt) {}
     /// Epoch number `epoch` begins in less than the transit time: packets of it may come from
     /// switches whose clocks are ahead.
     fn prepare(&mut self, _epoch: u64) {}

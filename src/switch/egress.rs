@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
 use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
 use crate::observe::Observer;
-use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict, Wide, wide};
+use crate::pisa::{Disposition, DropAt, DropReason, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
 use crate::telemetry::epoch::Nanos;
 use crate::wire::{self, Frame, Headers};
@@ -223,7 +223,7 @@ impl Switch {
             let Replicated { parent, class, reparse, made, lost } =
                 self.emit_any(frame, &phv, by_router, out, &mut exits);
             if let (Some(reason), true) = (lost, self.telemetry.drops) {
-                self.telemetry.dropped(&phv, reason, false);
+                self.telemetry.dropped(&phv, reason, DropAt::Inside);
             }
             let answered = matches!(by_router, Some(ByRouter::Answered { .. }));
             let base = if answered { answer_to(&phv) } else { phv };
@@ -272,7 +272,7 @@ impl Switch {
     #[cold]
     fn tell_drops(&mut self, exits: &[Exit]) {
         for (phv, exit) in self.phvs.iter().zip(exits) {
-            exit.why_lost().into_iter().for_each(|reason| self.telemetry.dropped(phv, reason, false));
+            exit.why_lost().into_iter().for_each(|reason| self.telemetry.dropped(phv, reason, DropAt::Inside));
         }
     }
 

@@ -78,18 +78,14 @@ impl Switch {
     /// What a port does to packets that are about to leave: rate limit, then copies for its mirror.
     /// All copies come behind the originals.
     #[inline(never)]
-    pub(super) fn egress_features<F: Frame>(&self, now: Nanos, out: &mut TxBursts<F>) {
+    pub(super) fn egress_features<F: Frame>(&mut self, now: Nanos, out: &mut TxBursts<F>) {
+        if self.policy.settings().limits.is_some() {
+            (0..).zip(&mut out.queues).for_each(|(id, queue)| self.limit(id, queue, now));
+        }
         let settings = self.policy.settings();
         let copier = Copier { ports: &self.ports, stats: &self.stats, header: self.header };
         let TxBursts { queues, copies, .. } = out;
         for (id, queue) in (0..).zip(queues.iter_mut()).filter(|(_, queue)| !queue.is_empty()) {
-            if let Some(limiter) = settings.limits.as_deref().and_then(|limits| limits.tx(id)) {
-                let mut meter = limiter.open(now);
-                let before = queue.len();
-                queue.retain(|frame| meter.pass(frame.wire_len()));
-                meter.close();
-                self.stats.port(id).drop(DropReason::TxLimit, (before - queue.len()) as u64);
-            }
             if let Some(mirror) = settings.mirrors.as_deref().and_then(|mirrors| mirrors.tx(id)) {
                 let made = queue.iter().filter(|frame| copier.copy(*frame, id, mirror.to, copies)).count();
                 mirror.copies.fetch_add(made as u64, Relaxed);
@@ -101,6 +97,22 @@ impl Switch {
                 self.stats.port(to).drop(DropReason::Mirror, 1);
             }
         }
+    }
+
+    /// Drops what a port's rate limit does not let out.
+    fn limit<F: Frame>(&mut self, id: PortId, queue: &mut Burst<F>, now: Nanos) {
+        let limits = self.policy.settings().limits.as_deref();
+        let Some(limiter) = limits.and_then(|limits| limits.tx(id)).filter(|_| !queue.is_empty()) else { return };
+        let mut meter = limiter.open(now);
+        let mut passes = [true; BURST];
+        passes.iter_mut().zip(queue.iter()).for_each(|(passes, frame)| *passes = meter.pass(frame.wire_len()));
+        meter.close();
+        for (frame, _) in queue.iter().zip(passes).filter(|(_, passes)| !passes) {
+            self.stats.port(id).drop(DropReason::TxLimit, 1);
+            self.unsent(id, std::slice::from_ref(frame), DropReason::TxLimit);
+        }
+        let mut passes = passes.into_iter();
+        queue.retain(|_| passes.next() != Some(false));
     }
 
     /// Whether a packet's VLAN is one of the port's.

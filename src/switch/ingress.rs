@@ -1,7 +1,7 @@
 //! Ingress: what a port lets in, and the PHVs of that.
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
-use crate::pisa::{DropReason, Phv, PortId, Vectors, Wide, wide};
+use crate::pisa::{DropAt, DropReason, Phv, PortId, Vectors, Wide, wide};
 use crate::wire::{self, Frame, Headers, Net, Shim};
 
 /// Why each packet of a burst may not enter.
@@ -14,14 +14,13 @@ impl Switch {
     pub(super) fn parse<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>) {
         let (role, header) = (self.ports[usize::from(ingress)].role, self.header);
         let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
+        let telemetry = self.telemetry_at(ingress);
         let begun = &mut *self.begun;
-        let takes_shims = role == Role::Fabric && header == TelemetryHeader::Shim;
-        let headers = if takes_shims { Headers::of_shimmed() } else { Headers::of_plain() };
+        let headers = if telemetry.takes_shims { Headers::of_shimmed() } else { Headers::of_plain() };
         *begun = Phv { headers, ..Phv::of_port(ingress) };
         if role == Role::Host {
             (begun.enters, begun.shim) = (true, begun.shim.with_epoch(epoch));
         }
-        let telemetry = Telemetry { takes_shims, digest_beside: self.telemetry.digest.then_some(epoch) };
         let mut rejected: Rejected = [None; BURST];
         let mut found = Found::default();
         let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
@@ -42,14 +41,44 @@ impl Switch {
         }
     }
 
+    /// How the packets of a port say what was measured of them.
+    #[inline(always)]
+    fn telemetry_at(&self, port: PortId) -> Telemetry {
+        let takes_shims = self.ports[usize::from(port)].role == Role::Fabric && self.header == TelemetryHeader::Shim;
+        let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
+        Telemetry { takes_shims, digest_beside: self.telemetry.digest.then_some(epoch) }
+    }
+
     /// Takes class and epoch bit out of the DSCP of the first packets of a burst.
     #[inline(never)]
     fn read_dscp(&mut self, packets: usize) {
         let by_bit = self.telemetry.clock.by_bit();
-        for phv in self.phvs.iter_mut().take(packets) {
-            let (class, bit) = wire::dscp::read(phv.headers.tos);
-            phv.shim = phv.shim.with_class(class).with_epoch(by_bit[usize::from(bit)]);
-            phv.headers.tos &= !wire::dscp::MASK;
+        self.phvs.iter_mut().take(packets).for_each(|phv| take_dscp(phv, by_bit));
+    }
+
+    /// Tells programs of packets that were to leave by this port, which did not take them after egress
+    /// stages had seen them. Their shims are read again; to a host there is none, and the running epoch
+    /// stands for theirs.
+    #[cold]
+    #[inline(never)]
+    pub fn unsent<F: Frame>(&mut self, port: PortId, frames: &[F], reason: DropReason) {
+        let Some(role) = self.ports.get(usize::from(port)).map(|port| port.role) else { return };
+        if !self.telemetry.drops {
+            return;
+        }
+        let (telemetry, by_bit) = (self.telemetry_at(port), self.telemetry.clock.by_bit());
+        let begun = Phv { egress: port, ..Phv::of_port(port) };
+        let running = wire::shim::epoch_of(self.telemetry.clock.running());
+        for frame in frames {
+            let mut phv = Phv { wire_bytes: frame.wire_len() as u32, ..begun };
+            phv.shim = phv.shim.with_epoch(running);
+            if telemetry.read(&mut phv, frame.bytes()).is_err() {
+                continue;
+            }
+            if role == Role::Fabric && self.header == TelemetryHeader::Dscp {
+                take_dscp(&mut phv, by_bit);
+            }
+            self.telemetry.dropped(&phv, reason, DropAt::Behind);
         }
     }
 
@@ -58,7 +87,7 @@ impl Switch {
     pub(super) fn reject<F: Frame>(&mut self, ingress: PortId, burst: &mut Burst<F>, rejected: &Rejected) {
         if self.telemetry.drops {
             for (phv, reason) in self.phvs.iter().zip(rejected).take(burst.len()) {
-                reason.iter().for_each(|reason| self.telemetry.dropped(phv, *reason, true));
+                reason.iter().for_each(|reason| self.telemetry.dropped(phv, *reason, DropAt::Before));
             }
         }
         let places = 0..burst.len();
@@ -74,6 +103,14 @@ impl Switch {
             }
         });
     }
+}
+
+/// Takes class and epoch bit out of a packet's DSCP.
+#[inline(always)]
+fn take_dscp(phv: &mut Phv, by_bit: [u32; 2]) {
+    let (class, bit) = wire::dscp::read(phv.headers.tos);
+    phv.shim = phv.shim.with_class(class).with_epoch(by_bit[usize::from(bit)]);
+    phv.headers.tos &= !wire::dscp::MASK;
 }
 
 /// A burst that is parsed.

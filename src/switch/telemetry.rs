@@ -1,7 +1,7 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
 use crate::pisa::hash::{HashFamily, IdentityHash};
-use crate::pisa::{DropReason, Generator, Phv};
+use crate::pisa::{DropAt, DropReason, Generator, Phv};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
@@ -96,10 +96,10 @@ impl Telemetry {
         phvs.iter_mut().for_each(|phv| phv.set_draw(generator.draw()));
     }
 
-    /// Tells programs of a packet that is dropped, before their ingress stages or after them.
+    /// Tells programs of a packet that is dropped.
     #[cold]
-    pub(super) fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
-        self.programs.iter_mut().for_each(|program| program.dropped(phv, reason, is_before));
+    pub(super) fn dropped(&mut self, phv: &Phv, reason: DropReason, at: DropAt) {
+        self.programs.iter_mut().for_each(|program| program.dropped(phv, reason, at));
     }
 
     /// Tells programs for how many bytes the queue of each port has room.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::{BURST, Switch, Telemetry};
-use crate::pisa::{BatchOrder, DropReason, Layout, Phv, Probe};
+use crate::pisa::{BatchOrder, DropAt, DropReason, Layout, Phv, Probe};
 use crate::program::{Bank, Dataplane, Needs, SubEpoch};
 use crate::stats::{ProgramStats, SwitchStats};
 
@@ -146,8 +146,8 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.with_latency(std::slice::from_mut(phv), program);
     }
 
-    fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
-        self.program.dropped(phv, reason, is_before);
+    fn dropped(&mut self, phv: &Phv, reason: DropReason, at: DropAt) {
+        self.program.dropped(phv, reason, at);
     }
 
     fn count_ambiguous(&mut self, epoch: u64, packets: u64) {

@@ -42,6 +42,13 @@ fn dropped(weir: &Weir, port: &str) -> [u64; 2] {
     [&port["device"]["fault_drop"], &port["drops"]["fault"]].map(|count| count.as_u64().unwrap_or(0))
 }
 
+/// Packets that the rate limit of a port has dropped.
+fn beyond_limit(weir: &Weir, port: &str) -> u64 {
+    let ports = weir.ask("show ports");
+    let port = ports["ports"].as_array().unwrap().iter().find(|found| found["name"] == port).expect("a port");
+    port["drops"]["tx_limit"].as_u64().unwrap()
+}
+
 /// Sends until the place has lost what the fault has dropped, and is called failed, with the flows.
 fn is_named(fabric: &Fabric, controller: &Controller, (switch, port): (&str, Option<&str>), truth: impl Fn() -> u64) {
     eventually(&format!("{switch} {port:?} to be named"), || {
@@ -98,6 +105,21 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     spine2.ask("port fault toleaf1 inside:drop=20%");
     is_named(&fabric, &controller, ("spine2", None), || dropped(spine2, "toleaf1")[1]);
     spine2.ask("port fault toleaf1 none");
+
+    // What a port's rate limit holds back behind the counters is told as that, and the link has not failed.
+    leaf1.ask("table set limits port=tospine3 direction=tx limit=1kpps,burst=4KB");
+    eventually("packets beyond a rate limit to be told", || {
+        fabric.send();
+        thread::sleep(CLOSED);
+        let answer = places(&controller);
+        let is_link = |place: &&Value| place["switch"] == "leaf1" && place["port"] == "tospine3";
+        let link = answer["places"].as_array().unwrap().iter().find(is_link)?;
+        let limited = link["reasons"].as_array().unwrap().iter().find(|known| known["reason"] == "tx_limit")?;
+        let limited = limited["packets"].as_u64().unwrap();
+        assert_eq!(link["failed"], false, "{answer}");
+        (limited >= 20 && limited == beyond_limit(leaf1, "tospine3")).then_some(())
+    });
+    leaf1.ask("table remove limits port=tospine3 direction=tx");
 
     // A host's link has one end that counts: what it loses is in no answer, and nothing else is blamed.
     let before = places(&controller);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::links::{Links, PortName};
-use super::rows::{CountedPort, DropAt, LatePacket, SwitchRows};
+use super::rows::{CountedPort, LatePacket, SwitchRows};
 use crate::history::{Gap, SwitchGap};
-use crate::pisa::PortId;
+use crate::pisa::{DropAt, PortId};
 
 /// Where packets can be lost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -258,6 +258,8 @@ fn around(
         ends.late[side] += late.at(epoch, &rows.switch, inward, port);
         ends.uncertain[side] += uncertain(gaps, &rows.switch);
         ends.is_full |= rows.is_full;
+        let at = if inward { DropAt::Behind } else { DropAt::Before };
+        rows.drops(at, Some(port)).for_each(|(reason, packets)| *ends.known.entry(reason).or_default() += packets);
     }
     Some(ends)
 }

@@ -16,13 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::{FlowName, ProgramAnswer, Query};
 use crate::history::{Epochs, Kept};
 use crate::json::Epoch;
+use crate::pisa::DropAt;
 use crate::wire::Flow;
 use compare::{Comparison, LateCounts, Member, Ports};
 use fit::Names;
 use gather::{Gathering, Sum};
 
 pub use links::{AnsweredLosses, Links, LostFlows, LostPackets, PortName, SentFlows, Surroundings};
-pub use rows::{CountedPort, DropAt, KeptRows, LatePacket, PortRows, SwitchRows};
+pub use rows::{CountedPort, KeptRows, LatePacket, PortRows, SwitchRows};
 
 /// Lost packets below which nothing is called failed.
 pub const LEAST_LOST: u64 = 3;
@@ -50,8 +51,8 @@ pub struct Places {
     pub omitted_places: u64,
     /// Links and switches that were not compared in some of the epochs: what they lost then is unknown.
     pub unknown: Vec<UnknownPlace>,
-    /// Packets that ports which lead to no switch of the network dropped as they came in, for a reason that
-    /// the switch knows.
+    /// Packets that ports which lead to no switch of the network dropped as they came in or were to leave,
+    /// for a reason that the switch knows.
     pub ports: Vec<PortDrops>,
     /// Fabric ports whose other end is not known.
     pub unlinked_ports: Vec<PortName>,
@@ -164,7 +165,7 @@ pub struct UnknownPlace {
     pub epochs: u64,
 }
 
-/// Packets that a port dropped as they came in.
+/// Packets that a port dropped as they came in or were to leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortDrops {
     pub switch: String,
@@ -223,7 +224,8 @@ impl Places {
                 if port.fabric && !self.unlinked_ports.contains(&name) {
                     self.unlinked_ports.push(name);
                 }
-                for (reason, packets) in rows.drops(DropAt::Before, Some(number)) {
+                let drops = [DropAt::Before, DropAt::Behind].into_iter().flat_map(|at| rows.drops(at, Some(number)));
+                for (reason, packets) in drops {
                     self.add_port_drops(rows, &port.name, reason, packets);
                 }
             }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pisa::PortId;
-use crate::text::named;
+use crate::pisa::{DropAt, PortId};
 
 /// A port as answers name it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,19 +20,6 @@ impl CountedPort {
     /// Some port.
     pub fn any() -> Self {
         Self { name: "any".into(), fabric: false }
-    }
-}
-
-named! {
-    /// Where a switch drops a packet for a reason that it knows.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum DropAt {
-        /// As it comes in, before it is counted.
-        Before = "before",
-        /// Between the counters of its port and those of the port that it would have left by.
-        Inside = "inside",
-        /// Behind the counters of the port that it leaves by.
-        Behind = "behind",
     }
 }
 

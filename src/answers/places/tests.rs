@@ -6,6 +6,7 @@ use super::*;
 use crate::answers::{Answers, Claimed, Task};
 use crate::history::{Entry, Gap, History, Reason, Room, SwitchGap, Window};
 use crate::output::Style;
+use crate::pisa::DropAt;
 
 /// Two switches `a` and `b`, each with the ports `x` to the other one and `h` to hosts.
 #[derive(Clone, Default)]

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::answers::DropAt;
-use crate::pisa::{DropReason, PortId};
+use crate::pisa::{DropAt, DropReason, PortId};
 use crate::program::{StrayRegisters, Strays};
 
 /// Epochs that late packets are told apart by; a power of two.

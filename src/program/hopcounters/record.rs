@@ -14,9 +14,9 @@ use std::sync::Arc;
 use super::apart::{Drops, LATE_EPOCHS, Late};
 use super::hashes::Hashes;
 use super::{Config, HopCounters};
-use crate::answers::{DropAt, PortRows};
-use crate::pisa::DropReason;
+use crate::answers::PortRows;
 use crate::pisa::hash::HashFamily;
+use crate::pisa::{DropAt, DropReason};
 use crate::program::bytes::{DecodeError, MAX_U32, MAX_U64, Reader, Writer};
 use crate::program::{MAX_STRAY_EPOCHS, MergeError, Program, Record, Strays};
 

@@ -9,10 +9,9 @@ use super::apart::Apart;
 use super::dataplane::{Balance, Count, Hop, Own};
 use super::hashes::Hashes;
 use super::record::{Counted, HopRecord, Shape};
-use crate::answers::DropAt;
 use crate::pisa::{
-    Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropReason, Layout, Phv, Pipeline, PortId, Probe,
-    Registers, Side, Stage, StageUse,
+    Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropAt, DropReason, Layout, Phv, Pipeline, PortId,
+    Probe, Registers, Side, Stage, StageUse,
 };
 use crate::program::{AnyRecord, Bank, Dataplane, Needs};
 use crate::wire::{Fragment, Net, shim};
@@ -218,16 +217,16 @@ impl Dataplane for HopReplica {
         }
     }
 
-    fn dropped(&mut self, phv: &Phv, reason: DropReason, is_before: bool) {
+    fn dropped(&mut self, phv: &Phv, reason: DropReason, at: DropAt) {
         let epoch = phv.shim.epoch();
+        let port = if at == DropAt::Behind { phv.egress } else { phv.ingress };
         let odd = epoch & 1 == 1;
         // A fault on purpose stands for a loss that no switch knows of.
         if reason == DropReason::Fault {
             return;
         }
-        if is_counted(phv) && self.open[usize::from(odd)] == epoch && u32::from(phv.ingress) < self.places.ports {
-            let at = if is_before { DropAt::Before } else { DropAt::Inside };
-            self.apart.count_drop(odd, at, phv.ingress, reason);
+        if is_counted(phv) && self.open[usize::from(odd)] == epoch && u32::from(port) < self.places.ports {
+            self.apart.count_drop(odd, at, port, reason);
         }
     }
 

@@ -6,8 +6,7 @@ use proptest::prelude::*;
 
 use super::record::drop_index;
 use super::*;
-use crate::answers::DropAt;
-use crate::pisa::{BatchOrder, Disposition, DropReason, Phv};
+use crate::pisa::{BatchOrder, Disposition, DropAt, DropReason, Phv};
 use crate::program::{AnyRecord, Memory, Record};
 use crate::wire::{Flow, Fragment, Headers, Net, Shim, shim};
 
@@ -212,13 +211,14 @@ fn drops_have_their_reasons() {
     let mut replica = replica(&config, &family);
     replica.enter(10, true);
     let of = |epoch, kind| {
-        phv(&Step { sport: 1, epoch, ingress: 2, egress: 0, disposition: Disposition::Lost, made: false, kind })
+        phv(&Step { sport: 1, epoch, ingress: 2, egress: 1, disposition: Disposition::Lost, made: false, kind })
     };
-    replica.dropped(&of(10, 9), DropReason::AclDeny, true);
-    replica.dropped(&of(10, 9), DropReason::TtlExpired, false);
-    replica.dropped(&of(10, 9), DropReason::Fault, false);
-    replica.dropped(&of(10, 0), DropReason::TtlExpired, false);
-    replica.dropped(&of(9, 9), DropReason::TtlExpired, false);
+    replica.dropped(&of(10, 9), DropReason::AclDeny, DropAt::Before);
+    replica.dropped(&of(10, 9), DropReason::TtlExpired, DropAt::Inside);
+    replica.dropped(&of(10, 9), DropReason::TxFull, DropAt::Behind);
+    replica.dropped(&of(10, 9), DropReason::Fault, DropAt::Inside);
+    replica.dropped(&of(10, 0), DropReason::TtlExpired, DropAt::Inside);
+    replica.dropped(&of(9, 9), DropReason::TtlExpired, DropAt::Inside);
     let mut bank = replica.spare();
     replica.exchange(bank.as_mut());
     replica.exchange_egress(bank.as_mut());
@@ -226,6 +226,7 @@ fn drops_have_their_reasons() {
     let right = [
         ((DropAt::Before, 2, drop_index(DropReason::AclDeny)), 1),
         ((DropAt::Inside, 2, drop_index(DropReason::TtlExpired)), 1),
+        ((DropAt::Behind, 1, drop_index(DropReason::TxFull)), 1),
     ];
     assert_eq!(record.counted.drops, right.into());
     let shape = HopCounters::shape(&config, &family);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::*;
 use crate::observe::Recorder;
-use crate::pisa::ArrayCells;
+use crate::pisa::{ArrayCells, DropAt};
 use crate::program::AnyRecord;
 
 /// Time passes in its stages alone: 3 cycles a packet on the way in and 2 on the way out, and
@@ -84,7 +84,7 @@ impl Dataplane for Slow {
         self.called("trace_egress");
     }
 
-    fn dropped(&mut self, _: &Phv, _: DropReason, _: bool) {
+    fn dropped(&mut self, _: &Phv, _: DropReason, _: DropAt) {
         self.called("dropped");
     }
 
@@ -270,7 +270,7 @@ fn every_function_reaches_the_program() {
     timed.prepare(1);
     timed.enter(1, true);
     timed.enter_sub_epoch(SubEpoch { index: 0, of: timed.sub_epochs() }, true);
-    timed.dropped(&Phv::default(), DropReason::Runt, true);
+    timed.dropped(&Phv::default(), DropReason::Runt, DropAt::Before);
     timed.count_ambiguous(1, 1);
     pass(&mut timed, 1, 1);
     timed.trace(&mut Phv::default(), &mut Recorder::default());
