@@ -107,7 +107,7 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     spine2.ask("port fault toleaf1 none");
 
     // What a port's rate limit holds back behind the counters is told as that, and the link has not failed.
-    leaf1.ask("table set limits port=tospine3 direction=tx limit=1kpps,burst=4KB");
+    leaf1.ask("table set limits port=tospine3 direction=tx limit=100pps");
     eventually("packets beyond a rate limit to be told", || {
         fabric.send();
         thread::sleep(CLOSED);
