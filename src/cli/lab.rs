@@ -173,7 +173,7 @@ impl Up {
             .map_err(|error| Failure::Failed(format!("this program is not to be found: {error}")))?;
         let stop = stop()?;
         output::say(&format!(
-            "weir: lab {}: {} switches, {} hosts, {} links; starting …",
+            "weir: lab {}: switches: {}, hosts: {}, links: {}; starting …",
             lab.name,
             plan.switches.len(),
             plan.hosts.len(),

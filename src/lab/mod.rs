@@ -71,12 +71,12 @@ pub enum LabError {
     NoNamespaces { root: String, user: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{}: {why}: no record of a lab; `weir lab down` removes what it left", path.display())]
+    #[error("{}: {why}: not the record of a lab; remove its directory when none of its processes runs", path.display())]
     Record { path: PathBuf, why: String },
     #[error("{what}: {why}")]
     Command { what: String, why: String },
-    #[error("{node} has ended ({status}); the end of {}:\n{log}", path.display())]
-    Ended { node: String, status: String, path: PathBuf, log: String },
+    #[error("{node} has ended ({status}); the end of its log:\n{log}")]
+    Ended { node: String, status: String, log: String },
     #[error("not ready after {seconds} s: {what}")]
     NotReady { what: String, seconds: u64 },
     #[error("interrupted")]

@@ -31,6 +31,9 @@ const NAME: usize = 24;
 const RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest timeout of a record, in epochs.
 const MAX_RECORD_TIMEOUT: u32 = 64;
+/// Memory of a switch with a few programs, and of the buffers of one of its ports, as measured.
+const SWITCH_BYTES: u64 = 64 << 20;
+const PORT_BYTES: u64 = 12 << 20;
 /// Words that no switch is called, as files of the lab are.
 const RESERVED: [&str; 2] = ["controller", "switches"];
 
@@ -156,8 +159,7 @@ impl Plan {
             let mut config = addresses.config(topology, number, &distances);
             let measures = everywhere || !topology.hosts_of(number).is_empty();
             request.complete(&mut config, name, measures)?;
-            config.switch.cores =
-                machine.cpus.get(number as usize % machine.cpus.len().max(1)).copied().into_iter().collect();
+            config.switch.cores = machine.cpus.iter().cycle().nth(number as usize).copied().into_iter().collect();
             switches.push(SwitchPlan {
                 name: name.clone(),
                 label: topology.switches()[number as usize].clone(),
@@ -165,16 +167,16 @@ impl Plan {
             });
         }
         request.add_losses(&mut switches)?;
+        let links = topology.links().iter().zip(0..).map(|(ends, link)| link_ends(&addresses, topology, *ends, link));
+        let links: Vec<_> = links.collect();
+        let controller = request.controller(&switches, &links);
+        controller.validate().map_err(LabError::Controller)?;
         for SwitchPlan { name, config, .. } in &switches {
             let failed = |error: String| LabError::Switch { switch: name.clone(), error };
             config.validate().map_err(|error| failed(error.to_string()))?;
             place(config, &HashFamily::reproducible(0)).map_err(|error| failed(error.to_string()))?;
         }
-        let links = topology.links().iter().zip(0..).map(|(ends, link)| link_ends(&addresses, topology, *ends, link));
-        let links: Vec<_> = links.collect();
         let hosts = (0..topology.hosts().len()).map(|host| host_plan(&addresses, topology, host)).collect();
-        let controller = request.controller(&switches, &links);
-        controller.validate().map_err(LabError::Controller)?;
         Ok(Self { name: name.clone(), switches, hosts, links, controller })
     }
 
@@ -207,10 +209,6 @@ fn check_size(topology: &Topology, machine: &Machine) -> Result<(), LabError> {
         _ => Ok(()),
     }
 }
-
-/// Memory of a switch with a few programs, and of each of its ports.
-const SWITCH_BYTES: u64 = 96 << 20;
-const PORT_BYTES: u64 = 8 << 20;
 
 fn link_ends(addresses: &Addresses, topology: &Topology, ends: [u32; 2], link: u32) -> [LinkEnd; 2] {
     let places = addresses.ends(topology, link);
@@ -496,10 +494,10 @@ mod tests {
         );
         assert!(Plan::new(&request("line:32"), &machine()).is_ok());
         assert_eq!(refused("spine-leaf:1,2,129", &machine()), "258 hosts: a lab has at most 256");
-        let small = Machine { memory: Some(300 << 20), ..machine() };
+        let small = Machine { memory: Some(250 << 20), ..machine() };
         assert_eq!(
             refused("line:3", &small),
-            "3 switches with 6 ports need about 336 MiB of memory, and 300 MiB are available"
+            "3 switches with 6 ports need about 264 MiB of memory, and 250 MiB are available"
         );
         assert!(Plan::new(&request("line:2"), &small).is_ok());
     }

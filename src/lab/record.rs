@@ -187,6 +187,11 @@ impl Lab {
     /// # Errors
     /// If the lab is there already, or one of its sockets is another process's.
     pub fn create(&self, record: &Record) -> Result<Starting, LabError> {
+        let (labs, own) = (self.base.join(LABS), self.directory());
+        let exists = || LabError::Exists { name: self.name.clone(), directory: own.clone() };
+        if own.exists() {
+            return Err(exists());
+        }
         for path in self.sockets(record) {
             if path.as_os_str().len() > SOCKET_PATH {
                 return Err(LabError::LongPath { path, max: SOCKET_PATH });
@@ -195,10 +200,9 @@ impl Lab {
                 return Err(LabError::Taken(path));
             }
         }
-        let (labs, own) = (self.base.join(LABS), self.directory());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&labs).map_err(LabError::io(&labs))?;
         fs::DirBuilder::new().mode(0o700).create(&own).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => LabError::Exists { name: self.name.clone(), directory: own.clone() },
+            ErrorKind::AlreadyExists => exists(),
             _ => LabError::io(&own)(error),
         })?;
         let directory = File::open(&own).map_err(LabError::io(&own))?;

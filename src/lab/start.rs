@@ -203,9 +203,8 @@ impl Starting<'_> {
                     why: format!("its process has ended ({status})"),
                 });
             }
-            let path = self.lab.file(&format!("{name}.log"));
-            let log = end_of(&path);
-            return Err(LabError::Ended { node: name.clone(), status: status.to_string(), path, log });
+            let log = end_of(&self.lab.file(&format!("{name}.log")));
+            return Err(LabError::Ended { node: name.clone(), status: status.to_string(), log });
         }
         Ok(())
     }
