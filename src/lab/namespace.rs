@@ -163,22 +163,25 @@ impl Namespace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::processes::tests::Marked;
 
     /// As root, or where user namespaces are allowed.
     #[test]
     fn a_line_of_ip_that_fails_is_named_and_namespaces_end_with_their_token() {
         let Ok(rights) = Rights::find() else { return eprintln!("no namespaces here") };
-        let token = Token::random().unwrap();
-        let (first, mut one) = Namespace::hold(rights, None, &token).unwrap();
-        let (second, mut other) = Namespace::hold(rights, Some(&first), &token).unwrap();
+        let marked = Marked(Token::random().unwrap());
+        let token = &marked.0;
+        let (first, mut one) = Namespace::hold(rights, None, token).unwrap();
+        let (second, mut other) = Namespace::hold(rights, Some(&first), token).unwrap();
         let of = |namespace: &Namespace| std::fs::read_link(format!("/proc/{}/ns/net", namespace.process)).unwrap();
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
         assert!(of(&first) != own && of(&second) != own && of(&first) != of(&second));
         let pair = format!("link add name a netns {} type veth peer name b netns {}", first.process, second.process);
         first.ip(&["link set lo up".into(), pair]).unwrap();
-        second.ip(&["link set b up".into()]).unwrap();
-        let error = first.ip(&["link set a up".into(), "link set b up".into()]).unwrap_err().to_string();
-        assert!(error.starts_with("ip link set b up: ") && error.contains("Cannot find device"), "{error}");
+        second.ip(&["link set dev b up".into()]).unwrap();
+        let lines = ["link set dev a up".into(), "link set dev b up".into()];
+        let error = first.ip(&lines).unwrap_err().to_string();
+        assert!(error.starts_with("ip link set dev b up: ") && error.contains("Cannot find device"), "{error}");
         token.end_all().unwrap();
         for child in [&mut one, &mut other] {
             assert!(!child.wait().unwrap().success());

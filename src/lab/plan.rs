@@ -424,13 +424,13 @@ mod tests {
                 ports.filter_map(faulty).collect::<Vec<_>>()
             })
         };
-        assert_eq!(faults(&["link=1,rate=20%"]).unwrap(), ["s1:l1 tx:drop=20%", "s2:l1 tx:drop=20%"]);
+        assert_eq!(faults(&["link=1,rate=20%"]).unwrap(), ["s1:l1 tx:drop=0.2", "s2:l1 tx:drop=0.2"]);
         let both = [
-            "s0:l0 tx:drop=1%;inside:drop=2%",
-            "s0:h0 inside:drop=2%",
-            "s1:l0 tx:drop=1%",
-            "s1:l1 tx:drop=1%",
-            "s2:l1 tx:drop=1%",
+            "s0:l0 tx:drop=0.01;inside:drop=0.02",
+            "s0:h0 inside:drop=0.02",
+            "s1:l0 tx:drop=0.01",
+            "s1:l1 tx:drop=0.01",
+            "s2:l1 tx:drop=0.01",
         ];
         assert_eq!(faults(&["link=all,rate=1%", "switch=s0,rate=2%"]).unwrap(), both);
         assert_eq!(faults(&["link=2,rate=1%"]).unwrap_err(), "--loss link=2: the topology's links are 0 to 1");

@@ -117,10 +117,19 @@ struct Process {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::process::{Child, Stdio};
 
     use super::*;
+
+    /// Ends processes with its token when the test ends.
+    pub struct Marked(pub Token);
+
+    impl Drop for Marked {
+        fn drop(&mut self) {
+            let _ = self.0.end_all();
+        }
+    }
 
     fn sleep(mark: impl Fn(&mut Command), shell: &str) -> Child {
         let mut command = Command::new("sh");
@@ -131,7 +140,8 @@ mod tests {
 
     #[test]
     fn processes_of_one_lab_end_with_their_children_and_no_others() {
-        let [own, other] = [(); 2].map(|()| Token::random().unwrap());
+        let marked = [(); 2].map(|()| Marked(Token::random().unwrap()));
+        let [Marked(own), Marked(other)] = &marked;
         assert!(own.is_valid() && own != other);
         let mut holder = sleep(|command| own.mark_holder(command), "exec sleep 60");
         // A child that outlives its parent, one that ignores SIGTERM, and one of another lab.

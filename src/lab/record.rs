@@ -357,6 +357,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::lab::processes::tests::Marked;
 
     fn record(name: &str, token: Token) -> Record {
         let switch = |name: &str| SwitchRecord { name: name.into(), label: name.into(), process: None, holder: None };
@@ -393,6 +394,7 @@ mod tests {
         fs::write(one.socket("s1"), "no socket").unwrap();
         let _foreign = UnixListener::bind(one.controller_socket()).unwrap();
         drop(UnixListener::bind(other.socket("s0")).unwrap());
+        let _marked = Marked(token.clone());
         let mut child = Command::new("sleep");
         token.mark(child.arg("60").stdin(Stdio::null()));
         let mut child = child.spawn().unwrap();

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -15,9 +16,29 @@ use crate::rootless::User;
 
 /// Labs with their files in a directory of this test's.
 struct Labs {
+    // Dropped before the directory goes.
+    _guard: Guard,
     lab: Lab,
     /// The interfaces of this process's namespace before, and the namespaces that mounts hold open.
     before: (String, usize),
+}
+
+/// Removes labs when the test ends, however it ends: a lab outlives the process that starts it.
+struct Guard(Child);
+
+impl Guard {
+    /// `command` is a shell that will run `line`.
+    fn new(mut command: Command, line: &str) -> Self {
+        command.args(["-c", &format!("read _; exec {line}")]).stdin(Stdio::piped()).process_group(0);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh starts"))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 fn interfaces() -> String {
@@ -48,7 +69,9 @@ fn text(output: &Output) -> String {
 
 impl Labs {
     fn new(test: &str) -> Option<Self> {
-        Some(Self { lab: Lab::new(test)?, before: (interfaces(), mounted()) })
+        let lab = Lab::new(test)?;
+        let line = format!("{BINARY} lab --dir {} down --all", lab.directory().display());
+        Some(Self { _guard: Guard::new(Command::new("sh"), &line), lab, before: (interfaces(), mounted()) })
     }
 
     fn path(&self) -> &Path {
@@ -99,7 +122,8 @@ impl Labs {
         assert_eq!(marked(token), [""; 0]);
         assert!(!self.path().join("labs").join(lab).exists());
         let files = fs::read_dir(self.path()).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
-        let sockets: Vec<_> = files.filter(|name| name.starts_with(&format!("{lab}."))).collect();
+        let sockets: Vec<_> =
+            files.filter(|name| name.starts_with(&format!("{lab}.")) && name.ends_with(".sock")).collect();
         assert_eq!(sockets, [""; 0]);
         assert_eq!((interfaces(), mounted()), self.before);
     }
@@ -115,7 +139,6 @@ impl Drop for Labs {
                 }
             }
         }
-        let _ = self.run("down --all");
     }
 }
 
@@ -312,8 +335,8 @@ fn labs_are_side_by_side() {
     assert_eq!(names, ["one", "two"]);
 
     // A process that stays behind in a host, and a switch that is killed.
-    let line = "exec --name one h0 -- setsid --fork sleep 600";
-    assert!(labs.run(line).status.success());
+    let stays = ["exec", "--name", "one", "h0", "--", "sh", "-c", "setsid --fork sleep 600 >/dev/null 2>&1"];
+    assert!(labs.command(&stays).status().unwrap().success());
     eventually("the process", || marked(&tokens[0]).iter().any(|line| line.contains("sleep 600")).then_some(()));
     let switch = array(&one["switches"])[0]["process"].as_u64().unwrap();
     assert!(Command::new("sh").args(["-c", &format!("kill -KILL {switch}")]).status().unwrap().success());
@@ -336,6 +359,7 @@ fn a_lab_of_an_ordinary_user() {
     if !allowed.is_ok_and(|status| status.success()) {
         return skip(TEST, Lack::Machine, "an ordinary user may make no user namespace here");
     }
+    let _guard = Guard::new(user.command(Path::new("sh")), "./weir-bin lab down --all");
     let up = user.run("lab up line:1 --json");
     assert!(up.status.success(), "{}", text(&up));
     let document: Value = serde_json::from_slice(&up.stdout).unwrap();
