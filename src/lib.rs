@@ -45,4 +45,6 @@ pub mod sim;
 pub mod privileges;
 #[cfg(feature = "dpdk")]
 pub mod live;
+#[cfg(feature = "control")]
+pub mod lab;
 pub mod cli;

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules, the top layer first. An import points down this list.
-const LAYERS: [&[&str]; 30] = [
+const LAYERS: [&[&str]; 31] = [
     &["main", "cli"],
+    &["lab"],
     &["sim", "live", "replay"],
     &["privileges"],
     &["assemble"],

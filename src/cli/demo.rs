@@ -287,7 +287,7 @@ impl Demo {
 }
 
 /// The program that answers a task first, and its place.
-fn best(programs: &[ProgramConfig], task: Task) -> Option<(usize, &ProgramConfig)> {
+pub(super) fn best(programs: &[ProgramConfig], task: Task) -> Option<(usize, &ProgramConfig)> {
     let ranked = programs.iter().enumerate().filter_map(|(i, program)| Some((program.rank(task)?, i, program)));
     ranked.min_by_key(|(rank, ..)| *rank).map(|(_, i, program)| (i, program))
 }

@@ -14,6 +14,13 @@ use super::output::{self, Cell, Csv, Page, Table, row};
 use super::{Failure, help};
 use machine::Machine;
 
+/// Bytes of memory that this process may still take, if that is known.
+#[cfg(feature = "control")]
+pub(super) fn available_memory() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    checks::available_memory(&meminfo, &cgroup::Limits::probe(std::path::Path::new("/")))
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = help::examples(&[
     "weir doctor",

@@ -16,6 +16,8 @@ mod doctor;
 #[cfg(feature = "control")]
 mod evict;
 pub mod help;
+#[cfg(feature = "control")]
+mod lab;
 mod log;
 pub mod manual;
 mod measured;
@@ -147,6 +149,9 @@ enum Connected {
     Show(show::Show),
     /// Ask a running switch about certain flows
     Query(query::Query),
+    /// A live network of switches and hosts on this machine, from a topology of `weir sim`: network
+    /// namespaces, links, a controller
+    Lab(lab::LabCommand),
     /// List the epochs that an archive has: programs, files, time, what is missing
     Archive(archive::ArchiveCommand),
     /// Watch a running switch, full screen
@@ -182,6 +187,7 @@ impl Connected {
             Self::Controller(command) => command.run(),
             Self::Show(command) => command.run(json),
             Self::Query(command) => command.run(json),
+            Self::Lab(command) => command.run(json),
             Self::Archive(command) => command.run(json),
             Self::Top(command) => command.run(json),
             Self::Stats(command) => command.run(json),

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::Cli;
 use super::show::Where;
 use crate::api::view;
+use crate::lab::{Lab, Record};
 use crate::network::{rpc, socket};
 use crate::text::is_name;
 
@@ -36,6 +37,24 @@ pub fn members() -> ArgValueCandidates {
     let standing = |connected| if connected { "connected" } else { "absent" }.to_owned();
     let named = move |switch: view::NetworkSwitch| (switch.name, standing(switch.connected));
     asked("/v1/switches", move |all: view::NetworkSwitches| all.switches.into_iter().map(named).collect())
+}
+
+/// The labs of this user.
+pub fn labs() -> ArgValueCandidates {
+    let topology = |lab: Lab| (lab.name.clone(), lab.read().map(|record| record.topology).unwrap_or_default());
+    within_time(move || Some(Lab::all(None).ok()?.into_iter().map(topology).collect()))
+}
+
+/// The hosts and switches of all labs of this user.
+pub fn lab_nodes() -> ArgValueCandidates {
+    let nodes = |record: Record| {
+        let hosts = record.hosts.into_iter().map(|host| (host.name, host.address.to_string()));
+        hosts.chain(record.switches.into_iter().map(|switch| (switch.name, switch.label))).collect::<Vec<_>>()
+    };
+    within_time(move || {
+        let records = Lab::all(None).ok()?.into_iter().filter_map(|lab| lab.read().ok());
+        Some(records.flat_map(nodes).collect())
+    })
 }
 
 /// The switches and controllers that run on this machine.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::output::{Format, Page, Style, page};
 use super::top::rates;
-use super::{counts, show, table, top};
+use super::{counts, lab, show, table, top};
 use crate::answers::{self, Certainty, Claim, Claimed, CountedFlow, FlowName, SizeClass};
 use crate::api::view;
 use crate::json::Epoch;
@@ -252,8 +252,58 @@ fn pages() -> Vec<(&'static str, Page)> {
                 default: Some(json!({ "action": "permit" })),
             }),
         ),
+        ("lab status", lab::labs_page(&labs())),
+        ("lab up", lab::lab_page(&a_lab())),
         ("top --once", top::tables::page(&rates())),
     ]
+}
+
+fn labs() -> lab::LabsDocument {
+    let summary = lab::LabSummary {
+        lab: NAME.into(),
+        topology: "spine-leaf:100,100,1".into(),
+        state: "incomplete",
+        switch_count: 200,
+        host_count: 100,
+        directory: format!("/run/user/1000/weir/labs/{NAME}").into(),
+    };
+    lab::LabsDocument { labs: vec![summary] }
+}
+
+fn a_lab() -> lab::LabDocument {
+    let socket = |switch: &str| format!("/run/user/1000/weir/{NAME}.{switch}.sock").into();
+    let port = |port: &str| answers::PortName::new(NAME, port);
+    lab::LabDocument {
+        lab: NAME.into(),
+        topology: "line:2".into(),
+        state: "running",
+        directory: format!("/run/user/1000/weir/labs/{NAME}").into(),
+        rootless: true,
+        programs: vec!["one".into(), "another".into()],
+        controller: lab::ControllerDocument {
+            socket: socket("switches"),
+            process: Some(u32::MAX),
+            running: true,
+            page: Some("127.0.0.1:65535".into()),
+        },
+        switches: vec![lab::SwitchDocument {
+            name: NAME.into(),
+            label: "A town whose name has forty characters..".into(),
+            socket: socket(NAME),
+            process: Some(u32::MAX),
+            running: true,
+        }],
+        hosts: vec![lab::HostDocument {
+            name: "h255".into(),
+            address: [10, 255, 255, 254].into(),
+            gateway: [10, 255, 255, 253].into(),
+            mac: "02:01:00:00:00:ff".into(),
+            at: port("h255"),
+            process: None,
+            running: false,
+        }],
+        links: vec![lab::LinkDocument { link: 131_071, ports: [port("l131071"), port("l131071")] }],
+    }
 }
 
 fn rates() -> rates::Rates {

@@ -74,9 +74,53 @@ fn find(directories: &[Directory], name: &str) -> io::Result<PathBuf> {
     Ok(directories.first().map(|dir| dir.path.join(&file)).unwrap_or_default())
 }
 
+/// A directory about which only this user and root decide: the one that is wanted, which is made if it is not
+/// there, or the first of the usual ones that can be made.
+///
+/// # Errors
+/// If there is none.
+pub fn directory(wanted: Option<&Path>) -> io::Result<PathBuf> {
+    let mut error = io::Error::other("no directory for control sockets");
+    for directory in chosen(wanted)? {
+        match prepare(&directory, Access::default()) {
+            Ok(()) => return Ok(directory.path),
+            Err(e) => error = e,
+        }
+    }
+    Err(error)
+}
+
+/// The directories that [`directory`] may have returned, as far as they are there and trusted.
+///
+/// # Errors
+/// If the one that is wanted is not trusted.
+pub fn trusted(wanted: Option<&Path>) -> io::Result<Vec<PathBuf>> {
+    let mut trusted = Vec::new();
+    for directory in chosen(wanted)? {
+        match check(&directory) {
+            Ok(()) => trusted.push(directory.path),
+            Err(error) if wanted.is_some() && error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(trusted)
+}
+
+fn chosen(wanted: Option<&Path>) -> io::Result<Vec<Directory>> {
+    match wanted {
+        Some(path) => Ok(vec![Directory { path: std::path::absolute(path)?, system: false }]),
+        None => Ok(own_directories()),
+    }
+}
+
 /// The names of the sockets at which somebody answers, in alphabetical order.
 pub fn running() -> Vec<String> {
     running_in(&directories())
+}
+
+/// Whether somebody answers at a socket.
+pub fn answers(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
 }
 
 fn running_in(directories: &[Directory]) -> Vec<String> {

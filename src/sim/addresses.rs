@@ -42,6 +42,14 @@ pub struct Addresses {
 }
 
 impl Addresses {
+    /// The prefix length of the network of a host and its switch.
+    pub const HOST_LENGTH: u8 = PAIR_LEN;
+
+    /// The address of the switch on the network of a host.
+    pub fn gateway(host: Ipv4Addr) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(host) - 1)
+    }
+
     /// `None` when there are more hosts at more switches than 10.0.0.0/8 has room for.
     pub fn new(topology: &Topology) -> Option<Self> {
         let switches = topology.switches().len() as u32;
@@ -124,9 +132,9 @@ impl Addresses {
             });
         }
         for host in topology.hosts_of(switch) {
-            let (name, address) = (format!("h{host}"), self.host(topology, host));
+            let (name, address) = (host_port(host), self.host(topology, host));
             config.neighbours.push(neighbour(&name, address.into(), host_mac(host)));
-            let own = Net::new(Ipv4Addr::from(u32::from(address) - 1).into(), PAIR_LEN);
+            let own = Net::new(Self::gateway(address).into(), PAIR_LEN);
             let port = PortConfig::new(name, Dev::Memory);
             config.ports.push(PortConfig { mtu: MTU, addresses: own.into_iter().collect(), ..port });
         }
@@ -163,6 +171,11 @@ impl Addresses {
 /// The name of a link's port, at both of its ends.
 pub fn link_port(link: u32) -> String {
     format!("l{link}")
+}
+
+/// The name of the port that a host is at.
+pub fn host_port(host: usize) -> String {
+    format!("h{host}")
 }
 
 fn neighbour(port: &str, address: IpAddr, mac: Mac) -> NeighbourConfig {

@@ -132,7 +132,7 @@ impl FromStr for Loss {
 }
 
 /// 0.01 as 1%.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{}%", (share * 1e8).round() / 1e6)
 }
 

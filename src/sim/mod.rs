@@ -37,7 +37,7 @@ pub mod transport;
 
 use self::calendar::MAX_WINDOWS;
 use self::fault::SwitchName;
-pub use addresses::Place;
+pub use addresses::{Addresses, Place, host_mac, host_port, link_port, port_mac};
 pub use audit::Audit;
 pub use fault::Fault;
 pub use loss::{Loss, LossError, Victims};
@@ -151,15 +151,9 @@ impl Default for Fabric {
 }
 
 impl Setup {
-    /// Whether all switches run the programs: it was asked for, or one of them is for every switch of a
-    /// path, or writes digests, which every switch of a path must.
+    /// Whether all switches run the programs: it was asked for, or one of them must.
     pub fn runs_everywhere(&self) -> bool {
-        let writes_digests = |program: &ProgramConfig| {
-            let built = program.build("", &HashFamily::reproducible(self.workload.seed));
-            built.is_ok_and(|built| built.needs().contains(Needs::DIGEST))
-        };
-        let is_for_all = |program: &ProgramConfig| program.is_on_every_hop() || writes_digests(program);
-        self.everywhere || self.programs.iter().any(is_for_all)
+        self.everywhere || must_run_everywhere(&self.programs)
     }
 
     /// The longest that a packet is under way between its first and its last switch.
@@ -233,6 +227,16 @@ impl Setup {
     pub fn victims(&self) -> Option<Victims> {
         self.losses.iter().find_map(|loss| if let Loss::Flows(victims) = loss { Some(*victims) } else { None })
     }
+}
+
+/// Whether one of the programs is for every switch of a path, or writes digests, which every switch of a path
+/// must.
+pub fn must_run_everywhere(programs: &[ProgramConfig]) -> bool {
+    // What a program needs does not depend on its hash functions.
+    let hashes = HashFamily::reproducible(0);
+    let writes_digests =
+        |program: &ProgramConfig| program.build("", &hashes).is_ok_and(|built| built.needs().contains(Needs::DIGEST));
+    programs.iter().any(|program| program.is_on_every_hop() || writes_digests(program))
 }
 
 /// Why a network cannot be simulated.

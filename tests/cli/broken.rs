@@ -173,3 +173,13 @@ fn wrong_ports_are_refused_before_the_switch_is_asked() {
         assert!(message.contains(says), "{words}: {message}");
     }
 }
+
+/// What is wrong with a lab is found first.
+#[cfg(all(feature = "control", not(feature = "dpdk")))]
+#[test]
+fn a_lab_needs_live_ports() {
+    let files = Files::new();
+    let up = |topology: &str| files.weir(&format!("lab --dir {} up {topology}", files.path("labs").display()));
+    assert!(up("line:2").refused(1).contains("without live ports"));
+    assert!(up("line:99").refused(2).contains("1 to 63"));
+}

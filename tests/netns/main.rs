@@ -18,6 +18,7 @@ mod generator;
 mod heavy;
 mod hostile;
 mod live;
+mod labs;
 mod link_local;
 mod living;
 mod loops;

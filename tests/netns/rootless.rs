@@ -7,14 +7,14 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::{Lack, skip};
 
-struct User {
+pub struct User {
     directory: tempfile::TempDir,
     weir: PathBuf,
     root: bool,
 }
 
 impl User {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).expect("ours");
         open(directory.path());
@@ -26,7 +26,7 @@ impl User {
         Self { directory, weir, root }
     }
 
-    fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = match self.root {
             true => {
                 let mut command = Command::new("setpriv");
@@ -46,7 +46,7 @@ impl User {
         command
     }
 
-    fn run(&self, line: &str) -> Output {
+    pub fn run(&self, line: &str) -> Output {
         self.weir(line).output().expect("runs")
     }
 }

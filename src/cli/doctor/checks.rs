@@ -1,6 +1,8 @@
 //! The checks, each a function of what was found on the machine.
 
 use super::Check;
+#[cfg(feature = "control")]
+use super::cgroup::Limits;
 use super::machine::{Access, Machine, Nic, RESTRICTIONS, UNSAFE_VFIO};
 
 /// Memory for the packet buffers of a switch with a few ports, in MiB.
@@ -67,6 +69,13 @@ fn has_flag(machine: &Machine, flag: &str) -> bool {
 
 /// How the limits of a control group are raised.
 const MORE: &str = "give the container or service (docker run --memory, --cpus; systemd MemoryMax, CPUQuota)";
+
+/// Bytes of memory that this process may still take: of the machine, or of the tightest control group.
+#[cfg(feature = "control")]
+pub fn available_memory(meminfo: &str, limits: &Limits) -> Option<u64> {
+    let machine = field(meminfo, "MemAvailable").map(|kib| kib * 1024);
+    machine.into_iter().chain(limits.memory.map(|group| group.available)).min()
+}
 
 fn memory(machine: &Machine) -> Check {
     let Some(available) = field(&machine.meminfo, "MemAvailable") else {
