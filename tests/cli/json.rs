@@ -241,6 +241,7 @@ const SMALL: &[&str] = &[
     "keep_bytes",
     "largest_ns",
     "latency_largest_ns",
+    "latency_ns",
     "link_bits_per_second",
     "longest_queue_bytes",
     "lost_after_ns",
