@@ -31,7 +31,7 @@ pub struct Latency {
     /// The flows with the most samples.
     pub latencies: Vec<FlowLatency>,
     /// The times that packets reported in these epochs, by switch, whatever their flows.
-    pub switches: Vec<SwitchLatency>,
+    pub switch_latencies: Vec<SwitchLatency>,
     /// Flows that are not named here.
     pub omitted_flows: u64,
     /// Flows that were evicted, since the start.
@@ -130,7 +130,7 @@ impl Latency {
             largest_ns: precision.largest.map(|ns| ns as u64),
             window_seconds: precision.window_ns.map(|ns| ns as f64 / 1e9),
             latencies: named.into_iter().map(FlowLatency::from).collect(),
-            switches: meant.map_or_else(Vec::new, |meant| of_switches(epochs, meant, &of)),
+            switch_latencies: meant.map_or_else(Vec::new, |meant| of_switches(epochs, meant, &of)),
             omitted_flows,
             evicted_flows,
         };

@@ -463,7 +463,7 @@ fn switches_have_the_samples_of_the_window() {
     let counts = |window| {
         let query = Query::new(Task::Latency, window).limited(0, 1);
         let latency: Claimed<Latency> = history.ask(&query).unwrap().into_document().unwrap();
-        latency.switches.iter().map(|of| (of.switch.clone(), of.samples, of.counts.clone())).collect::<Vec<_>>()
+        latency.switch_latencies.iter().map(|of| (of.switch.clone(), of.samples, of.counts.clone())).collect::<Vec<_>>()
     };
     let count = |latency_ns, samples| LatencyCount { latency_ns, samples };
     assert_eq!(counts(Window::All), [(Some("a".into()), 10, vec![count(256, 7), count(512, 3)])]);

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use axum::{Extension, Json, http::StatusCode};
+use axum::{Extension, Json};
 use hyper::body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -263,7 +264,8 @@ pub(super) fn too_long(bytes: u64) -> String {
 /// Refuses what is no question: a reader changes nothing.
 async fn only_read(request: Request, next: Next) -> Response {
     // A list of questions is too long for a path.
-    let is_question = request.method().is_safe() || QUESTIONS.contains(&request.uri().path());
+    let is_posted = request.method() == Method::POST && QUESTIONS.contains(&request.uri().path());
+    let is_question = request.method().is_safe() || is_posted;
     if is_question {
         return next.run(request).await;
     }

@@ -241,7 +241,7 @@ class Latency(Answer):
     largest_ns: int | None
     window_seconds: float | None
     latencies: list[FlowLatency]
-    switches: list[SwitchLatency]
+    switch_latencies: list[SwitchLatency]
     omitted_flows: int
     evicted_flows: int
 

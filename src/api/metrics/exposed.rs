@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use super::Families;
 use super::measured::ProgramMetrics;
 use super::newest::{HeavyShown, Newest};
-use super::totals::{BOUNDS, Histogram, LossTotals, PlaceTotal, PlaceTotals, Totals, bound_ns};
+use super::totals::{BOUNDS, Histogram, LossTotals, PlaceTotal, Totals, bound_ns};
 use crate::answers::Unit;
 
 type ProgramCounter = (&'static str, &'static str, fn(&Totals) -> u64);
@@ -82,14 +82,14 @@ impl Families<'_> {
         let places =
             || programs.iter().filter_map(|of| Some((("program", of.program.clone()), of.totals.places.as_ref()?)));
         let links = || {
-            places().flat_map(|(program, places): (_, &PlaceTotals)| {
+            places().flat_map(|(program, places)| {
                 let labels =
                     move |[from, to]: &[String; 2]| [program.clone(), ("from", from.clone()), ("to", to.clone())];
                 places.links.0.iter().map(move |(ends, total)| (labels(ends), total))
             })
         };
         let switches = || {
-            places().flat_map(|(program, places): (_, &PlaceTotals)| {
+            places().flat_map(|(program, places)| {
                 let labels = move |switch: &String| [program.clone(), ("switch", switch.clone())];
                 places.switches.0.iter().map(move |(switch, total)| (labels(switch), total))
             })

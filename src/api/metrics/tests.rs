@@ -278,7 +278,7 @@ fn what_is_measured_comes_back_out_of_the_text() {
         samples.into_iter().partition(|((name, _), _)| name.starts_with("weir_hop_latency_seconds"));
     assert_eq!(others, expected);
     let at = |name: &str, le: Option<&str>| {
-        let labels = [("program", "one"), ("switch", "s0")].into_iter().chain(le.map(|le| ("le", le)));
+        let labels = le.map(|le| ("le", le)).into_iter().chain([("program", "one"), ("switch", "s0")]);
         let labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         times.get(&(format!("weir_hop_latency_seconds_{name}"), labels)).copied()
     };

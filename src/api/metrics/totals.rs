@@ -258,7 +258,7 @@ impl Followed {
     fn count_latencies(&mut self, history: &dyn Queryable, window: Window) {
         let Totals { latencies: Some(totals), unlisted, .. } = &mut self.totals else { return };
         let Ok(answer) = history.answer::<Latency>(&about(Task::Latency, window).limited(0, u64::MAX)) else { return };
-        for of in &answer.switches {
+        for of in &answer.switch_latencies {
             let add = |histogram: &mut Histogram| {
                 of.counts.iter().for_each(|time| histogram.add(time.latency_ns, time.samples))
             };

@@ -130,7 +130,7 @@ fn totals_are_those_of_a_network() {
     let topology = "line:4".parse::<Shape>().unwrap().build().unwrap();
     let workload: Workload = "keyvalue/uniform,flows=300,seed=7".parse().unwrap();
     let programs = ["chamelemon", "hopcounters", "pint"].map(|program| program.parse().unwrap());
-    let losses = vec!["link=1,rate=2%".parse().unwrap()];
+    let losses = vec!["link=1,rate=20%".parse().unwrap()];
     let setup = Setup { losses, watched: true, shifts: false, ..Setup::new(topology, programs.into(), workload) };
     let mut simulation = Simulation::new(&setup).unwrap();
     let programs: Vec<_> = setup.programs.iter().cloned().zip(simulation.histories()).collect();
@@ -171,7 +171,7 @@ fn totals_are_those_of_a_network() {
     let histories = simulation.histories();
     let all: Claimed<Latency> = histories[2].answer(&Query::new(Task::Latency, Window::All)).unwrap();
     let sums: BTreeMap<_, _> =
-        all.switches.iter().map(|of| (of.switch.clone().unwrap_or_default(), of.samples)).collect();
+        all.switch_latencies.iter().map(|of| (of.switch.clone().unwrap_or_default(), of.samples)).collect();
     let counted: BTreeMap<_, _> = latencies.0.iter().map(|(switch, times)| (switch.clone(), times.samples())).collect();
     assert_eq!(counted, sums);
     assert!(["s0", "s1", "s2", "s3"].iter().all(|switch| counted.get(*switch).is_some_and(|samples| *samples > 0)));
