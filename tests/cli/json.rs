@@ -229,6 +229,7 @@ const SMALL: &[&str] = &[
     "bytes",
     "bytes_per_core",
     "captured_bytes",
+    "counts",
     "data",
     "end_ns",
     "epoch",
