@@ -145,6 +145,7 @@ fn totals_are_those_of_a_network() {
     }
     reports.extend(simulation.finish());
     measured.follow();
+    *measured.newest.hold() = NewestAnswers::default();
     let metrics = measured.programs();
     let of = |program: &str| metrics.iter().find(|of| of.program == program).unwrap();
 
