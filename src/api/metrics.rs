@@ -1,7 +1,7 @@
 //! Metrics of a switch or a controller for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
 //! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs
-//! that weir has, [`totals::SERIES`] switches or links, and as many flows as are configured. `weir stats reset`
+//! that weir has, 16 384 switches or links, and as many flows as are configured. `weir stats reset`
 //! does not reset these totals.
 
 mod exposed;
