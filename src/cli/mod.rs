@@ -153,7 +153,7 @@ enum Connected {
     Top(top::Top),
     /// Count the statistics of a running switch from now on
     Stats(stats::Stats),
-    /// Print what a switch or controller counts and measures, for Prometheus (OpenMetrics or its own format)
+    /// Print what a switch or controller counts and measures, for Prometheus
     Metrics(stats::Metrics),
     /// Be a host at a tap port of a running switch
     #[cfg(feature = "dpdk")]
