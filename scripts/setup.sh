@@ -20,6 +20,7 @@ test    procps         sysctl and kill
 test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
+test    prometheus     runs the queries of packaging/
 test    python3-jsonschema  reads the JSON Schema as an editor does
 test    python3-venv   DuckDB for the SQL of docs/archive.md, and what python/ needs
 test    openssl        makes certificates as docs/security.md says

@@ -144,6 +144,7 @@ fn ranges_are_closed() {
         ("route_table", "16", "1048576", "15", "1048577"),
         ("neighbour_table", "1", "1048576", "0", "1048577"),
         ("acl_rows", "1", "4096", "0", "4097"),
+        ("metrics_flows", "0", "100", "-1", "101"),
         ("idle", "'1us'", "'1s'", "'999ns'", "'1001ms'"),
     ] {
         let line = |value: &str| format!("[switch]\n{key} = {value}\n");

@@ -145,6 +145,7 @@ class Frames(unittest.TestCase):
         flow = {"flow": {"src": "10.0.0.1"}, "sink": "s2", "checksum": None, "hops": [hop | {"switch": "s1"}, hop]}
         whole = {"query": None, "flows": 1, "error_ns": 0, "error_factor": 1.0, "largest_ns": None}
         whole |= {"window_seconds": None, "latencies": [flow], "omitted_flows": 0, "evicted_flows": 0}
+        whole |= {"switch_latencies": []}
         rows = decode(weir.Latency, CLAIM | whole).rows()
         self.assertEqual(
             [(row["src"], row["sink"], row["switch"], row["p99_ns"]) for row in rows],

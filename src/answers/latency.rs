@@ -1,11 +1,12 @@
 //! The task latency: the time that packets of flows take in each switch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, others_text, why_none};
-use super::values::{self, FlowValues, HopNumbers, Quantiles, ValueAnswers};
+use super::values::{self, FlowValues, HopNumbers, Quantiles, SwitchSamples, ValueAnswers};
 use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::Epochs;
 use crate::output::{self, Cell, Page, Table, row, time};
@@ -29,10 +30,30 @@ pub struct Latency {
     pub window_seconds: Option<f64>,
     /// The flows with the most samples.
     pub latencies: Vec<FlowLatency>,
+    /// The times that packets reported in these epochs, by switch, whatever their flows.
+    pub switch_latencies: Vec<SwitchLatency>,
     /// Flows that are not named here.
     pub omitted_flows: u64,
     /// Flows that were evicted, since the start.
     pub evicted_flows: u64,
+}
+
+/// The times that the packets of these epochs reported of a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchLatency {
+    /// Null of hops whose switch was not decided.
+    pub switch: Option<Arc<str>>,
+    /// Packets that reported it.
+    pub samples: u64,
+    /// Each time that some reported, the shortest first.
+    pub counts: Vec<LatencyCount>,
+}
+
+/// The packets that reported a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyCount {
+    pub latency_ns: u64,
+    pub samples: u64,
 }
 
 /// A flow's latencies.
@@ -109,6 +130,7 @@ impl Latency {
             largest_ns: precision.largest.map(|ns| ns as u64),
             window_seconds: precision.window_ns.map(|ns| ns as f64 / 1e9),
             latencies: named.into_iter().map(FlowLatency::from).collect(),
+            switch_latencies: meant.map_or_else(Vec::new, |meant| of_switches(epochs, meant, &of)),
             omitted_flows,
             evicted_flows,
         };
@@ -141,6 +163,26 @@ impl Latency {
         let times = hops.flat_map(|hop| [hop.p50_ns, hop.p50_high_ns, hop.p99_ns, hop.p99_high_ns]).flatten();
         values::largest_text("ns", self.largest_ns.map(|ns| ns as f64), times.map(|ns| ns as f64))
     }
+}
+
+/// The samples that the epochs have of the query of `meant`, by switch.
+fn of_switches<'k, K>(
+    epochs: &'k Epochs<K>,
+    meant: &ValueAnswers,
+    of: impl Fn(&'k K) -> &'k [ValueAnswers],
+) -> Vec<SwitchLatency> {
+    let mut sums = BTreeMap::<&Option<Arc<str>>, BTreeMap<u64, u64>>::new();
+    let answers = epochs.iter().flat_map(|entry| of(&entry.showed)).filter(|answers| answers.is_of_same_query(meant));
+    for SwitchSamples { switch, counts } in answers.flat_map(|answers| &answers.switches) {
+        let sum = sums.entry(switch).or_default();
+        counts.iter().for_each(|(ns, samples)| *sum.entry(*ns as u64).or_default() += samples);
+    }
+    let of_switch = |(switch, counts): (&Option<Arc<str>>, BTreeMap<u64, u64>)| SwitchLatency {
+        switch: switch.clone(),
+        samples: counts.values().sum(),
+        counts: counts.into_iter().map(|(latency_ns, samples)| LatencyCount { latency_ns, samples }).collect(),
+    };
+    sums.into_iter().map(of_switch).collect()
 }
 
 /// A row for each hop of each flow. `?` stands for a switch that is not decided.

@@ -49,7 +49,7 @@ pub use flow::{FlowCount, FlowName, Unit, digests};
 pub use flows::{FlowSizes, SizeClass, Sizes};
 pub use frequency::{Bounded, CONFIDENCE, Estimate, Frequency, excess, frequency_table};
 pub use heavy::{CountedFrom, FoundFlows, HeavyFlow, HeavyFlows, Score, heavy_table, score};
-pub use latency::{FlowLatency, HopLatency, Latency, latency_table};
+pub use latency::{FlowLatency, HopLatency, Latency, LatencyCount, SwitchLatency, latency_table};
 pub use loops::{FlowLoop, LoopAnswers, Loops, loops_table};
 pub use losses::{CountedFlow, LastLoss, Loss, Losses, LossesFound};
 pub use newest::OfFlow;
@@ -63,8 +63,8 @@ pub use routes::{AnsweredRoutes, ByRoute, NamedFlows, OrOther, Route, Routes};
 pub use task::Task;
 pub use utilisation::{FlowUtilisation, Utilisation, utilisation_table};
 pub use values::{
-    Between, FlowValues, Frequent, HopNumbers, Mean, Quantiles, Value, ValueAnswers, ValueFlow, ValueHop, ValueUnit,
-    Values, number_text,
+    Between, FlowValues, Frequent, HopNumbers, Mean, Quantiles, SwitchSamples, Value, ValueAnswers, ValueFlow,
+    ValueHop, ValueUnit, Values, number_text,
 };
 
 /// Defines [`Answer`]: one variant for each task, with the type of its answer.

@@ -74,6 +74,10 @@ fn values(task: Task, query: &'static str, flows: &[(u16, u64, f64)]) -> ValueAn
         let flow = FlowName::Flow(Flow { sport: Some(sport), ..Flow::default() });
         FlowValues { flow, sink: "a".into(), checksum: None, path: Vec::new(), told }
     };
+    let samples = |&(_, samples, number): &(u16, u64, f64)| SwitchSamples {
+        switch: Some("a".into()),
+        counts: vec![(number, samples)],
+    };
     ValueAnswers {
         task,
         value: query.into(),
@@ -83,6 +87,7 @@ fn values(task: Task, query: &'static str, flows: &[(u16, u64, f64)]) -> ValueAn
         unit: ValueUnit::Packets,
         of_hops: true,
         flows: flows.iter().map(flow).collect(),
+        switches: flows.iter().map(samples).collect(),
         evicted: 4,
         error: 0.0,
         error_factor: 1.5,
@@ -446,4 +451,22 @@ fn what_a_task_cannot_choose_by_is_refused() {
         assert!(!matches!(why(task, false, false), Err(NoAnswer::Flow(_) | NoAnswer::Path(_))), "{task:?}");
         assert_eq!(why(task, false, false) == Err(NoAnswer::NoFlow(task)), task.needs_flows(), "{task:?}");
     }
+}
+
+/// Latencies of switches are the samples of the epochs of the window, each once, of the query that the answer is of.
+#[test]
+fn switches_have_the_samples_of_the_window() {
+    let history = History::new(Room { epochs: 9, bytes: usize::MAX });
+    history.push(Entry::new(1, of(vec![values(Task::Latency, "a", &[(1, 5, 256.0), (2, 3, 512.0)])])));
+    history.push(Entry::new(2, of(vec![values(Task::Latency, "a", &[(1, 2, 256.0)])])));
+    history.push(Entry::new(3, of(vec![values(Task::Values, "b", &[(1, 7, 256.0)])])));
+    let counts = |window| {
+        let query = Query::new(Task::Latency, window).limited(0, 1);
+        let latency: Claimed<Latency> = history.ask(&query).unwrap().into_document().unwrap();
+        latency.switch_latencies.iter().map(|of| (of.switch.clone(), of.samples, of.counts.clone())).collect::<Vec<_>>()
+    };
+    let count = |latency_ns, samples| LatencyCount { latency_ns, samples };
+    assert_eq!(counts(Window::All), [(Some("a".into()), 10, vec![count(256, 7), count(512, 3)])]);
+    assert_eq!(counts(Window::Between { from: 2, until: 2 }), [(Some("a".into()), 2, vec![count(256, 2)])]);
+    assert_eq!(counts(Window::Epoch(3)), []);
 }

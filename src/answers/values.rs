@@ -184,6 +184,15 @@ impl FlowValues {
     }
 }
 
+/// Numbers that the packets of an epoch reported of a switch, whatever their flows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchSamples {
+    /// `None` of hops whose switch was not decided.
+    pub switch: Option<Arc<str>>,
+    /// Each number and the samples that had it, in ascending order.
+    pub counts: Vec<(f64, u64)>,
+}
+
 /// The numbers of one value that an epoch's flows met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueAnswers {
@@ -201,6 +210,9 @@ pub struct ValueAnswers {
     /// A packet tells of one hop; else of its whole way.
     pub of_hops: bool,
     pub flows: Vec<FlowValues>,
+    /// The samples of this epoch alone, by switch, of latencies of hops.
+    #[serde(default)]
+    pub switches: Vec<SwitchSamples>,
     /// Flows that were evicted so far.
     pub evicted: u64,
     /// By how much a number is off at most, and by which factor, because it is carried in few bits:
@@ -250,7 +262,8 @@ impl ValueAnswers {
         let flow = |flow: &FlowValues| {
             size_of_val(flow) + size_of_val(&flow.path[..]) + flow.told.iter().map(hop).sum::<usize>()
         };
-        self.flows.iter().map(flow).sum()
+        let switch = |of: &SwitchSamples| size_of_val(of) + size_of_val(&of.counts[..]);
+        self.flows.iter().map(flow).sum::<usize>() + self.switches.iter().map(switch).sum::<usize>()
     }
 
     fn precision(&self) -> Precision {

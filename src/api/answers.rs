@@ -101,7 +101,15 @@ pub async fn list<A: Answering>(
 /// # Errors
 /// If the question has no answer.
 pub async fn in_turn<T: Send + 'static>(ask: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    let turn = QUESTIONS.acquire().await;
+    one_at_a_time(&QUESTIONS, ask).await
+}
+
+/// Asks on a thread that may wait, once those before it have been answered.
+async fn one_at_a_time<T: Send + 'static>(
+    turns: &'static Semaphore,
+    ask: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let turn = turns.acquire().await;
     let asked = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         ask()
@@ -191,19 +199,27 @@ pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::Sinc
 
 type Text = ([(HeaderName, &'static str); 1], String);
 
-pub async fn metrics<S: Service>(State(service): State<Arc<S>>, headers: HeaderMap) -> Text {
-    metrics_text(&headers, |format| metrics::text(&service.status(), format))
+/// One reader of metrics at a time, beside the questions: each takes what those before it had made.
+static SCRAPES: Semaphore = Semaphore::const_new(1);
+
+/// Route of metrics, in the format that the request prefers. Other requests do not wait for them.
+pub fn metrics<A: Send + Sync + 'static>(text: fn(&A, metrics::Format) -> String) -> MethodRouter<Arc<A>> {
+    get(async move |State(service): State<Arc<A>>, headers: HeaderMap| {
+        let format = preferred(&headers);
+        let text = one_at_a_time(&SCRAPES, move || Ok(text(&service, format))).await.map_err(refuse)?;
+        Ok::<Text, Refusal>(([(CONTENT_TYPE, format.content_type())], text))
+    })
 }
 
 pub async fn registry(State(registry): State<Arc<Registry>>, headers: HeaderMap) -> Text {
-    metrics_text(&headers, |format| metrics::encoded(&registry, format))
+    let format = preferred(&headers);
+    ([(CONTENT_TYPE, format.content_type())], metrics::encoded(&registry, format))
 }
 
-/// Metrics in the format that the request prefers.
-fn metrics_text(headers: &HeaderMap, text: impl FnOnce(metrics::Format) -> String) -> Text {
+/// The format of metrics that a request prefers.
+fn preferred(headers: &HeaderMap) -> metrics::Format {
     let accepted: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|accept| accept.to_str().ok()).collect();
-    let format = metrics::Format::accepted(&accepted.join(","));
-    ([(CONTENT_TYPE, format.content_type())], text(format))
+    metrics::Format::accepted(&accepted.join(","))
 }
 
 pub async fn add_port<S: Service>(State(service): State<Arc<S>>, Body(port): Body<NewPort>) -> Answer<view::Port> {
@@ -220,20 +236,8 @@ pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::R
 
 /// The first words of the paths that only a controller answers, and of those that only a switch does.
 const OF_CONTROLLERS: [&str; 2] = ["switches", "parameters"];
-const OF_SWITCHES: [&str; 12] = [
-    "registers",
-    "captures",
-    "capture",
-    "controller",
-    "macs",
-    "ports",
-    "reload",
-    "reset",
-    "status",
-    "tables",
-    "trace",
-    "metrics",
-];
+const OF_SWITCHES: [&str; 11] =
+    ["registers", "captures", "capture", "controller", "macs", "ports", "reload", "reset", "status", "tables", "trace"];
 
 /// The answer of a switch to what it does not answer.
 pub async fn unknown(method: Method, uri: Uri) -> (StatusCode, Json<view::Failure>) {

@@ -1,8 +1,10 @@
 //! The API of a controller on its control socket.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -11,7 +13,9 @@ use axum::{Json, Router};
 
 use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Answer, Body};
+use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
 use crate::api::serve::{self, Counters, Served, TlsListener};
+use crate::api::service::METRICS;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
 use crate::json::Time;
@@ -28,13 +32,29 @@ pub struct ControllerApi {
     /// In the order of the programs.
     histories: Vec<Arc<dyn Queryable>>,
     links: Links,
+    start_time: SystemTime,
+    measured: Arc<Measured>,
 }
 
 impl ControllerApi {
-    pub fn new(name: &str, control_loop: &ControllerLoop, links: Links) -> Self {
+    /// Of a controller whose metrics name `flows` heavy flows of each program.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn new(name: &str, control_loop: &ControllerLoop, links: Links, flows: usize) -> io::Result<Self> {
         let controllers = control_loop.controllers().iter();
-        let histories = controllers.map(|controller| controller.hold().history().clone()).collect();
-        Self { name: name.into(), server: control_loop.server().clone(), histories, links }
+        let histories: Vec<_> = controllers.map(|controller| controller.hold().history().clone()).collect();
+        let server = control_loop.server().clone();
+        let programs: Vec<_> = server.programs().cloned().zip(histories.iter().cloned()).collect();
+        let measured = Measured::new(Box::new(move || programs.clone()), links.clone(), flows).start()?;
+        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured })
+    }
+
+    /// All metrics.
+    fn metrics(&self, format: Format) -> String {
+        let start_time_seconds = self.start_time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let network = Network { name: self.name.clone(), start_time_seconds, switches: self.switches() };
+        metrics::network_text(network, self.measured(), format)
     }
 
     pub fn name(&self) -> &str {
@@ -69,6 +89,10 @@ impl Answering for ControllerApi {
     fn links(&self) -> Links {
         self.links.clone()
     }
+
+    fn measured(&self) -> Vec<ProgramMetrics> {
+        self.measured.programs()
+    }
 }
 
 fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
@@ -77,6 +101,7 @@ fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
         .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
         .route("/v1/switches/{name}", delete(evict))
         .route("/v1/parameters", put(change))
+        .route(METRICS, answers::metrics(ControllerApi::metrics))
         .merge(tasks())
         .fallback(answers::unknown_to_controller)
         .method_not_allowed_fallback(answers::unknown_to_controller)
@@ -117,13 +142,25 @@ pub struct Listeners {
     pub switches: UnixListener,
     /// For switches on other machines.
     pub tcp: Option<TlsListener>,
+    /// For clients on other machines.
+    pub api_tcp: Option<TlsListener>,
+    /// For `/metrics` alone, without certificates.
+    pub metrics: Option<TcpListener>,
 }
 
 /// Serves all of them until the process ends.
 pub fn serve(listeners: Listeners, api: Arc<ControllerApi>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = api.server.clone();
+    if let Some(metrics) = listeners.metrics {
+        let router = Router::new().route(METRICS, answers::metrics(ControllerApi::metrics));
+        let router = router.fallback(answers::unknown_to_controller).with_state(api.clone());
+        serve::plain("weir-metrics", metrics, serve::limited(router))?;
+    }
     let api = Served::Http(serve::limited(router(api, counters.clone())));
+    if let Some(tcp) = listeners.api_tcp {
+        serve::tls(tcp, api.clone(), counters.clone())?;
+    }
     serve::unix(listeners.api, api, Arc::default())?;
     let switches = Served::Grpc(rpc::serve(server));
     if let Some(tcp) = listeners.tcp {

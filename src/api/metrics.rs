@@ -1,7 +1,14 @@
-//! A switch's totals for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
+//! Metrics of a switch or a controller for Prometheus, as OpenMetrics 1.0 or in its older text format 0.0.4.
 //!
 //! Labels are bounded: at most 256 ports, a fixed list of reasons, one core a worker, the programs
-//! that weir has. Flows are no labels. `weir stats reset` does not reset these totals.
+//! that weir has, 16 384 switches or links, and as many flows as are configured. `weir stats reset`
+//! does not reset these totals.
+
+mod exposed;
+mod measured;
+mod network;
+mod newest;
+mod totals;
 
 use std::fmt::{Error, Write};
 
@@ -11,6 +18,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::view::{Port, Status, Worker, WorkerProgram};
+
+pub use measured::{Measured, ProgramMetrics, Source};
+pub use network::Network;
 
 /// The text formats. The node exporter's textfile collector and `promtool check metrics` read the
 /// second alone.
@@ -59,10 +69,19 @@ impl Format {
     }
 }
 
-/// All metrics of a switch at this moment.
-pub fn text(status: &Status, format: Format) -> String {
+/// All metrics of a switch at this moment, with what its programs measured.
+pub fn text(status: &Status, programs: Vec<ProgramMetrics>, format: Format) -> String {
+    exposed(Exposed { status: Some(status.clone()), network: None, programs }, format)
+}
+
+/// All metrics of a controller.
+pub fn network_text(network: Network, programs: Vec<ProgramMetrics>, format: Format) -> String {
+    exposed(Exposed { status: None, network: Some(network), programs }, format)
+}
+
+fn exposed(exposed: Exposed, format: Format) -> String {
     let mut registry = Registry::with_prefix("weir");
-    registry.register_collector(Box::new(Exposed(status.clone())));
+    registry.register_collector(Box::new(exposed));
     encoded(&registry, format)
 }
 
@@ -103,16 +122,25 @@ pub fn encoded(registry: &Registry, format: Format) -> String {
 }
 
 #[derive(Debug)]
-struct Exposed(Status);
+struct Exposed {
+    status: Option<Status>,
+    network: Option<Network>,
+    programs: Vec<ProgramMetrics>,
+}
 
 impl Collector for Exposed {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), Error> {
         let mut family = Families(encoder);
-        let status = &self.0;
-        family.switch(status)?;
-        family.ports(&status.totals.ports)?;
-        family.losses(&status.totals.ports)?;
-        family.workers(&status.workers)
+        if let Some(status) = &self.status {
+            family.switch(status)?;
+            family.ports(&status.totals.ports)?;
+            family.losses(&status.totals.ports)?;
+            family.workers(&status.workers)?;
+        }
+        if let Some(network) = &self.network {
+            family.network(network)?;
+        }
+        family.measured(&self.programs)
     }
 }
 
@@ -165,18 +193,17 @@ const PROGRAM_COUNTERS: [ProgramCounter; 2] = [
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
+    /// What runs, of which version, and since when.
+    fn build(&mut self, version: &str, (kind, name): (&str, &str), start_time_seconds: f64) -> Result<(), Error> {
+        let labels = [("version", version), (kind, name)];
+        self.0.encode_descriptor("build", "The name and the version", None, MetricType::Info)?.encode_info(&labels)?;
+        let help = "When it started, since 1970-01-01 UTC";
+        let mut start = self.0.encode_descriptor("start_time_seconds", help, None, MetricType::Gauge)?;
+        start.encode_gauge(&start_time_seconds)
+    }
+
     fn switch(&mut self, status: &Status) -> Result<(), Error> {
-        let labels = [("version", status.version.as_str()), ("switch", status.name.as_str())];
-        self.0
-            .encode_descriptor("build", "The switch and its version", None, MetricType::Info)?
-            .encode_info(&labels)?;
-        let mut start = self.0.encode_descriptor(
-            "start_time_seconds",
-            "When the switch started, since 1970-01-01 UTC",
-            None,
-            MetricType::Gauge,
-        )?;
-        start.encode_gauge(&status.start_time_seconds)?;
+        self.build(&status.version, ("switch", &status.name), status.start_time_seconds)?;
         let counted = &status.totals.measurement;
         for (name, help, total) in [
             ("unmeasured_packets", "Packets that are neither IPv4 nor IPv6", counted.unmeasured_packets),
@@ -270,9 +297,31 @@ impl Families<'_> {
         help: &str,
         samples: impl Iterator<Item = ([(&'static str, String); N], u64)>,
     ) -> Result<(), Error> {
+        let mut samples = samples.peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, total) in samples {
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&total, None)?;
+        }
+        Ok(())
+    }
+
+    /// A family of gauges.
+    fn gauges<const N: usize>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl Iterator<Item = ([(&'static str, String); N], f64)>,
+    ) -> Result<(), Error> {
+        let mut samples = samples.filter(|(_, value)| value.is_finite()).peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in samples {
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
         }
         Ok(())
     }

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use axum::{Extension, Json, http::StatusCode};
+use axum::{Extension, Json};
 use hyper::body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -29,6 +30,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::observers::TRACE;
 use super::registers::REGISTERS;
+use super::service::FREQUENCY;
 use super::view;
 use crate::lock::Hold;
 use crate::network::rpc::{self, Certified};
@@ -48,6 +50,8 @@ pub const REQUEST: Duration = Duration::from_secs(30);
 /// Longest headers of a request, and longest body.
 pub const HEADER_BYTES: usize = 16 << 10;
 pub const BODY_BYTES: usize = 1 << 20;
+/// The paths to which questions are posted.
+const QUESTIONS: [&str; 1] = [FREQUENCY];
 /// Minimum time between log lines about failed handshakes.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
@@ -92,7 +96,8 @@ impl Served {
     /// The same for a client with this certificate.
     fn certified(self, certificate: &CertificateDer<'_>) -> Self {
         match self {
-            Self::Http(router) => Self::Http(router),
+            Self::Http(router) if tls::is_operator(certificate) => Self::Http(router),
+            Self::Http(router) => Self::Http(router.layer(middleware::from_fn(only_read))),
             Self::Grpc(router) => Self::Grpc(router.layer(Extension(Certified(tls::switch_names(certificate).into())))),
         }
     }
@@ -254,6 +259,18 @@ async fn short(request: Request, next: Next) -> Response {
 /// Why a body is refused.
 pub(super) fn too_long(bytes: u64) -> String {
     format!("the request has {bytes} bytes; a switch takes at most {BODY_BYTES}. Send it in parts")
+}
+
+/// Refuses what is no question: a reader changes nothing.
+async fn only_read(request: Request, next: Next) -> Response {
+    // A list of questions is too long for a path.
+    let is_posted = request.method() == Method::POST && QUESTIONS.contains(&request.uri().path());
+    let is_question = request.method().is_safe() || is_posted;
+    if is_question {
+        return next.run(request).await;
+    }
+    let error = format!("{}: a reader's certificate may ask and change nothing", request.uri().path());
+    (StatusCode::FORBIDDEN, Json(view::Failure { error })).into_response()
 }
 
 async fn in_time(request: Request, next: Next) -> Response {

@@ -6,16 +6,22 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 
+use super::metrics::{self, ProgramMetrics};
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
 use crate::answers::{Links, Queryable, Task};
 use crate::observe::Observers;
 use crate::port::FaultSpec;
 use crate::tables::Tables;
+
+/// The path to which questions about several flows are posted.
+pub const FREQUENCY: &str = "/v1/frequency";
+/// The path of metrics.
+pub const METRICS: &str = "/metrics";
 
 /// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
@@ -68,6 +74,11 @@ pub trait Answering: Send + Sync + 'static {
     fn links(&self) -> Links {
         Links::default()
     }
+
+    /// The metrics of what its programs measure.
+    fn measured(&self) -> Vec<ProgramMetrics> {
+        Vec::new()
+    }
 }
 
 /// The routes of answers by task, each at the task's name. The entropy of flow sizes has a route of
@@ -75,7 +86,7 @@ pub trait Answering: Send + Sync + 'static {
 pub fn tasks<A: Answering>() -> Router<Arc<A>> {
     let router = Router::new().route("/v1/entropy", answers::task(Task::Cardinality));
     let route = |router: Router<_>, task: Task| router.route(&format!("/v1/{}", task.name()), answers::task(task));
-    let lists = Router::new().route("/v1/frequency", post(answers::list));
+    let lists = Router::new().route(FREQUENCY, post(answers::list));
     Task::ALL.into_iter().fold(router, route).merge(lists)
 }
 
@@ -90,7 +101,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
         .route("/v1/reset", put(answers::reset::<S>))
         .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
-        .route("/metrics", get(answers::metrics::<S>))
+        .route(METRICS, switch_metrics())
         .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.macs())))
         .merge(tasks())
         .route("/v1/ports/{name}/link", setting(|s: &S, name, link: &Link| s.set_link(name, link.up)))
@@ -130,14 +141,17 @@ pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, servi
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
-    let router =
-        Router::new().route("/metrics", get(answers::metrics::<S>)).fallback(answers::unknown).with_state(service);
+    let router = Router::new().route(METRICS, switch_metrics::<S>()).fallback(answers::unknown).with_state(service);
     serve::plain("weir-metrics", listener, serve::limited(router))
+}
+
+fn switch_metrics<S: Service>() -> MethodRouter<Arc<S>> {
+    answers::metrics(|service: &S, format| metrics::text(&service.status(), service.measured(), format))
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_registry(listener: TcpListener, registry: Registry) -> io::Result<()> {
-    let router = Router::new().route("/metrics", get(answers::registry)).fallback(answers::only_metrics);
+    let router = Router::new().route(METRICS, get(answers::registry)).fallback(answers::only_metrics);
     let router = router.method_not_allowed_fallback(answers::only_metrics).with_state(Arc::new(registry));
     serve::plain("weir-metrics", listener, serve::limited(router))
 }

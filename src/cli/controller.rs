@@ -1,6 +1,7 @@
 //! `weir controller`: collects from the switches of a network, answers, and decides what they
 //! measure.
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -83,6 +84,12 @@ pub struct Controller {
     /// Address and port for switches on other machines; needs [tls] in the configuration file
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
     listen: Option<String>,
+    /// Address and port for clients on other machines; needs [tls] in the configuration file
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
+    api_listen: Option<String>,
+    /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9473
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
+    metrics: Option<String>,
     /// Path of the control socket
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     socket: Option<PathBuf>,
@@ -126,6 +133,8 @@ impl Controller {
         config.reproducible = self.reproducible.or(config.reproducible);
         config.state = self.state.clone().or(config.state);
         config.listen = self.listen.clone().or(config.listen);
+        config.api_listen = self.api_listen.clone().or(config.api_listen);
+        config.metrics = self.metrics.clone().or(config.metrics);
         self.page.overrule(&mut config.page);
         config.validate()?;
         Ok(config)
@@ -138,6 +147,8 @@ impl Controller {
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
         }
         let tcp = tcp(&config)?;
+        let api_tcp = api_tcp(&config)?;
+        let metrics = config.metrics()?.map(|address| bind("metrics", address)).transpose()?;
         let page = page::listener(&config.page)?;
         // Before the state is touched: a second controller of the name is not to.
         let listen =
@@ -157,13 +168,17 @@ impl Controller {
             ArchiveThread::start(settings, Box::new(move || programs.clone())).map_err(Failure::failed)
         });
         let _archive = archive.transpose()?;
-        let answers = Arc::new(ControllerApi::new(&config.name, &control_loop, config.links()));
+        let flows = config.metrics_flows as usize;
+        let answers =
+            ControllerApi::new(&config.name, &control_loop, config.links(), flows).map_err(Failure::failed)?;
+        let answers = Arc::new(answers);
         if let Some(page) = page {
             web::serve(page, &config.page.hosts, answers.clone()).map_err(Failure::failed)?;
         }
-        api::serve(api::Listeners { api, switches, tcp }, answers).map_err(Failure::failed)?;
+        api::serve(api::Listeners { api, switches, tcp, api_tcp, metrics }, answers).map_err(Failure::failed)?;
+        let asked_by_tls = config.api_listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
         let describe = format!(
-            "{}: ready: switches at {}{by_tls}; control socket {}; state in {}",
+            "{}: ready: switches at {}{by_tls}; control socket {}{asked_by_tls}; state in {}",
             config.name,
             switches_file.path.display(),
             api_file.path.display(),
@@ -195,9 +210,18 @@ fn tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
     let mut server =
         (*tls::server(&files, Clients::Switches).map_err(|error| Failure::Usage(error.to_string()))?).clone();
     server.alpn_protocols = vec![b"h2".to_vec()];
-    let listener = std::net::TcpListener::bind(listen);
-    let listener = listener.map_err(|error| Failure::Usage(format!("listen = {listen}: {error}")))?;
-    Ok(Some(TlsListener { listener, config: Arc::new(server) }))
+    Ok(Some(TlsListener { listener: bind("listen", listen)?, config: Arc::new(server) }))
+}
+
+/// The listener of those who ask.
+fn api_tcp(config: &NetworkConfig) -> Result<Option<TlsListener>, Failure> {
+    let Some(TlsConfig { listen, files }) = config.api()? else { return Ok(None) };
+    let config = tls::server(&files, Clients::OfApi).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Some(TlsListener { listener: bind("api_listen", listen)?, config }))
+}
+
+fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| Failure::Usage(format!("{key} = {address}: {error}")))
 }
 
 /// The state file: in systemd's directory, or else in that of the system or of the user.

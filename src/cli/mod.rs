@@ -158,7 +158,7 @@ enum Connected {
     Top(top::Top),
     /// Count the statistics of a running switch from now on
     Stats(stats::Stats),
-    /// Print the totals of a running switch for Prometheus (OpenMetrics, or its own text format)
+    /// Print what a switch or controller counts and measures, for Prometheus
     Metrics(stats::Metrics),
     /// Be a host at a tap port of a running switch
     #[cfg(feature = "dpdk")]

@@ -48,7 +48,7 @@ impl Remote {
         };
         let (certificate, key, ca) = (file("--certificate", &certificate)?, file("--key", &key)?, file("--ca", &ca)?);
         let files = PemFiles { certificate: (certificate.0, &certificate.1), key: (key.0, &key.1), ca: (ca.0, &ca.1) };
-        let config = tls::operator(&files).map_err(|e| Failure::Usage(e.to_string()))?;
+        let config = tls::api_client(&files).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(Some(Client::connect_tls(address, config)?))
     }
 }

@@ -1,12 +1,16 @@
 //! The configuration of `weir controller`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ArchiveConfig, ConfigError, Length, PageConfig, TlsConfig, check_length, check_name, wrong};
+use super::address::PemKey;
+use super::page::loopback;
+use super::switch::{MAX_METRICS_FLOWS, METRICS_FLOWS};
+use super::{ArchiveConfig, ConfigError, Length, PageConfig, TlsConfig, check_length, check_name, check_range, wrong};
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
@@ -51,7 +55,18 @@ pub struct NetworkConfig {
     pub reproducible: Option<u64>,
     /// Address and port for switches on other machines. Needs `[tls]`.
     pub listen: Option<String>,
-    /// The controller's certificate, and the CA of the switches that may report.
+    /// Address and port for clients on other machines: what the control socket answers, to
+    /// certificates of operators and readers. Needs `[tls]`.
+    pub api_listen: Option<String>,
+    /// Address of `/metrics` over HTTP: a loopback address and port, such as 127.0.0.1:9473.
+    /// Left out: nowhere.
+    #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
+    pub metrics: Option<String>,
+    /// Number of heavy flows that metrics name, of each program. 0: metrics name no flows.
+    #[schemars(range(max = 100))]
+    pub metrics_flows: u32,
+    /// The controller's certificate, and the CA of the switches that may report and the clients that
+    /// may ask.
     pub tls: TlsFiles,
     /// The archive: the epochs of past days.
     pub archive: ArchiveConfig,
@@ -98,6 +113,9 @@ impl Default for NetworkConfig {
             state: None,
             reproducible: None,
             listen: None,
+            api_listen: None,
+            metrics: None,
+            metrics_flows: METRICS_FLOWS,
             tls: TlsFiles::default(),
             archive: ArchiveConfig::default(),
             page: PageConfig::default(),
@@ -163,8 +181,16 @@ impl NetworkConfig {
             return wrong("archive.state", state.display(), "left out: the controller's secret is in state");
         }
         self.page.address()?;
+        self.metrics()?;
+        check_range("metrics_flows", self.metrics_flows, 0, MAX_METRICS_FLOWS)?;
         self.check_links()?;
-        self.tls().map(drop)
+        self.tls()?;
+        self.api().map(drop)
+    }
+
+    /// The address of metrics over TCP. There is no authentication, so it must be a loopback address.
+    pub fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        self.metrics.as_deref().map(|text| loopback("metrics", text, 9473)).transpose()
     }
 
     /// Checks that each port ends one link.
@@ -183,15 +209,30 @@ impl NetworkConfig {
         Links(self.links.iter().map(|link| link.ports.clone()).collect())
     }
 
-    /// Address and files for serving TCP, if that is configured: all of them, or none.
+    /// Address and files for serving switches by TCP, if that is configured: all of them, or none.
     pub fn tls(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
+        // Without switches the files may be for those who ask.
+        if self.listen.is_none() && self.api_listen.is_some() {
+            return Ok(None);
+        }
+        TlsConfig::of("listen", self.listen.as_deref(), self.pem_keys())
+    }
+
+    /// The same for those who ask.
+    pub fn api(&self) -> Result<Option<TlsConfig<'_>>, ConfigError> {
+        if self.api_listen.is_none() {
+            return Ok(None);
+        }
+        TlsConfig::of("api_listen", self.api_listen.as_deref(), self.pem_keys())
+    }
+
+    fn pem_keys(&self) -> [PemKey<'_>; 3] {
         let TlsFiles { certificate, key, client_ca } = &self.tls;
-        let files = [
-            ("tls.certificate", certificate.as_deref(), "the switch's certificate (PEM)"),
+        [
+            ("tls.certificate", certificate.as_deref(), "the controller's certificate (PEM)"),
             ("tls.key", key.as_deref(), "the certificate's private key (PEM)"),
-            ("tls.client_ca", client_ca.as_deref(), "the CA whose clients may ask (PEM)"),
-        ];
-        TlsConfig::of("listen", self.listen.as_deref(), files)
+            ("tls.client_ca", client_ca.as_deref(), "the CA of those who may report or ask (PEM)"),
+        ]
     }
 
     /// Whether the parameters of a program follow the state of the network.
@@ -225,6 +266,16 @@ mod tests {
         assert_eq!((settings.record_timeout, settings.history.epochs, settings.shifts), (20_000_000, 1205, false));
         assert_eq!(settings.horizon, Some(5));
         assert_eq!(config.tls().unwrap().unwrap().listen.port(), 9471);
+        let both =
+            read(&text.replace("[::1]:9471'", "[::1]:9471'\napi_listen = '[::1]:9472'\nmetrics = '127.0.0.1:9473'"));
+        let both = both.unwrap();
+        assert_eq!(
+            (both.api().unwrap().unwrap().listen.port(), both.tls().unwrap().unwrap().listen.port()),
+            (9472, 9471)
+        );
+        assert_eq!(both.metrics().unwrap().unwrap().port(), 9473);
+        let alone = read(&text.replace("listen = '[::1]:9471'", "api_listen = '[::1]:9472'")).unwrap();
+        assert!(alone.tls().unwrap().is_none() && alone.api().unwrap().is_some());
         assert_eq!(read("").unwrap(), NetworkConfig::default());
     }
 
@@ -235,6 +286,9 @@ mod tests {
             assert!(error.contains(with), "{error}");
         };
         refused("name = '../x'", "controller.toml:1: name = ");
+        refused("api_listen = '[::1]:9472'", "tls.certificate = (missing): the controller's certificate");
+        refused("metrics = '0.0.0.0:9473'", "metrics = 0.0.0.0:9473: a loopback address and a port");
+        refused("metrics_flows = 101", "metrics_flows = 101: ");
         refused("switches = ['a', 'b', 'a']", "switches[2] = a: each name once");
         let hashpipe = "[[program]]\nname = 'hashpipe'\n";
         refused(hashpipe, "controller.toml:2: program[0].name = hashpipe: with scope = \"network\" alone");

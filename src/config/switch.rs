@@ -91,7 +91,15 @@ pub struct SwitchConfig {
     /// Left out: nowhere.
     #[schemars(regex(pattern = r"^(127(\.[0-9]{1,3}){3}|\[[0:]*:0*1\]):[0-9]{1,5}$"))]
     pub metrics: Option<String>,
+    /// Number of heavy flows that metrics name, of each program. 0: metrics name no flows.
+    #[schemars(range(max = 100))]
+    pub metrics_flows: u32,
 }
+
+/// Default number of heavy flows that metrics name.
+pub const METRICS_FLOWS: u32 = 10;
+/// Maximum number of them: each is a series of a time series database.
+pub const MAX_METRICS_FLOWS: u32 = 100;
 
 impl Default for SwitchConfig {
     fn default() -> Self {
@@ -120,6 +128,7 @@ impl Default for SwitchConfig {
             user: None,
             idle: Idle::default(),
             metrics: None,
+            metrics_flows: METRICS_FLOWS,
         }
     }
 }
@@ -191,6 +200,7 @@ impl SwitchConfig {
         check_range("switch.route_table", self.route_table, 16, 1 << 20)?;
         check_range("switch.neighbour_table", self.neighbour_table, 1, 1 << 20)?;
         check_range("switch.acl_rows", self.acl_rows, 1, 4096)?;
+        check_range("switch.metrics_flows", self.metrics_flows, 0, MAX_METRICS_FLOWS)?;
         if let Some(longest) = self.idle.0 {
             check_length("switch.idle", Length(longest), Duration::from_micros(1), Duration::from_secs(1))?;
         }

@@ -15,6 +15,8 @@ pub enum Window {
     Since { sequence: u64 },
     /// This epoch.
     Epoch(u64),
+    /// The epochs from one to another.
+    Between { from: u64, until: u64 },
     /// All that are kept.
     All,
 }

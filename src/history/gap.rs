@@ -89,6 +89,36 @@ impl Gap {
     }
 }
 
+impl Gap {
+    /// The name of its kind, as in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Started => "started",
+            Self::Part => "part",
+            Self::Spans { .. } => "spans",
+            Self::Mixed => "mixed",
+            Self::Parameters => "parameters",
+            Self::Foreign => "foreign",
+            Self::Before => "before",
+            Self::Elsewhere => "elsewhere",
+            Self::Strays { .. } => "strays",
+            Self::StoodStill { .. } => "stood_still",
+            Self::Unconfirmed { .. } => "unconfirmed",
+            Self::Unplaced { .. } => "unplaced",
+            Self::Clock { .. } => "clock",
+            Self::Repeated => "repeated",
+            Self::Unmarked { .. } => "unmarked",
+            Self::Unfollowed { .. } => "unfollowed",
+            Self::Overflow { .. } => "overflow",
+            Self::LargeFlows { .. } => "large_flows",
+            Self::Unread { .. } => "unread",
+            Self::NotCaptured { .. } => "not_captured",
+            Self::Headers { .. } => "headers",
+        }
+    }
+}
+
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -174,5 +204,29 @@ impl SwitchGap {
 impl fmt::Display for SwitchGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.switch, self.gap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those with data are objects of one key in JSON.
+    #[test]
+    fn kinds_have_the_names_of_json() {
+        let gaps = [
+            Gap::Missing,
+            Gap::Before,
+            Gap::Spans { first_epoch: 1 },
+            Gap::Strays { packets: 1 },
+            Gap::StoodStill { nanos: 1 },
+            Gap::LargeFlows { packets: 1 },
+            Gap::NotCaptured { packets: 1 },
+        ];
+        for gap in gaps {
+            let json = serde_json::to_value(gap).unwrap();
+            let key = json.as_object().and_then(|object| object.keys().next().cloned());
+            assert_eq!(key.as_deref().or(json.as_str()), Some(gap.name()));
+        }
     }
 }

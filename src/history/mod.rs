@@ -165,6 +165,16 @@ impl<K: Kept> Stored<K> {
         let first = if start > 0 { after + 1 } else { next.epoch };
         self.select(self.range(next.epoch), first)
     }
+
+    /// The epochs from one to another, without the first that is not meant and those behind it.
+    fn between(&self, from: u64, until: u64, is_meant: impl Fn(&Arc<Entry<K>>) -> bool) -> Epochs<K> {
+        let start = self.range(from).start;
+        let meant = self.entries.range(start..).take_while(|entry| entry.epoch <= until && is_meant(entry));
+        let end = start + meant.count();
+        let Some(next) = self.entries.range(start..end).next() else { return self.none() };
+        let first = if start > 0 { from } else { next.epoch };
+        self.select(start..end, first)
+    }
 }
 
 impl<K: Kept> History<K> {
@@ -227,6 +237,7 @@ impl<K: Kept> History<K> {
             Window::Since { sequence } => stored.since(sequence, is_meant),
             Window::Next { after } => stored.next(after, is_meant),
             Window::Epoch(epoch) => stored.select(stored.range(epoch), epoch),
+            Window::Between { from, until } => stored.between(from, until, is_meant),
         }
     }
 }
@@ -265,6 +276,8 @@ pub trait AnyHistory: Any + Send + Sync {
     fn newest(&self) -> Option<u64>;
     /// All epochs, the oldest first.
     fn outlines(&self) -> Vec<Entry<()>>;
+    /// The epochs of a window, the oldest first: those that are final, or with `provisional` all.
+    fn outlines_of(&self, window: Window, provisional: bool) -> Vec<Entry<()>>;
     /// The newest entry of this epoch.
     fn outline(&self, epoch: u64) -> Option<Entry<()>>;
     /// The epochs of a window as an archive has them: those that are final, or with `provisional` all.
@@ -326,6 +339,10 @@ impl<K: Kept> AnyHistory for History<K> {
 
     fn outlines(&self) -> Vec<Entry<()>> {
         self.lock().entries.iter().map(|entry| entry.outline()).collect()
+    }
+
+    fn outlines_of(&self, window: Window, provisional: bool) -> Vec<Entry<()>> {
+        self.select(window, provisional).iter().map(|entry| entry.outline()).collect()
     }
 
     fn outline(&self, epoch: u64) -> Option<Entry<()>> {
@@ -506,6 +523,10 @@ mod tests {
         history.finalise(4, &[], &|_| true);
         provisional(7);
         assert_eq!(epochs(&history), [4, 5, 6, 7]);
+        history.finalise(6, &[], &|_| true);
+        let from = |from| history.outlines_of(Window::Between { from, until: u64::MAX }, false);
+        assert_eq!(from(0).iter().map(|entry| entry.epoch).collect::<Vec<_>>(), [4], "5 is not final, and 6 waits");
+        assert_eq!(from(6).iter().map(|entry| entry.epoch).collect::<Vec<_>>(), [6]);
     }
 
     #[test]
@@ -589,6 +610,9 @@ mod tests {
         assert_eq!([0, 1, 2, 4].map(since), [(vec![2], 2), (vec![3], 3), (vec![5], 4), (vec![], 0)]);
         assert_eq!(history.select(Window::Since { sequence: 9 }, false).sequence, 9);
         assert_eq!([5, 4].map(|epoch| of(Window::Epoch(epoch))), [(vec![5], 5), (vec![], 4)]);
+        let between = |from, until| of(Window::Between { from, until });
+        assert_eq!([between(0, 5), between(4, 6), between(6, 9)], [(vec![2, 3, 5], 2), (vec![5, 6], 4), (vec![6], 6)]);
+        assert_eq!([between(7, 9), between(4, 4)], [(vec![], 0), (vec![], 0)]);
         let two = history.select(Window::Last { seconds: 2.0 }, false);
         assert_eq!(two.backwards().map(|entry| entry.epoch).collect::<Vec<_>>(), [6, 5, 3, 2]);
     }

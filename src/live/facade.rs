@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use crate::answers::{Queryable, Task};
+use crate::api::metrics::ProgramMetrics;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
@@ -21,6 +22,10 @@ pub(super) struct ApiFacade {
 impl Answering for ApiFacade {
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         self.shared.history(task, query)
+    }
+
+    fn measured(&self) -> Vec<ProgramMetrics> {
+        self.shared.measured()
     }
 }
 

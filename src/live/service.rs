@@ -7,6 +7,7 @@ use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
 use crate::answers::{Claimed, HeavyFlows, Query, Queryable, Task};
+use crate::api::metrics::ProgramMetrics;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, NewPort, PendingDump, Service};
@@ -136,6 +137,10 @@ impl Answering for Shared {
             |link: &Arc<Link>| format!("the switch reports to the controller {}, which answers with --name", link.at());
         let none = || self.link.as_ref().map_or_else(|| no_program(task, query), elsewhere);
         self.measurement.answers.find(|own| own == program).map(|(_, history)| history).ok_or_else(none)
+    }
+
+    fn measured(&self) -> Vec<ProgramMetrics> {
+        self.measurement.measured.programs()
     }
 }
 

@@ -212,7 +212,7 @@ pub(super) fn controllers(
 /// Where TCP is served, if it is.
 pub(super) fn tls_listener(config: &Config) -> Result<Option<TlsListener>, LiveError> {
     let Some(TlsConfig { listen, files }) = config.api.tls()? else { return Ok(None) };
-    let config = tls::server(&files, Clients::Operators)?;
+    let config = tls::server(&files, Clients::OfApi)?;
     let listener =
         std::net::TcpListener::bind(listen).map_err(|e| LiveError::Usage(format!("api.listen = {listen}: {e}")))?;
     Ok(Some(TlsListener { listener, config }))

@@ -10,7 +10,9 @@ use crossbeam_channel::{Sender, bounded};
 use super::change::{Renewal, State};
 use super::watch::{Event, EventLog};
 use super::{LiveError, Reread, Rights, setup};
+use crate::answers::Links;
 use crate::api::baseline::SwitchInfo;
+use crate::api::metrics::Measured;
 use crate::config::Config;
 use crate::dpdk::Mempool;
 use crate::forward::learn::Move;
@@ -98,6 +100,8 @@ pub(super) struct Measurement {
     pub settings: Arc<Mutex<LocalSettings>>,
     /// Where registers are asked for.
     pub registers: RegisterTap,
+    /// The metrics of the answers.
+    pub measured: Arc<Measured>,
 }
 
 /// The collector's thread.
@@ -124,7 +128,11 @@ impl Measurement {
         let (renewals, renewed) = bounded(1);
         let ended = Arc::new(AtomicBool::new(false));
         let thread = rights.start(|| Ok(setup::start_collector(collector, renewed, ended.clone())?))?;
-        Ok((Self { renewals, answers, settings, registers }, CollectorThread { thread, ended }))
+        let programs = answers.clone();
+        let flows = config.switch.metrics_flows as usize;
+        let measured = Measured::new(Box::new(move || programs.programs()), Links::default(), flows);
+        let measured = rights.start(|| Ok(measured.start()?))?;
+        Ok((Self { renewals, answers, settings, registers, measured }, CollectorThread { thread, ended }))
     }
 }
 

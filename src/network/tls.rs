@@ -2,8 +2,9 @@
 //! other trusts.
 //!
 //! A client's certificate names its roles, as URIs among its subject alternative names:
-//! `weir:operator` for those who command switches, `weir:switch:NAME` for a switch that reports to
-//! a controller. A certificate without the role is refused in the handshake.
+//! `weir:operator` for those who command switches, `weir:reader` for those who only ask them,
+//! `weir:switch:NAME` for a switch that reports to a controller. A certificate without a role that the
+//! server serves is refused in the handshake.
 
 pub mod dates;
 
@@ -41,27 +42,31 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The role that clients of a server must have.
+/// The clients of a server, one of whose roles they must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
-    Operators,
+    /// Operators and readers.
+    OfApi,
     Switches,
 }
 
 const OPERATOR: &str = "weir:operator";
+const READER: &str = "weir:reader";
 const SWITCH: &str = "weir:switch:";
+/// The roles of those who may ask a switch or controller.
+const API_ROLES: [&str; 2] = [OPERATOR, READER];
 
 impl Clients {
-    fn role(self) -> &'static str {
+    fn roles(self) -> &'static [&'static str] {
         match self {
-            Self::Operators => OPERATOR,
-            Self::Switches => SWITCH,
+            Self::OfApi => &API_ROLES,
+            Self::Switches => &[SWITCH],
         }
     }
 
     fn has(self, uri: &str) -> bool {
         match self {
-            Self::Operators => uri == OPERATOR,
+            Self::OfApi => API_ROLES.contains(&uri),
             Self::Switches => uri.strip_prefix(SWITCH).is_some_and(|name| !name.is_empty()),
         }
     }
@@ -70,6 +75,11 @@ impl Clients {
 /// The URIs of a certificate's subject alternative names.
 fn uris(certificate: &CertificateDer<'_>) -> Result<Vec<String>, webpki::Error> {
     Ok(webpki::EndEntityCert::try_from(certificate)?.valid_uri_names().map(str::to_owned).collect())
+}
+
+/// Whether a client with this certificate may change what it may ask about.
+pub fn is_operator(certificate: &CertificateDer<'_>) -> bool {
+    uris(certificate).is_ok_and(|uris| uris.iter().any(|uri| uri == OPERATOR))
 }
 
 /// The names that a switch with this certificate may use.
@@ -81,7 +91,7 @@ pub fn switch_names(certificate: &CertificateDer<'_>) -> Vec<String> {
 #[derive(Debug, thiserror::Error)]
 #[error("the certificate has no URI {wanted}; it has {found:?}")]
 struct WrongRole {
-    wanted: &'static str,
+    wanted: String,
     found: Vec<String>,
 }
 
@@ -108,7 +118,7 @@ impl ClientCertVerifier for RoleVerifier {
         if found.iter().any(|uri| self.clients.has(uri)) {
             return Ok(verified);
         }
-        let wrong = WrongRole { wanted: self.clients.role(), found };
+        let wrong = WrongRole { wanted: self.clients.roles().join(" or "), found };
         Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
     }
 
@@ -159,28 +169,29 @@ pub fn client(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
     builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(|e| bad(files.key, e))
 }
 
-/// The side of an operator.
-pub fn operator(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
-    entitled(files, OPERATOR)
+/// The side of an operator or a reader.
+pub fn api_client(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
+    entitled(files, &API_ROLES)
 }
 
 /// The side of a switch that is called `name`.
 pub fn switch(files: &PemFiles<'_>, name: &str) -> Result<Arc<ClientConfig>, TlsError> {
-    entitled(files, &format!("{SWITCH}{name}"))
+    entitled(files, &[&format!("{SWITCH}{name}")])
 }
 
-/// The server would refuse a certificate without the role, in fewer words.
-fn entitled(files: &PemFiles<'_>, role: &str) -> Result<Arc<ClientConfig>, TlsError> {
+/// The server would refuse a certificate without one of the roles, in fewer words.
+fn entitled(files: &PemFiles<'_>, roles: &[&str]) -> Result<Arc<ClientConfig>, TlsError> {
     let config = client(files)?;
     dates::check(files.certificate)?;
     let found = match certificates(files.certificate)?.first() {
         Some(own) => uris(own).map_err(|e| bad(files.certificate, e))?,
         None => Vec::new(),
     };
-    if found.iter().any(|uri| uri == role) {
+    if found.iter().any(|uri| roles.contains(&uri.as_str())) {
         return Ok(config);
     }
-    let why = format!("subjectAltName has no URI:{role}, as the certificate needs it here (docs/security.md)");
+    let roles = roles.iter().map(|role| format!("URI:{role}")).collect::<Vec<_>>().join(" or ");
+    let why = format!("subjectAltName has no {roles}, as the certificate needs it here (docs/security.md)");
     Err(bad(files.certificate, why))
 }
 
@@ -255,9 +266,13 @@ mod tests {
             let [certificate, key, ca] = [path(&format!("{name}.pem")), path(&format!("{name}.key")), path("ca.pem")];
             check(&PemFiles { certificate: ("certificate", &certificate), key: ("key", &key), ca: ("ca", &ca) })
         };
-        assert!(with("alice", &|files| operator(files).is_ok() && switch(files, "alice").is_err()));
-        assert!(with("switch1", &|files| operator(files).is_err() && switch(files, "switch1").is_ok()));
-        assert!(with("switch1", &|files| server(files, Clients::Operators).is_ok()));
-        assert!(with("controller", &|files| server(files, Clients::Switches).is_ok() && operator(files).is_err()));
+        let is_operators =
+            |name: &str| is_operator(&certificates(("certificate", &path(&format!("{name}.pem")))).unwrap()[0]);
+        assert!(with("alice", &|files| api_client(files).is_ok() && switch(files, "alice").is_err()));
+        assert!(with("prometheus", &|files| api_client(files).is_ok() && switch(files, "prometheus").is_err()));
+        assert_eq!(["alice", "prometheus", "switch1"].map(is_operators), [true, false, false]);
+        assert!(with("switch1", &|files| api_client(files).is_err() && switch(files, "switch1").is_ok()));
+        assert!(with("switch1", &|files| server(files, Clients::OfApi).is_ok()));
+        assert!(with("controller", &|files| server(files, Clients::Switches).is_ok() && api_client(files).is_err()));
     }
 }

@@ -279,7 +279,7 @@ fn the_schema_describes_the_whole_file() {
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [24, 7, 5, 6, 14, 12, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [25, 7, 5, 6, 14, 12, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -215,6 +215,21 @@ class FlowLatency(FlowName):
 
 
 @document
+class LatencyCount:
+    latency_ns: int
+    samples: int
+
+
+@document
+class SwitchLatency:
+    """The times that packets reported of a switch; null of hops whose switch was not decided."""
+
+    switch: str | None
+    samples: int
+    counts: list[LatencyCount]
+
+
+@document
 class Latency(Answer):
     """The time that each flow's packets spend in each switch: a row for each hop."""
 
@@ -226,6 +241,7 @@ class Latency(Answer):
     largest_ns: int | None
     window_seconds: float | None
     latencies: list[FlowLatency]
+    switch_latencies: list[SwitchLatency]
     omitted_flows: int
     evicted_flows: int
 

@@ -157,6 +157,10 @@ class _Client:
         """Connections since the start."""
         return self._get(documents.Api, "api")
 
+    def metrics(self) -> str:
+        """All metrics, as text for Prometheus."""
+        return self._request("GET", "/metrics").text
+
     def _get(self, kind: type[T], path: str, **parameters: Any) -> T:
         return self._send(kind, "GET", path, None, **parameters)
 
@@ -205,10 +209,6 @@ class Switch(_Client):
     def controller(self) -> documents.ControllerLink:
         """How the switch stands with its controller."""
         return self._get(documents.ControllerLink, "controller")
-
-    def metrics(self) -> str:
-        """All totals, as text for Prometheus."""
-        return self._request("GET", "/metrics").text
 
     def add_port(
         self, name: str, dev: str, *, role: str = "host", mtu_bytes: int = 1500, pair: str | None = None

@@ -182,6 +182,9 @@ impl<'a> Gathering<'a> {
                 Member::Switch(_) => told.compared_switches += 1,
                 Member::Hop(_) | Member::Around(_) => {}
             }
+            if !matches!(member, Member::Around(_)) {
+                told.compared.push(UnknownPlace::new(member.clone(), 0).place());
+            }
             told.lost_packets = told.lost_packets.saturating_add(sum.lost);
             told.gained_packets = told.gained_packets.saturating_add(sum.gained);
             told.known_packets = told.known_packets.saturating_add(sum.known.values().sum::<u64>().min(sum.lost));

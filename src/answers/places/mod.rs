@@ -45,6 +45,9 @@ pub struct Places {
     /// Directions of links, and switches, that were compared in some of the epochs.
     pub compared_links: u64,
     pub compared_switches: u64,
+    /// The links and switches that were compared, with their names; in no document.
+    #[serde(skip)]
+    pub compared: Vec<PlaceName>,
     /// Those that lost most, the failed ones first.
     pub places: Vec<LossPlace>,
     /// Places that are not listed, though they lost as much as was asked for.

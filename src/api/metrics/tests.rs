@@ -1,7 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::newest::{HeavyShown, Newest};
+use super::totals::{Histogram, LossTotals, PlaceTotal, PlaceTotals, Series, Totals};
 use super::*;
-use crate::api::view::{Counts, Measurement, Packets, Ports};
+use crate::answers::{Task, Unit};
+use crate::api::view::{Counts, Measurement, NetworkSwitch, NetworkSwitches, Packets, Ports};
+use crate::history::Reason;
 use crate::pisa::DropReason;
 
 /// A sample: name, labels in their order, value.
@@ -41,6 +45,10 @@ fn parse(text: &str, format: Format) -> Samples {
         let suffix = match (format, family.1.as_str()) {
             (Format::Openmetrics, "counter") => "_total",
             (Format::Openmetrics, "info") => "_info",
+            (_, "histogram") => {
+                let suffixes = ["_bucket", "_sum", "_count"];
+                suffixes.into_iter().find(|suffix| name.ends_with(suffix)).expect("a histogram's sample")
+            }
             (_, "gauge") | (Format::Prometheus, "counter") => "",
             (_, other) => panic!("{other}"),
         };
@@ -108,7 +116,7 @@ fn status() -> Status {
 #[test]
 fn every_total_comes_back_out_of_the_text() {
     let status = status();
-    let mut samples = parse(&text(&status, Format::Openmetrics), Format::Openmetrics);
+    let mut samples = parse(&text(&status, Vec::new(), Format::Openmetrics), Format::Openmetrics);
     let mut take = |name: &str, labels: &[(&str, &str)]| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let key = (name.to_owned(), labels);
@@ -173,9 +181,119 @@ fn every_total_comes_back_out_of_the_text() {
     assert!(samples.is_empty(), "and nothing else: {samples:?}");
 }
 
+/// Two programs: one knows everything, the other nothing yet.
+fn programs() -> Vec<ProgramMetrics> {
+    let place = |packets| PlaceTotal { known_packets: packets, unexplained_packets: 2 * packets, unknown_epochs: 3 };
+    let mut times = Histogram::default();
+    [(256, 5), (257, 7), (u64::MAX, 1)].into_iter().for_each(|(ns, samples)| times.add(ns, samples));
+    let losses = LossTotals {
+        lost_packets: 40,
+        gained_packets: 1,
+        late_packets: 2,
+        unknown_epochs: 3,
+        strays: Series([("s1".into(), 9)].into()),
+    };
+    let places = PlaceTotals {
+        links: Series([(["s0:up".into(), "s1:up".into()], place(10))].into()),
+        switches: Series([("s1".into(), place(0))].into()),
+        group_packets: 4,
+    };
+    let totals = Totals {
+        final_epochs: 100,
+        missing_epochs: 5,
+        incomplete_epochs: 6,
+        gaps: Series([(("s1".into(), "strays"), 6)].into()),
+        losses: Some(losses),
+        places: Some(places),
+        latencies: Some(Series([("s0".into(), times)].into())),
+        unlisted: 7,
+    };
+    let heavy =
+        HeavyShown { unit: Unit::Bytes, flows: [("10.0.0.1:1 → 10.0.0.2:2 tcp".into(), 8)].into(), unnamed: 1 };
+    let newest = Newest {
+        victims: Some(3),
+        flows: Some(1000.5),
+        entropy_bits: Some(f64::NAN),
+        heavy: Some(heavy),
+        lacks: [(Task::Losses, vec![]), (Task::Heavy, vec![Reason::BelowThreshold])].into(),
+    };
+    let all = ProgramMetrics { program: "one".into(), totals, lag_seconds: Some(0.25), newest: Some(newest) };
+    vec![all, ProgramMetrics { program: "other".into(), ..ProgramMetrics::default() }]
+}
+
+fn network() -> Network {
+    let switch = NetworkSwitch { name: "s1".into(), connected: true, records: 8, ..NetworkSwitch::default() };
+    let switches = NetworkSwitches { passed_over_epochs: 2, switches: vec![switch], ..NetworkSwitches::default() };
+    Network { name: "net".into(), start_time_seconds: 5.0, switches }
+}
+
+/// All that programs measure and a controller knows is there; what is not known has no sample, and is not 0.
+#[test]
+fn what_is_measured_comes_back_out_of_the_text() {
+    let samples = parse(&network_text(network(), programs(), Format::Openmetrics), Format::Openmetrics);
+    let mut expected = Samples::new();
+    let mut put = |name: &str, labels: &[(&str, &str)], value: f64| {
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        expected.insert((format!("weir_{name}"), labels), value);
+    };
+    put("build_info", &[("version", env!("CARGO_PKG_VERSION")), ("controller", "net")], 1.0);
+    put("start_time_seconds", &[], 5.0);
+    put("passed_over_epochs_total", &[], 2.0);
+    put("switch_connected", &[("switch", "s1")], 1.0);
+    for (name, value) in [("connections", 0.0), ("records", 8.0), ("unsent_records", 0.0), ("refused_records", 0.0)] {
+        put(&format!("switch_{name}_total"), &[("switch", "s1")], value);
+    }
+    let [one, other] = ["one", "other"].map(|program| ("program", program));
+    for (name, value) in
+        [("final_epochs", 100.0), ("missing_epochs", 5.0), ("incomplete_epochs", 6.0), ("unlisted_measurements", 7.0)]
+    {
+        put(&format!("{name}_total"), &[one], value);
+        put(&format!("{name}_total"), &[other], 0.0);
+    }
+    put("gaps_total", &[one, ("switch", "s1"), ("gap", "strays")], 6.0);
+    put("finality_lag_seconds", &[one], 0.25);
+    for (name, value) in
+        [("lost_packets", 40.0), ("gained_packets", 1.0), ("late_packets", 2.0), ("unknown_loss_epochs", 3.0)]
+    {
+        put(&format!("{name}_total"), &[one], value);
+    }
+    put("stray_packets_total", &[one, ("switch", "s1")], 9.0);
+    let ends = [one, ("from", "s0:up"), ("to", "s1:up")];
+    let switch = [one, ("switch", "s1")];
+    for (cause, packets) in [("known", 10.0), ("unknown", 20.0)] {
+        put("link_lost_packets_total", &[&ends[..], &[("cause", cause)]].concat(), packets);
+        put("switch_lost_packets_total", &[&switch[..], &[("cause", cause)]].concat(), 0.0);
+    }
+    put("link_unknown_epochs_total", &ends, 3.0);
+    put("switch_unknown_epochs_total", &switch, 3.0);
+    put("group_lost_packets_total", &[one], 4.0);
+    put("victims", &[one], 3.0);
+    put("flows", &[one], 1000.5);
+    put("heavy_flows_unnamed", &[one], 1.0);
+    put("heavy_flow_bytes", &[one, ("flow", "10.0.0.1:1 → 10.0.0.2:2 tcp")], 8.0);
+    put("answer_complete", &[one, ("task", "losses")], 1.0);
+    put("answer_complete", &[one, ("task", "heavy")], 0.0);
+    put("answer_lacks", &[one, ("task", "heavy"), ("reason", "below_threshold")], 1.0);
+    let (times, others): (Samples, Samples) =
+        samples.into_iter().partition(|((name, _), _)| name.starts_with("weir_hop_latency_seconds"));
+    assert_eq!(others, expected);
+    let at = |name: &str, le: Option<&str>| {
+        let labels = le.map(|le| ("le", le)).into_iter().chain([("program", "one"), ("switch", "s0")]);
+        let labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        times.get(&(format!("weir_hop_latency_seconds_{name}"), labels)).copied()
+    };
+    assert_eq!(times.len(), 26);
+    assert_eq!(
+        [Some("2.56e-7"), Some("5.12e-7"), Some("+Inf")].map(|le| at("bucket", le)),
+        [5.0, 12.0, 13.0].map(Some)
+    );
+    assert_eq!(at("count", None), Some(13.0));
+    assert!(at("sum", None).is_some_and(|sum| sum > 1e10));
+}
+
 #[test]
 fn a_switch_without_ports_or_workers() {
-    let samples = parse(&text(&Status::default(), Format::Openmetrics), Format::Openmetrics);
+    let samples = parse(&text(&Status::default(), Vec::new(), Format::Openmetrics), Format::Openmetrics);
     let is_of_port = |labels: &Vec<(String, String)>| labels.iter().any(|(label, _)| label == "port");
     assert!(samples.keys().all(|(name, labels)| !is_of_port(labels) && !name.contains("drops")));
 }
@@ -183,18 +301,26 @@ fn a_switch_without_ports_or_workers() {
 #[test]
 fn the_page_names_every_metric() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md")).unwrap();
-    for (name, _) in parse(&text(&status(), Format::Openmetrics), Format::Openmetrics).keys() {
-        assert!(page.contains(&format!("`{name}")), "{name} is not in docs/metrics.md");
+    for text in
+        [text(&status(), programs(), Format::Openmetrics), network_text(network(), programs(), Format::Openmetrics)]
+    {
+        for (name, _) in parse(&text, Format::Openmetrics).keys() {
+            let name =
+                ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+            assert!(page.contains(&format!("`{name}")), "{name} is not in docs/metrics.md");
+        }
     }
 }
 
 #[test]
 fn both_formats_say_the_same() {
-    for status in [status(), Status::default()] {
-        let of = |format| parse(&text(&status, format), format);
+    for (status, programs) in [(status(), programs()), (Status::default(), Vec::new())] {
+        let of = |format| parse(&text(&status, programs.clone(), format), format);
+        assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
+        let of = |format| parse(&network_text(network(), programs.clone(), format), format);
         assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
     }
-    let plain = text(&status(), Format::Prometheus);
+    let plain = text(&status(), Vec::new(), Format::Prometheus);
     assert!(plain.contains("# TYPE weir_drops_total counter\n") && plain.contains("# TYPE weir_build_info gauge\n"));
     assert!(plain.ends_with('\n') && !plain.contains("EOF"), "{plain}");
 }
@@ -250,12 +376,12 @@ fn prometheus_own_parsers_read_both() {
         eprintln!("skipped: no python3-prometheus-client: make setup");
         return;
     }
-    let status = status();
     for format in [Format::Openmetrics, Format::Prometheus] {
-        let text = text(&status, format);
-        let output = python(READ, &format!("{format:?}"), &text).unwrap();
-        let count = String::from_utf8_lossy(&output.stdout);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(count.trim(), parse(&text, format).len().to_string(), "{format:?}: {complaint}\n{text}");
+        for text in [text(&status(), programs(), format), network_text(network(), programs(), format)] {
+            let output = python(READ, &format!("{format:?}"), &text).unwrap();
+            let count = String::from_utf8_lossy(&output.stdout);
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(count.trim(), parse(&text, format).len().to_string(), "{format:?}: {complaint}\n{text}");
+        }
     }
 }

@@ -89,7 +89,7 @@ impl Lab {
         let dir = tempfile::tempdir().unwrap();
         let ca = ca(dir.path(), "ca");
         let identity = ca.signs(dir.path(), "localhost", roles(&[]));
-        let config = tls::server(&files(&identity, &ca.certificate), Clients::Operators).unwrap();
+        let config = tls::server(&files(&identity, &ca.certificate), Clients::OfApi).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (unix, socket) = socket::listen("weir", Some(dir.path().join("s")), Default::default()).unwrap();
@@ -148,11 +148,11 @@ fn the_right_client_is_answered() {
 }
 
 #[test]
-fn metrics_are_for_operators_over_tls() {
+fn metrics_are_for_those_who_may_ask_over_tls() {
     let lab = Lab::new();
     let format = metrics::Format::Prometheus;
     let text = lab.good().text("/metrics", format.content_type()).unwrap();
-    assert_eq!(text, metrics::text(&fake().status(), format));
+    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), format));
     let nobody = lab.ca.signs(lab.dir.path(), "nobody", roles(&[]));
     let refused =
         lab.client(&nobody, &lab.ca, "localhost").text("/metrics", format.content_type()).unwrap_err().to_string();
@@ -176,7 +176,7 @@ fn wrong_certificates_are_refused() {
     for (identity, date) in [(&expired, "expired on 2020-01-01 00:00:00 UTC"), (&early, "not valid before 4000-01-01")]
     {
         let files = files(identity, &lab.ca.certificate);
-        for said in [tls::server(&files, Clients::Operators).err(), tls::operator(&files).err()] {
+        for said in [tls::server(&files, Clients::OfApi).err(), tls::api_client(&files).err()] {
             let said = said.expect("refused").to_string();
             assert!(said.contains(date) && said.starts_with("certificate = "), "{said}");
         }
@@ -191,6 +191,40 @@ fn wrong_certificates_are_refused() {
     assert_eq!((connections.tls_connections, connections.failed_handshakes), (0, 5));
 }
 
+/// A reader's certificate asks everything and changes nothing, by whatever path.
+#[test]
+fn readers_ask_and_change_nothing() {
+    let lab = Lab::new();
+    let reader = lab.ca.signs(lab.dir.path(), "reader", roles(&["weir:reader"]));
+    assert!(tls::api_client(&files(&reader, &lab.ca.certificate)).is_ok());
+    let client = lab.client(&reader, &lab.ca, "localhost");
+    assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
+    let format = metrics::Format::Openmetrics;
+    let text = client.text("/metrics", format.content_type()).unwrap();
+    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), format));
+    let flows = serde_json::json!({"flows": ["10.0.0.1:1 -> *"]});
+    assert_eq!(client.post::<view::Frequencies>("/v1/frequency?seconds=60", &flows).unwrap().frequencies.len(), 1);
+    type Value = serde_json::Value;
+    let body = serde_json::json!({"up": false, "mtu_bytes": 1400, "changes": []});
+    let refused = |answer: Result<Value, ClientError>| {
+        let error = answer.unwrap_err().to_string();
+        assert!(error.ends_with("a reader's certificate may ask and change nothing"), "{error}");
+    };
+    for path in ["/v1/reset", "/v1/ports/a/link", "/v1/ports/a/mtu", "/v1/ports/a/fault", "/v1/parameters"] {
+        refused(client.put::<Value>(path, &body));
+    }
+    for path in
+        ["/v1/reload", "/v1/ports", "/v1/tables/numbers", "/v1/trace", "/v1/registers", "/v1/capture", "/v1/none"]
+    {
+        refused(client.post::<Value>(path, &body));
+    }
+    ["/v1/ports/a", "/v1/captures/1", "/v1/frequency"].iter().for_each(|path| refused(client.delete::<Value>(path)));
+    // One that is an operator's as well may change it.
+    let both = lab.ca.signs(lab.dir.path(), "both", roles(&["weir:reader", "weir:operator"]));
+    let both = lab.client(&both, &lab.ca, "localhost");
+    assert!(both.put::<view::SinceReset>("/v1/reset", &()).is_ok());
+}
+
 /// A switch's key, and that of a certificate without a role, commands no switch.
 #[test]
 fn only_an_operators_certificate_commands_a_switch() {
@@ -200,14 +234,14 @@ fn only_an_operators_certificate_commands_a_switch() {
     for (n, uris) in wrong.into_iter().enumerate() {
         let identity = lab.ca.signs(dir, &format!("wrong{n}"), roles(uris));
         lab.refused(&lab.client(&identity, &lab.ca, "localhost"), "CertificateUnknown");
-        let said = tls::operator(&files(&identity, &lab.ca.certificate)).unwrap_err().to_string();
+        let said = tls::api_client(&files(&identity, &lab.ca.certificate)).unwrap_err().to_string();
         assert!(said.contains("subjectAltName has no URI:weir:operator"), "{said}");
     }
     // The switch's own, which is of the same CA.
     let own = Identity { certificate: dir.join("localhost.crt"), key: dir.join("localhost.key") };
     lab.refused(&lab.client(&own, &lab.ca, "localhost"), "CertificateUnknown");
     let both = lab.ca.signs(dir, "both", roles(&["weir:switch:edge1", "weir:operator"]));
-    assert!(tls::operator(&files(&both, &lab.ca.certificate)).is_ok());
+    assert!(tls::api_client(&files(&both, &lab.ca.certificate)).is_ok());
     assert!(tls::switch(&files(&both, &lab.ca.certificate), "edge1").is_ok());
     assert!(tls::switch(&files(&both, &lab.ca.certificate), "edge2").is_err());
     assert_eq!(lab.client(&both, &lab.ca, "localhost").get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
@@ -369,7 +403,7 @@ fn files_that_will_not_do_are_named() {
     let ca = ca(dir.path(), "ca");
     let identity = ca.signs(dir.path(), "localhost", |_| ());
     let other = ca.signs(dir.path(), "other", |_| ());
-    let refused = |files: &PemFiles<'_>| tls::server(files, Clients::Operators).expect_err("refused").to_string();
+    let refused = |files: &PemFiles<'_>| tls::server(files, Clients::OfApi).expect_err("refused").to_string();
     let good = files(&identity, &ca.certificate);
     let missing = dir.path().join("missing");
     let error = refused(&PemFiles { ca: ("api.client_ca", &missing), ..good });

@@ -10,6 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
 use super::*;
+use crate::api::client::Client;
 use crate::api::controller;
 use crate::api::serve::TlsListener;
 use crate::api::serve::tests::{Identity, ca, files, roles};
@@ -82,6 +83,16 @@ impl Lab {
     }
 
     fn open_with(expected: &[&str], max: usize, tcp: Option<TlsListener>) -> Self {
+        Self::open_asked(expected, max, tcp, (None, None))
+    }
+
+    /// Asked by TLS, and for metrics without.
+    fn open_asked(
+        expected: &[&str],
+        max: usize,
+        tcp: Option<TlsListener>,
+        (api_tcp, metrics): (Option<TlsListener>, Option<std::net::TcpListener>),
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = config();
         let expected: Vec<_> = expected.iter().map(|name| name.to_string()).collect();
@@ -97,8 +108,9 @@ impl Lab {
         let mut control_loop = ControllerLoop::new(programs, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
-        let answers = Arc::new(controller::ControllerApi::new("net", &control_loop, Default::default()));
-        controller::serve(controller::Listeners { api, switches, tcp }, answers).unwrap();
+        let answers = controller::ControllerApi::new("net", &control_loop, Default::default(), 10).unwrap();
+        let listeners = controller::Listeners { api, switches, tcp, api_tcp, metrics };
+        controller::serve(listeners, Arc::new(answers)).unwrap();
         let stop = Arc::new(AtomicBool::default());
         let (server, controllers) = (control_loop.server().clone(), control_loop.controllers().to_vec());
         let stopped = stop.clone();
@@ -438,6 +450,47 @@ fn a_switch_has_the_name_of_its_certificate() {
     }
     let names: Vec<_> = lab.server.view().switches.into_iter().map(|switch| switch.name).collect();
     assert!(names.iter().all(|name| name == "edge1"), "{names:?}");
+}
+
+/// By TLS a controller answers operators and readers, and a reader changes nothing; a switch's certificate is
+/// none of these. Without certificates there are metrics alone.
+#[test]
+fn a_controller_is_asked_by_certificates() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = ca(dir.path(), "ca");
+    let own = ca.signs(dir.path(), "localhost", roles(&[]));
+    let config = tls::server(&files(&own, &ca.certificate), Clients::OfApi).unwrap();
+    let [listener, metrics] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+    let plain = metrics.local_addr().unwrap();
+    let _lab = Lab::open_asked(&["edge1"], MAX_SWITCHES, None, (Some(TlsListener { listener, config }), Some(metrics)));
+    let client = |role: &str| {
+        let identity = ca.signs(dir.path(), &role.replace(':', "-"), roles(&[role]));
+        Client::connect_tls(&address, tls::client(&files(&identity, &ca.certificate)).unwrap()).unwrap()
+    };
+    let [operator, reader, switch] = ["weir:operator", "weir:reader", "weir:switch:edge1"].map(client);
+    let evict = |client: &Client| client.delete::<view::EvictedSwitch>("/v1/switches/edge2").unwrap_err().to_string();
+    assert!(evict(&operator).contains("edge2"), "{}", evict(&operator));
+    assert!(evict(&reader).ends_with("a reader's certificate may ask and change nothing"), "{}", evict(&reader));
+    for client in [&operator, &reader] {
+        assert!(client.get::<view::NetworkSwitches>("/v1/switches").is_ok());
+        let text = client.text("/metrics", "application/openmetrics-text").unwrap();
+        assert!(
+            text.contains("controller=\"net\"} 1\n") && text.contains("weir_final_epochs_total{program="),
+            "{text}"
+        );
+    }
+    assert!(switch.get::<view::NetworkSwitches>("/v1/switches").is_err());
+    let ask = |path: &str| {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(plain).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("/metrics").contains("weir_start_time_seconds "), "{}", ask("/metrics"));
+    assert!(ask("/v1/switches").starts_with("HTTP/1.1 404"));
 }
 
 /// Names that come and go take no memory, and of those that join there are as many as a network may

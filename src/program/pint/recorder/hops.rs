@@ -14,7 +14,7 @@
 //! A window ends with the newest packet of the epoch that left at the flow's switch, by the clock of
 //! that switch.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use super::kept::Kept;
 use super::lack::Lack;
 use super::values::Meaning;
 use super::ways::{Key, Way, sampled_ways};
-use crate::answers::{FlowName, FlowValues, HopNumbers, ValueAnswers};
+use crate::answers::{FlowName, FlowValues, HopNumbers, SwitchSamples, ValueAnswers};
 use crate::history::{Reason, Reasons};
 use crate::program::pint::parameters::Coding;
-use crate::program::pint::query::{FlowDefinition, Query};
+use crate::program::pint::query::{FlowDefinition, Query, Value};
 use crate::program::pint::record::{Digests, Seen, Stream};
 use crate::program::pint::samples::Samples;
 use crate::program::pint::window::{PARTS, Parts, Window};
@@ -57,6 +57,32 @@ impl Known {
         self.hops.iter().enumerate().map(hop).collect()
     }
 }
+
+/// The samples of one epoch, as codes, by switch.
+#[derive(Default)]
+struct OfSwitches(BTreeMap<Option<Arc<str>>, BTreeMap<u16, u64>>);
+
+impl OfSwitches {
+    /// Adds the samples of a way's hops, whose switches are known as far as `path` says.
+    fn add(&mut self, path: &[Option<Arc<str>>], hops: Vec<BTreeMap<u16, u64>>) {
+        for (place, counts) in hops.into_iter().enumerate().filter(|(_, counts)| !counts.is_empty()) {
+            let sum = self.0.entry(path.get(place).cloned().flatten()).or_default();
+            counts.into_iter().for_each(|(code, samples)| *sum.entry(code).or_default() += samples);
+        }
+    }
+
+    fn numbers(self, meaning: &Meaning) -> Vec<SwitchSamples> {
+        let number = |(code, samples)| (meaning.codes.number(meaning.query.value, code), samples);
+        let of_switch = |(switch, counts): (_, BTreeMap<u16, u64>)| SwitchSamples {
+            switch,
+            counts: counts.into_iter().map(number).collect(),
+        };
+        self.0.into_iter().map(of_switch).collect()
+    }
+}
+
+/// What an epoch told: flows, the samples of the epoch by switch, and why some are missing.
+type ToldOfEpoch = (Vec<FlowValues>, OfSwitches, Reasons);
 
 /// What a network has reported of a value of hops so far.
 pub struct HopRecorder {
@@ -115,12 +141,13 @@ impl HopRecorder {
             self.flows.iter_mut().for_each(|(way, known)| lack.add_to(&mut known.lack, &way.key.sink));
         }
         let told = coding.map(|coding| self.epoch(epoch, coding, records, paths, lack));
-        let (flows, mut of_samples) = told.unwrap_or_default();
+        let (flows, switches, mut of_samples) = told.unwrap_or_default();
         if self.query().window_ns.is_some() {
             of_samples = self.lack_of_window(records, lack.reasons());
         }
         of_samples.extend(lack.reasons());
-        self.meaning.answers(flows, self.flows.evicted(), of_samples, 1)
+        let answers = self.meaning.answers(flows, self.flows.evicted(), of_samples, 1);
+        ValueAnswers { switches: switches.numbers(&self.meaning), ..answers }
     }
 
     /// What the epochs lacked that are in the window.
@@ -155,7 +182,7 @@ impl HopRecorder {
         records: &[(Arc<str>, &Digests)],
         paths: &Recorder,
         lack: &Lack,
-    ) -> (Vec<FlowValues>, Reasons) {
+    ) -> ToldOfEpoch {
         let Some(value) = coding.scheme.value(self.query()) else { return Default::default() };
         let Query { space, flow, window_ns, .. } = self.meaning.query;
         let space = space.map(|space| if window_ns.is_some() { space / PARTS as u32 } else { space });
@@ -171,11 +198,14 @@ impl HopRecorder {
         let (window, windows) = (self.window, self.windows(records));
         let large = large(flow, records);
         let mut identities = HashSet::new();
+        let counts_switches = self.query().value == Value::Latency;
+        let mut of_switches = OfSwitches::default();
         let carries = |seen: &Seen| value.part(seen.identity, seen.digest).is_some();
         for (way, seen) in sampled_ways(flow, coding, records, carries, true) {
             slices::check();
             let (span, hops, sink) = (&windows[&way.key.sink], way.hops, way.key.sink.clone());
-            let reroutes = path_of(&way).map_or(0, |(_, reroutes)| reroutes);
+            let (path, reroutes) = path_of(&way).unwrap_or((&[][..], 0));
+            let mut of_hops = vec![BTreeMap::new(); if counts_switches { hops.into() } else { 0 }];
             let fresh = || Known::new(hops, reroutes, lack.of_fresh(&sink));
             let is_large = !large.is_empty() && large.contains(&(way.key.clone(), hops));
             let known = self.flows.flow(way, fresh);
@@ -199,8 +229,12 @@ impl HopRecorder {
                     let Some(parts) = known.hops.get_mut(hop - 1) else { continue };
                     let sample = self.meaning.codes.sample(code, *time_ns);
                     parts.at(part, || Samples::of(&of_part)).add(sample);
+                    if let Some(counts) = of_hops.get_mut(hop - 1) {
+                        *counts.entry(sample).or_default() += 1;
+                    }
                 }
             }
+            of_switches.add(path, of_hops);
         }
         let of_epoch = || self.flows.iter().filter(|(_, known)| known.last_epoch == epoch);
         let answer = |(way, known): (&Way, &Known)| {
@@ -213,7 +247,7 @@ impl HopRecorder {
         let mut lacks = Reasons::default();
         of_epoch().for_each(|(_, known)| lacks.extend(&known.lack));
         self.flows.trim();
-        (values, lacks)
+        (values, of_switches, lacks)
     }
 }
 

@@ -76,6 +76,7 @@ impl Meaning {
             unit: self.unit,
             of_hops: aggregation.is_of_hops(),
             flows,
+            switches: Vec::new(),
             evicted,
             error,
             error_factor,

@@ -429,7 +429,7 @@ fn with_instances(queries: &str, hops: u8, flows: u64, packets: u32) -> (Vec<Flo
     }
     truth.iter_mut().for_each(|times| times.sort_unstable());
     let record = Digests::of(&family, Room::of(&config), &buffer.read(), 0);
-    let (found, _) = latency.epoch(1, &coding, &[("a".into(), &record)], &paths, &Lack::default());
+    let (found, _, _) = latency.epoch(1, &coding, &[("a".into(), &record)], &paths, &Lack::default());
     (found, truth)
 }
 
