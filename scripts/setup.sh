@@ -20,7 +20,6 @@ test    procps         sysctl and kill
 test    iputils-ping   ping between the virtual hosts
 test    iperf3         TCP and UDP streams between the virtual hosts
 test    python3-prometheus-client  reads metrics as Prometheus does
-test    prometheus     runs the queries of packaging/
 test    python3-jsonschema  reads the JSON Schema as an editor does
 test    python3-venv   DuckDB for the SQL of docs/archive.md, and what python/ needs
 test    openssl        makes certificates as docs/security.md says
@@ -84,6 +83,23 @@ add_python() {
     fi
 }
 
+# Prometheus runs the queries of packaging/. Its program alone: the package would start a service.
+add_prometheus() {
+    local into
+    into=$(dirname "$0")/../target/prometheus
+    [[ ! -x $into/usr/bin/prometheus ]] && ! command -v prometheus >/dev/null || return 0
+    say "Unpacking Debian's prometheus in target/prometheus …"
+    mkdir -p "$into"
+    (cd "$into" && apt-get -qq download prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) >/dev/null 2>&1 ||
+        say "It cannot be had, and the test that needs it does not run"
+}
+
+# What is no package of the system.
+add_others() {
+    add_prometheus
+    add_python
+}
+
 check_only=false
 groups=()
 for argument in "$@"; do
@@ -141,7 +157,7 @@ for line in "${wanted[@]}"; do
     fi
 done
 if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then
-    trap '[[ $? -ne 0 ]] || add_python' EXIT
+    trap '[[ $? -ne 0 ]] || add_others' EXIT
 fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
@@ -159,7 +175,7 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
 fi
 
 log=$(mktemp)
-trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_python' EXIT
+trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_others' EXIT
 apt() {
     # env comes after sudo, which would drop the variable.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 || {

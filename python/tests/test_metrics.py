@@ -228,7 +228,8 @@ class Metrics(unittest.TestCase):
         return tuple(count or 0 for count in counts)
 
     def test_prometheus_runs_them(self) -> None:
-        prometheus = shutil.which("prometheus")
+        unpacked = Path(__file__).parents[2] / "target/prometheus/usr/bin"
+        prometheus = shutil.which("prometheus", path=f"{os.environ['PATH']}{os.pathsep}{unpacked}")
         if prometheus is None:
             self.assertNotIn("WEIR_REQUIRE_NETNS", os.environ, "no prometheus: make setup")
             self.skipTest("there is no prometheus")
