@@ -45,13 +45,16 @@ build: setup-build ## the release binaries, target/release/weir and pktgen
 	@$(CARGO) build $(LOCKED) --release --package weir --package pktgen --bins
 
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
-test: setup format ## everything: lints, documentation, unit tests with and without live ports, network namespaces
+test: setup-packages format ## everything: lints, documentation, unit tests with and without live ports, network namespaces
+# Downloaded while the first tests are compiled.
+	@scripts/setup.sh --others >/dev/null 2>&1 &
 	@echo "== Tests without live ports" >&2
 	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 # The examples as well, one of which a test runs: by itself it would compile weir once more, with the features of one crate.
 	@$(CARGO) test $(LOCKED) $(QUIET) --workspace --no-run
+	@scripts/setup.sh --others
 	@$(MAKE) --no-print-directory tests-and-lints
 	@if [ -s $(WEIR_NOT_RUN) ]; then sort -u $(WEIR_NOT_RUN) | sed 's/^/not run: /'; fi >&2
 	$(CARGO) test $(LOCKED) --workspace --doc
@@ -147,7 +150,10 @@ doc: setup-build ## the library's documentation, without warnings
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
 
-.PHONY: setup-demo setup-build setup-bench setup-nic
+.PHONY: setup-packages setup-demo setup-build setup-bench setup-nic
+setup-packages:
+	@scripts/setup.sh --packages build test
+
 setup-demo:
 	@scripts/setup.sh demo
 

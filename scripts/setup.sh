@@ -2,6 +2,8 @@
 # Installs the system packages that weir is built, tested and measured with: only those that are missing.
 #
 #   scripts/setup.sh [demo] [build] [test] [bench] [package] [nic]     default: build test
+#   scripts/setup.sh --packages [group]…       the system's packages alone
+#   scripts/setup.sh --others                   what tests need beside them, in target/
 #   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
 set -euo pipefail
 
@@ -100,14 +102,27 @@ add_others() {
     add_python
 }
 
+# The same where it is asked for.
+add_wanted() {
+    if ! $packages_only && [[ " ${groups[*]} " == *" test "* ]]; then
+        add_others
+    fi
+}
+
 check_only=false
+packages_only=false
 groups=()
 for argument in "$@"; do
     case $argument in
     --check) check_only=true ;;
+    --packages) packages_only=true ;;
+    --others)
+        add_others
+        exit 0
+        ;;
     demo | build | test | bench | package | nic) groups+=("$argument") ;;
     *)
-        say "usage: scripts/setup.sh [--check] [demo] [build] [test] [bench] [package] [nic]"
+        say "usage: scripts/setup.sh [--check | --packages | --others] [demo] [build] [test] [bench] [package] [nic]"
         exit 2
         ;;
     esac
@@ -156,8 +171,8 @@ for line in "${wanted[@]}"; do
         missing+=("$package")
     fi
 done
-if ! $check_only && [[ " ${groups[*]} " == *" test "* ]]; then
-    trap '[[ $? -ne 0 ]] || add_others' EXIT
+if ! $check_only; then
+    trap '[[ $? -ne 0 ]] || add_wanted' EXIT
 fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 
@@ -175,7 +190,7 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
 fi
 
 log=$(mktemp)
-trap 'status=$?; rm -f "$log"; [[ $status -ne 0 || " ${groups[*]} " != *" test "* ]] || add_others' EXIT
+trap 'status=$?; rm -f "$log"; [[ $status -ne 0 ]] || add_wanted' EXIT
 apt() {
     # env comes after sudo, which would drop the variable.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1 || {

@@ -131,9 +131,9 @@ mod tests {
     fn there_is_room_for_every_switch_of_a_topology() {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
-        for program in ProgramConfig::defaults() {
-            let switches: Vec<_> = names.iter().map(|name| (name.clone(), program.clone())).collect();
-            assert!(SimulatedController::new(&program, &setup, &switches).is_ok());
-        }
+        // The limit is one of switches, whatever they run.
+        let program = ProgramConfig::defaults().into_iter().next().unwrap();
+        let switches: Vec<_> = names.iter().map(|name| (name.clone(), program.clone())).collect();
+        assert!(SimulatedController::new(&program, &setup, &switches).is_ok());
     }
 }

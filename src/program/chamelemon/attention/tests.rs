@@ -279,11 +279,13 @@ fn eight_changes_are_absorbed_within_three_epochs() {
 /// The same where flows share counters, and a third of them are large.
 #[test]
 fn changes_are_absorbed_with_the_classifiers_errors() {
-    let half = [(10_000, 0.05), (30_000, 0.05), (50_000, 0.10), (50_000, 0.25), (100_000, 0.25)];
-    let steps: Vec<_> = half.into_iter().chain(half.into_iter().rev().skip(1)).collect();
-    for law in ["dctcp", "hadoop", "vl2", "keyvalue"] {
+    let grows = [(10_000, 0.05), (30_000, 0.05), (50_000, 0.10), (50_000, 0.25), (100_000, 0.25)];
+    let mut shrinks = grows;
+    shrinks.reverse();
+    for (law, steps) in [("dctcp", grows), ("hadoop", shrinks), ("vl2", grows), ("keyvalue", shrinks)] {
         println!("{law}:");
-        assert_eq!(absorb(&steps, |flows, victims, seed| Traffic::measured(law, flows, victims, seed)), 3, "{law}");
+        let ill = absorb(&steps, |flows, victims, seed| Traffic::measured(law, flows, victims, seed));
+        assert_eq!(ill, 2, "{law}");
     }
 }
 
