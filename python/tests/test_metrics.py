@@ -83,6 +83,12 @@ def eventually(what: str, found: Callable[[], T | None], seconds: float = 60) ->
     return result
 
 
+def tool(name: str) -> str | None:
+    """A program of Prometheus: the system's, or the one that make setup has unpacked."""
+    unpacked = Path(__file__).parents[2] / "target/prometheus/usr/bin"
+    return shutil.which(name, path=f"{os.environ['PATH']}{os.pathsep}{unpacked}")
+
+
 class Network:
     """Two switches with a link between them that loses one packet in 50, and their controller."""
 
@@ -228,8 +234,7 @@ class Metrics(unittest.TestCase):
         return tuple(count or 0 for count in counts)
 
     def test_prometheus_runs_them(self) -> None:
-        unpacked = Path(__file__).parents[2] / "target/prometheus/usr/bin"
-        prometheus = shutil.which("prometheus", path=f"{os.environ['PATH']}{os.pathsep}{unpacked}")
+        prometheus = tool("prometheus")
         if prometheus is None:
             self.assertNotIn("WEIR_REQUIRE_NETNS", os.environ, "no prometheus: make setup")
             self.skipTest("there is no prometheus")
@@ -283,7 +288,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(bad, [])
 
     def test_promtool_takes_the_rules(self) -> None:
-        promtool = shutil.which("promtool")
+        promtool = tool("promtool")
         if promtool is None:
             self.assertNotIn("WEIR_REQUIRE_NETNS", os.environ, "no promtool: make setup")
             self.skipTest("there is no promtool")

@@ -132,7 +132,7 @@ mod tests {
         let setup = setup("testbed", "keyvalue,flows=10", &[]);
         let names: Vec<Arc<str>> = (0..MAX_SWITCHES).map(|i| format!("s{i}").into()).collect();
         // The limit is one of switches, whatever they run.
-        let program = ProgramConfig::defaults().into_iter().next().unwrap();
+        let program = ProgramConfig::defaults().next().unwrap();
         let switches: Vec<_> = names.iter().map(|name| (name.clone(), program.clone())).collect();
         assert!(SimulatedController::new(&program, &setup, &switches).is_ok());
     }
