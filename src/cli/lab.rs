@@ -245,7 +245,7 @@ fn what_next(document: &LabDocument, dir: Option<&Path>) -> String {
     let mut text = "What next:".to_owned();
     if let [first, .., last] = &document.hosts[..] {
         text += &format!(
-            "\n  weir lab exec --name {name} {} -- ping -n -c 100 -i 0.05 {}{in_dir}",
+            "\n  weir lab exec --name {name}{in_dir} {} -- ping -n -c 100 -i 0.05 {}",
             first.name, last.address
         );
     }

@@ -172,6 +172,27 @@ fn lost_in_simulation(path: &Path) -> BTreeSet<BTreeSet<String>> {
     losses.map(ends).collect()
 }
 
+/// The commands under the answer of `weir lab up` run as they are printed, with a directory of one's own as well.
+#[test]
+fn what_is_printed_next_can_be_typed() {
+    let Some(labs) = Labs::new("what_is_printed_next_can_be_typed") else { return };
+    let output = labs.run("up line:2");
+    assert!(output.status.success(), "{}", text(&output));
+    let token = labs.token("line-2");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (_, next) = said.split_once("What next:\n").unwrap_or_else(|| panic!("{said}"));
+    let lines: Vec<&str> = next.lines().map(str::trim).collect();
+    assert!(lines.len() >= 6 && lines.iter().all(|line| line.starts_with("weir ")), "{said}");
+    // One is a screen.
+    for line in lines.into_iter().filter(|line| !line.starts_with("weir top ")) {
+        let mut command = Command::new(BINARY);
+        command.args(line.split_whitespace().skip(1)).env_remove("RUST_LOG").stdin(Stdio::null());
+        let output = command.output().expect("runs");
+        assert!(output.status.success(), "{line}: {}", text(&output));
+    }
+    labs.is_gone("line-2", &token);
+}
+
 #[test]
 fn one_file_is_simulated_and_live() {
     let Some(labs) = Labs::new("one_file_is_simulated_and_live") else { return };
