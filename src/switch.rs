@@ -14,6 +14,7 @@ mod replicate;
 mod observed;
 mod telemetry;
 mod timed;
+mod unsent;
 mod waited;
 
 use std::sync::Arc;

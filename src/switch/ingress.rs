@@ -43,7 +43,7 @@ impl Switch {
 
     /// How the packets of a port say what was measured of them.
     #[inline(always)]
-    fn telemetry_at(&self, port: PortId) -> Telemetry {
+    pub(super) fn telemetry_at(&self, port: PortId) -> Telemetry {
         let takes_shims = self.ports[usize::from(port)].role == Role::Fabric && self.header == TelemetryHeader::Shim;
         let epoch = wire::shim::epoch_of(self.telemetry.clock.running());
         Telemetry { takes_shims, digest_beside: self.telemetry.digest.then_some(epoch) }
@@ -54,32 +54,6 @@ impl Switch {
     fn read_dscp(&mut self, packets: usize) {
         let by_bit = self.telemetry.clock.by_bit();
         self.phvs.iter_mut().take(packets).for_each(|phv| take_dscp(phv, by_bit));
-    }
-
-    /// Tells programs of packets that were to leave by this port, which did not take them after egress
-    /// stages had seen them. Their shims are read again; to a host there is none, and the running epoch
-    /// stands for theirs.
-    #[cold]
-    #[inline(never)]
-    pub fn unsent<F: Frame>(&mut self, port: PortId, frames: &[F], reason: DropReason) {
-        let Some(role) = self.ports.get(usize::from(port)).map(|port| port.role) else { return };
-        if !self.telemetry.drops {
-            return;
-        }
-        let (telemetry, by_bit) = (self.telemetry_at(port), self.telemetry.clock.by_bit());
-        let begun = Phv { egress: port, ..Phv::of_port(port) };
-        let running = wire::shim::epoch_of(self.telemetry.clock.running());
-        for frame in frames {
-            let mut phv = Phv { wire_bytes: frame.wire_len() as u32, ..begun };
-            phv.shim = phv.shim.with_epoch(running);
-            if telemetry.read(&mut phv, frame.bytes()).is_err() {
-                continue;
-            }
-            if role == Role::Fabric && self.header == TelemetryHeader::Dscp {
-                take_dscp(&mut phv, by_bit);
-            }
-            self.telemetry.dropped(&phv, reason, DropAt::Behind);
-        }
     }
 
     /// Takes what was rejected out of the burst, and its PHVs.
@@ -107,7 +81,7 @@ impl Switch {
 
 /// Takes class and epoch bit out of a packet's DSCP.
 #[inline(always)]
-fn take_dscp(phv: &mut Phv, by_bit: [u32; 2]) {
+pub(super) fn take_dscp(phv: &mut Phv, by_bit: [u32; 2]) {
     let (class, bit) = wire::dscp::read(phv.headers.tos);
     phv.shim = phv.shim.with_class(class).with_epoch(by_bit[usize::from(bit)]);
     phv.headers.tos &= !wire::dscp::MASK;
@@ -200,7 +174,7 @@ impl<F: Frame> Parsed<'_, F> {
 }
 
 /// How a port's packets say what was measured of them.
-struct Telemetry {
+pub(super) struct Telemetry {
     /// They carry shims.
     takes_shims: bool,
     /// The running epoch as packets carry it, where they carry a digest and four bits of theirs.
@@ -214,7 +188,7 @@ impl Telemetry {
     /// For a runt, a shim from a host, one that this version cannot read, and one where the DSCP is
     /// used.
     #[inline(never)]
-    fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
+    pub(super) fn read(&self, phv: &mut Phv, frame: &[u8]) -> Result<(), DropReason> {
         wire::parse_any(frame, &mut phv.headers).map_err(|_| DropReason::Runt)?;
         let unreadable = phv.headers.ethertype == wire::ethertype::SHIM;
         if unreadable || (phv.headers.shim && !self.takes_shims) {
