@@ -98,8 +98,15 @@ add_prometheus() {
 
 # What is no package of the system.
 add_others() {
-    add_prometheus
-    add_python
+    local target
+    target=$(dirname "$0")/../target
+    mkdir -p "$target"
+    # One at a time: make test starts this beside the compiler, and waits for it later.
+    (
+        flock 9
+        add_prometheus
+        add_python
+    ) 9>"$target/setup.lock"
 }
 
 # The same where it is asked for.

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -11,20 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import weir
-
-# As docs/security.md makes them.
-CERTIFICATES = """
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj "/CN=CA" \
-    -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
-identity() {
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $1.key -out $1.csr -subj "/CN=$1"
-    printf 'basicConstraints=CA:FALSE\\n%s\\n' "$2" > $1.ext
-    openssl x509 -req -in $1.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile $1.ext -out $1.pem
-    chmod 600 $1.key
-}
-identity switch "extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1,URI:weir:switch:edge"
-identity alice "extendedKeyUsage=clientAuth\nsubjectAltName=URI:weir:operator"
-"""
+from listeners import certificates, free_port
 
 CONFIG = """
 [switch]
@@ -50,17 +36,15 @@ name = "chamelemon"
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 class Client(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        subprocess.run(["sh", "-ec", CERTIFICATES], cwd=cls.dir, check=True, capture_output=True)
+        certificates(
+            cls.dir,
+            switch="extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1,URI:weir:switch:edge",
+            alice="extendedKeyUsage=clientAuth\nsubjectAltName=URI:weir:operator",
+        )
         cls.port = free_port()
         (cls.dir / "edge.toml").write_text(CONFIG.format(dir=cls.dir, port=cls.port))
         cls.controller = cls.enterClassContext(

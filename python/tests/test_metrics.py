@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ import httpx
 import promql_parser
 
 import weir
+from listeners import certificates, free_port
 
 T = TypeVar("T")
 
@@ -27,20 +27,6 @@ RULES = PACKAGING / "alerts.yml"
 
 # Those that Prometheus adds to what it scrapes.
 SCRAPED = {"job", "instance"}
-
-# As docs/security.md makes them.
-CERTIFICATES = """
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 2 -subj "/CN=CA" \
-    -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
-identity() {
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $1.key -out $1.csr -subj "/CN=$1"
-    printf 'basicConstraints=CA:FALSE\\n%s\\n' "$2" > $1.ext
-    openssl x509 -req -in $1.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile $1.ext -out $1.pem
-    chmod 600 $1.key
-}
-identity server "extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1"
-identity prometheus "extendedKeyUsage=clientAuth\nsubjectAltName=URI:weir:reader"
-"""
 
 FILES = 'certificate = "{dir}/server.pem"\nkey = "{dir}/server.key"\nclient_ca = "{dir}/ca.pem"\n'
 PROGRAMS = "".join(f'[[program]]\nname = "{name}"\n' for name in ["chamelemon", "hopcounters", "pint"])
@@ -68,12 +54,6 @@ def queries() -> list[str]:
     return alerts + [re.sub(r"\$\w+", ".+", re.sub(r"\$__\w+", "5m", query)) for query in drawn + listed]
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def eventually(what: str, found: Callable[[], T | None], seconds: float = 60) -> T:
     end = time.monotonic() + seconds
     while (result := found()) is None:
@@ -94,7 +74,11 @@ class Network:
 
     def __init__(self, stack: ExitStack) -> None:
         self.dir = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        subprocess.run(["sh", "-ec", CERTIFICATES], cwd=self.dir, check=True, capture_output=True)
+        certificates(
+            self.dir,
+            server="extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=IP:127.0.0.1",
+            prometheus="extendedKeyUsage=clientAuth\nsubjectAltName=URI:weir:reader",
+        )
         self.ports = {name: free_port() for name in ["net", "edge1", "edge2"]}
         self.write("net", CONTROLLER.format(dir=self.dir, tls=self.ports["net"]))
         files = {"socket": self.dir / "net.sock", "switch_socket": self.dir / "net.switches.sock"}
