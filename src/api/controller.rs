@@ -37,7 +37,7 @@ pub struct ControllerApi {
 }
 
 impl ControllerApi {
-    /// Of a controller whose metrics name `flows` heavy flows of each program.
+    /// The API of the controller `name`. Its metrics name at most `flows` heavy flows of each program.
     ///
     /// # Errors
     /// If no thread can be started.

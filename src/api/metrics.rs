@@ -193,7 +193,7 @@ const PROGRAM_COUNTERS: [ProgramCounter; 2] = [
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    /// What runs, of which version, and since when.
+    /// The name and version of what runs, and the time of its start.
     fn build(&mut self, version: &str, (kind, name): (&str, &str), start_time_seconds: f64) -> Result<(), Error> {
         let labels = [("version", version), (kind, name)];
         self.0.encode_descriptor("build", "The name and the version", None, MetricType::Info)?.encode_info(&labels)?;

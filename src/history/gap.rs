@@ -87,9 +87,7 @@ impl Gap {
                 | Self::Unread { .. }
         )
     }
-}
 
-impl Gap {
     /// The name of its kind, as in JSON.
     pub fn name(&self) -> &'static str {
         match self {
@@ -216,12 +214,27 @@ mod tests {
     fn kinds_have_the_names_of_json() {
         let gaps = [
             Gap::Missing,
-            Gap::Before,
+            Gap::Started,
+            Gap::Part,
             Gap::Spans { first_epoch: 1 },
+            Gap::Mixed,
+            Gap::Parameters,
+            Gap::Foreign,
+            Gap::Before,
+            Gap::Elsewhere,
             Gap::Strays { packets: 1 },
             Gap::StoodStill { nanos: 1 },
+            Gap::Unconfirmed { epoch: 1 },
+            Gap::Unplaced { packets: 1 },
+            Gap::Clock { ahead: 1 },
+            Gap::Repeated,
+            Gap::Unmarked { packets: 1 },
+            Gap::Unfollowed { packets: 1 },
+            Gap::Overflow { reports: 1 },
             Gap::LargeFlows { packets: 1 },
+            Gap::Unread { reports: 1 },
             Gap::NotCaptured { packets: 1 },
+            Gap::Headers { packets: 1 },
         ];
         for gap in gaps {
             let json = serde_json::to_value(gap).unwrap();

@@ -1,5 +1,5 @@
-//! What is measured, as metrics: totals that a thread of their own follows, whoever reads them and how often,
-//! and answers about the last final epoch, which a reader has made.
+//! Metrics of what is measured. A thread adds up totals once a second, also when nobody reads them. Answers
+//! about the last final epoch are made when they are read.
 
 use std::collections::BTreeMap;
 use std::io;

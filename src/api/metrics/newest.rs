@@ -1,4 +1,4 @@
-//! What programs say about the last epoch whose answers are final, made when somebody wants to know, and at
+//! Answers of programs about the last epoch whose answers are final. They are made when metrics are read, at
 //! most once a second.
 
 use std::collections::BTreeMap;

@@ -100,7 +100,7 @@ pub struct PlaceTotals {
     pub group_packets: u64,
 }
 
-/// What a program measured so far.
+/// Totals of a program since it was first followed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     pub final_epochs: u64,
@@ -142,7 +142,7 @@ impl Followed {
         let entries = history.outlines_of(Window::Between { from, until: u64::MAX }, false);
         let Some(until) = entries.last().map(|entry| entry.epoch) else { return };
         entries.chunk_by(|one, other| one.epoch == other.epoch).for_each(|of_epoch| self.count_epoch(of_epoch));
-        // What becomes final meanwhile is counted with the next call.
+        // An epoch that becomes final during this call is counted by the next one.
         let window = Window::Between { from, until };
         self.count_losses(&**history, window, &entries);
         self.count_places(&**history, window, links);
@@ -199,7 +199,7 @@ impl Followed {
         self.late = late;
     }
 
-    /// Counts one epoch, of which there are several entries when its record came in parts.
+    /// Counts one epoch. It has several entries when its record came in parts.
     fn count_epoch(&mut self, entries: &[Entry<()>]) {
         let [entry, ..] = entries else { return };
         let first = entries.iter().map(|entry| entry.first_epoch).fold(entry.epoch, u64::min);
