@@ -50,6 +50,23 @@ const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_FRAGMENTS <= BUR
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
+/// Bursts of fewer packets are moved packet by packet: two bursts that are exchanged are copied with all the room
+/// that they have.
+const FEW: usize = 8;
+
+/// Moves a burst into the queue of a port, which is empty.
+#[inline(always)]
+fn move_into_empty<F: Frame>(queue: &mut Burst<F>, burst: &mut Burst<F>) {
+    if burst.len() < FEW {
+        burst.drain(..).for_each(|frame| {
+            let fits = queue.try_push(frame).is_ok();
+            debug_assert!(fits, "a queue that is not empty");
+        });
+    } else {
+        std::mem::swap(queue, burst);
+    }
+}
+
 /// Copies for mirrors at most of a burst.
 const COPIES: usize = 4 * BURST;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::egress::Exit;
 use super::replicate::Exits;
-use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
+use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts, move_into_empty};
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
 use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Net};
@@ -43,7 +43,7 @@ impl Switch {
             });
         }
         if queue.is_empty() {
-            std::mem::swap(queue, burst);
+            move_into_empty(queue, burst);
         } else {
             let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
             stats.drop(DropReason::TxFull, left as u64);
