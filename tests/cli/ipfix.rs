@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -76,7 +77,8 @@ fn records() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(Measured::Packets),
         any::<u64>().prop_map(Measured::Bytes),
         any::<u64>().prop_map(Measured::LostPackets),
-        prop::collection::vec("[a-z]{4,32}".prop_map(Into::into), 1..12).prop_map(Measured::Path),
+        prop::collection::vec("[a-z]{4,32}".prop_map(|name: String| Arc::<str>::from(name)), 1..12)
+            .prop_map(Measured::Path),
     ];
     let flow = (flows(), times(), measured);
     prop_oneof![

@@ -11,7 +11,7 @@ pub const FIRST: u16 = 256;
 /// The elements of a kind of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The number of the template, from [`FIRST`] on.
+    /// The number of the template, from 256 on.
     pub id: u16,
     /// Number of its elements, from the first on, that say what an options record is about; 0 of a flow.
     pub scopes: u16,

@@ -4,8 +4,6 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use super::flows::{FlowRecord, Measured};
-use super::options::OptionsRecord;
 use super::*;
 use crate::answers::{
     Answers, FlowCount, FlowName, HeavyFlows, Loss, Losses, LossesFound, ProgramAnswer, Query, Queryable, Task,
@@ -100,7 +98,7 @@ fn messages_are_bounded_and_numbered() {
         FlowRecord { flow, time: 0..1, measured: Measured::Packets(1) }.encode().unwrap()
     };
     let (mut messages, mut kept) = (Messages::new(1, 512), Collected::default());
-    let mut send = |messages: &mut Messages, kept: &mut Collected| {
+    let send = |messages: &mut Messages, kept: &mut Collected| {
         for port in 0..25 {
             let (template, record) = record(port);
             messages.add(&template, &record, NOW, kept).unwrap();
@@ -345,9 +343,8 @@ fn what_is_not_sent_is_counted() {
     exporting.push(6, Showed { heavy: vec![(named(1), 9), (digest, 8)], ..Showed::default() });
     let sent = exporting.round();
     assert_eq!((sent.len(), sent[0].0), (1, HEAVY), "nothing of what was not sent");
-    let message_with_template = exporting.counters.view();
-    assert_eq!((message_with_template.flow_records, message_with_template.unnamed_flows), (1, 1));
-    assert_eq!(message_with_template.not_sent(), 101);
+    let counted = exporting.counters.view();
+    assert_eq!((counted.flow_records, counted.unnamed_flows, counted.not_sent()), (1, 1, 101));
 }
 
 /// Paths that are sure are lists of switches; drops are totals, sent when they change.
