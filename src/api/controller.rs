@@ -13,9 +13,10 @@ use axum::{Json, Router};
 
 use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Answer, Body};
+use crate::api::exported::{ExportCounters, NOT_EXPORTED};
 use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
 use crate::api::serve::{self, Counters, Served, TlsListener};
-use crate::api::service::METRICS;
+use crate::api::service::{IPFIX, METRICS};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery, tasks};
 use crate::json::Time;
@@ -34,6 +35,8 @@ pub struct ControllerApi {
     links: Links,
     start_time: SystemTime,
     measured: Arc<Measured>,
+    /// What is exported as IPFIX, if anything is.
+    exported: Option<Arc<ExportCounters>>,
 }
 
 impl ControllerApi {
@@ -41,20 +44,26 @@ impl ControllerApi {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn new(name: &str, control_loop: &ControllerLoop, links: Links, flows: usize) -> io::Result<Self> {
+    pub fn new(
+        name: &str,
+        control_loop: &ControllerLoop,
+        links: Links,
+        flows: usize,
+        exported: Option<Arc<ExportCounters>>,
+    ) -> io::Result<Self> {
         let controllers = control_loop.controllers().iter();
         let histories: Vec<_> = controllers.map(|controller| controller.hold().history().clone()).collect();
         let server = control_loop.server().clone();
         let programs: Vec<_> = server.programs().cloned().zip(histories.iter().cloned()).collect();
         let measured = Measured::new(Box::new(move || programs.clone()), links.clone(), flows).start()?;
-        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured })
+        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured, exported })
     }
 
     /// All metrics.
     fn metrics(&self, format: Format) -> String {
         let start_time_seconds = self.start_time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let network = Network { name: self.name.clone(), start_time_seconds, switches: self.switches() };
-        metrics::network_text(network, self.measured(), format)
+        metrics::network_text(network, self.measured(), self.exported().ok(), format)
     }
 
     pub fn name(&self) -> &str {
@@ -93,6 +102,10 @@ impl Answering for ControllerApi {
     fn measured(&self) -> Vec<ProgramMetrics> {
         self.measured.programs()
     }
+
+    fn exported(&self) -> Result<view::Exported, String> {
+        self.exported.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
+    }
 }
 
 fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
@@ -101,6 +114,7 @@ fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
         .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
         .route("/v1/switches/{name}", delete(evict))
         .route("/v1/parameters", put(change))
+        .route(IPFIX, get(async |State(api): State<Arc<ControllerApi>>| answers::answer(api.exported())))
         .route(METRICS, answers::metrics(ControllerApi::metrics))
         .merge(tasks())
         .fallback(answers::unknown_to_controller)

@@ -10,6 +10,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
 
+use super::exported::NOT_EXPORTED;
 use super::metrics::{self, ProgramMetrics};
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
@@ -22,6 +23,8 @@ use crate::tables::Tables;
 pub const FREQUENCY: &str = "/v1/frequency";
 /// The path of metrics.
 pub const METRICS: &str = "/metrics";
+/// The path at which an export to an IPFIX collector says how it stands.
+pub const IPFIX: &str = "/v1/ipfix";
 
 /// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
@@ -75,6 +78,14 @@ pub trait Answering: Send + Sync + 'static {
         Links::default()
     }
 
+    /// How its export to an IPFIX collector stands.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn exported(&self) -> Result<view::Exported, String> {
+        Err(NOT_EXPORTED.into())
+    }
+
     /// The metrics of what its programs measure.
     fn measured(&self) -> Vec<ProgramMetrics> {
         Vec::new()
@@ -97,6 +108,7 @@ fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
         .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(answers::add_port::<S>))
         .route("/v1/ports/{name}", delete(answers::remove_port::<S>))
         .route("/v1/controller", get(async |State(s): State<Arc<S>>| answers::answer(s.controller())))
+        .route(IPFIX, get(async |State(s): State<Arc<S>>| answers::answer(s.exported())))
         .route("/v1/reload", post(answers::reload::<S>))
         .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
         .route("/v1/reset", put(answers::reset::<S>))
@@ -146,7 +158,9 @@ pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::
 }
 
 fn switch_metrics<S: Service>() -> MethodRouter<Arc<S>> {
-    answers::metrics(|service: &S, format| metrics::text(&service.status(), service.measured(), format))
+    answers::metrics(|service: &S, format| {
+        metrics::text(&service.status(), service.measured(), service.exported().ok(), format)
+    })
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.
