@@ -18,14 +18,13 @@ use crate::api::view;
 use crate::archive;
 use crate::config::{IpfixConfig, IpfixRecords};
 use crate::history::{Entry, Reason, Window};
-use crate::program::ProgramConfig;
 
 /// Where records come from.
 pub struct Source {
     /// The name of the switch or controller.
     pub name: String,
     /// The programs and their histories, as they are now.
-    pub programs: Box<dyn Fn() -> Vec<(ProgramConfig, Arc<dyn Queryable>)> + Send>,
+    pub programs: archive::Source,
     /// What ports dropped so far; nothing of a controller.
     pub drops: Box<dyn Fn() -> Vec<view::Drop> + Send>,
 }

@@ -205,9 +205,10 @@ impl Exporting {
         // Each kind is of one program's, whichever answers it.
         let programs: Vec<_> = [Task::Heavy, Task::Losses, Task::Paths].into_iter().filter_map(answers).collect();
         let programs: Vec<_> = programs.into_iter().map(|program| (program, queryable.clone())).collect();
-        let (sent, drops, fails) = (Arc::default(), Arc::default(), Arc::default());
-        let (keep, is_failing): (Arc<Mutex<Vec<Vec<u8>>>>, Arc<Mutex<bool>>) = (Arc::clone(&sent), Arc::clone(&fails));
-        let ports: Arc<Mutex<Vec<view::Drop>>> = Arc::clone(&drops);
+        let sent: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+        let drops: Arc<Mutex<Vec<view::Drop>>> = Arc::default();
+        let fails: Arc<Mutex<bool>> = Arc::default();
+        let (keep, ports, is_failing) = (sent.clone(), drops.clone(), fails.clone());
         let transport = Box::new(move |bytes: &[u8]| {
             if *is_failing.hold() {
                 return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
