@@ -35,7 +35,7 @@ pub struct ControllerApi {
     links: Links,
     start_time: SystemTime,
     measured: Arc<Measured>,
-    /// What is exported as IPFIX, if anything is.
+    /// Counters of the IPFIX export, if there is one.
     exported: Option<Arc<ExportCounters>>,
 }
 

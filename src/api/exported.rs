@@ -1,11 +1,11 @@
-//! What an exporter counts.
+//! Counters of an IPFIX export.
 
 use std::sync::Mutex;
 
 use super::view;
 use crate::lock::Hold;
 
-/// Of a switch or controller without an export.
+/// The error of a switch or controller that exports nothing.
 pub const NOT_EXPORTED: &str = "nothing is exported as IPFIX; start it with --ipfix ADDRESS:PORT";
 
 /// Counters of an exporter, which others read.

@@ -240,7 +240,7 @@ mod tests {
             partial[start + offset..start + offset + 2].copy_from_slice(&pseudo.to_be_bytes());
             prop_assert!(is_partial(&partial));
             let mut other = partial[..transport.end].to_vec();
-            // Ones' complement has two zeros: etherparse writes one in TCP and the other in UDP, weir the latter in both.
+            // Ones' complement has two zeros. In TCP etherparse writes the one with no bits set, weir the other.
             let sum = &mut right[start + offset..start + offset + 2];
             if *sum == [0, 0] {
                 sum.fill(0xff);

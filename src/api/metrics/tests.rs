@@ -313,7 +313,7 @@ fn the_page_names_every_metric() {
     }
 }
 
-/// Without an export there is none of its metrics.
+/// Metrics of an IPFIX export are there if there is one.
 #[test]
 fn an_export_comes_back_out_of_the_text() {
     let exported = Exported { flow_records: 7, unsent_flow_records: 3, missed_epochs: 2, ..Exported::default() };

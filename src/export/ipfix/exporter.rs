@@ -25,7 +25,7 @@ pub struct Source {
     pub name: String,
     /// The programs and their histories, as they are now.
     pub programs: archive::Source,
-    /// What ports dropped so far; nothing of a controller.
+    /// Packets that ports have dropped so far, by reason. A controller has none.
     pub drops: Box<dyn Fn() -> Vec<view::Drop> + Send>,
 }
 
@@ -135,7 +135,7 @@ impl Exporter {
         self.messages.flush(seconds, &mut self.sender);
     }
 
-    /// What a collector is told about the export itself.
+    /// Adds the records about the export itself: its name and its counters.
     fn say(&mut self, now: u32) {
         let name = self.source.name.clone();
         self.add_options(&OptionsRecord::Domain { id: self.config.observation_domain, name: &name }, now);
@@ -146,7 +146,7 @@ impl Exporter {
             unsent_records: counted.not_sent(),
         };
         self.add_options(&export, now);
-        // All of them, as totals: a collector that missed some has them again.
+        // All totals of drops are exported again: the collector may have missed some.
         self.drops.clear();
     }
 

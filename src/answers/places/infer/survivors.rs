@@ -1,5 +1,6 @@
-//! Flows that lost nothing, for a set of failed members: put together where they may have crossed the same ones,
-//! so that a round of the fit takes no longer in a larger network.
+//! Flows that lost nothing, for a set of failed members. Flows that may have crossed the same failed members are put
+//! together by class of size, and each class has the mean size of its flows: so a round of the fit takes no longer
+//! in a larger network.
 
 use std::collections::BTreeMap;
 
