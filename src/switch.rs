@@ -50,21 +50,17 @@ const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_FRAGMENTS <= BUR
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
-/// Bursts of fewer packets are moved packet by packet: two bursts that are exchanged are copied with all the room
-/// that they have.
+/// Bursts of fewer packets are moved packet by packet: an exchange of two bursts copies all the room that they have.
 const FEW: usize = 8;
 
-/// Moves a burst into the queue of a port, which is empty.
+/// Moves a burst into the queue of a port. Returns the number of packets that the queue has no room for; they are freed.
 #[inline(always)]
-fn move_into_empty<F: Frame>(queue: &mut Burst<F>, burst: &mut Burst<F>) {
-    if burst.len() < FEW {
-        burst.drain(..).for_each(|frame| {
-            let fits = queue.try_push(frame).is_ok();
-            debug_assert!(fits, "a queue that is not empty");
-        });
-    } else {
+fn enqueue<F: Frame>(queue: &mut Burst<F>, burst: &mut Burst<F>) -> usize {
+    if queue.is_empty() && burst.len() >= FEW {
         std::mem::swap(queue, burst);
+        return 0;
     }
+    burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count()
 }
 
 /// Copies for mirrors at most of a burst.
