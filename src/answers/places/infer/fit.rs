@@ -3,19 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use super::WRONG_PATHS;
 use super::survivors::Survivors;
 use super::trials::{FlowTrial, Trials};
 
 /// Rounds of expectation maximisation. They start near the maximum.
 const ROUNDS: usize = 6;
-/// They end where the failed members' rates change by a smaller share.
+/// They end where the failed members' rates change by a smaller share,
 const SETTLED: f64 = 0.003;
+/// or where this number of further rounds, each with the gain of the last one, would make the set no match for another.
+const FURTHER: f64 = 10.0;
 /// A path that is believed explains losses so well that no other one is looked at: of the log likelihood that any
 /// path could give it lacks no more than this.
 const NO_OTHER: f64 = -2.0;
+/// A path that is taken with a smaller share than this, in logarithms, is not looked at.
+const NEGLIGIBLE: f64 = -14.0;
 /// Bounds of a rate.
 const LEAST_RATE: f64 = 1e-9;
 const LARGEST_RATE: f64 = 1.0 - 1e-6;
@@ -24,14 +26,17 @@ const LARGEST_RATE: f64 = 1.0 - 1e-6;
 pub struct Model<'a> {
     pub trials: &'a Trials,
     pub alarm_rate: f64,
+    /// Without a failure.
+    pub quiet: Fit,
     victims: Vec<Victims>,
     /// Flows that lost none: size and number, by path and, where that is not known, by pair of switches.
     pub on_path: Vec<&'a [(f64, f64)]>,
     pub between: Vec<&'a [(f64, f64)]>,
     /// Their packets by member.
     through: Vec<f64>,
-    /// The pairs of switches that have a path across a member.
+    /// The pairs of switches that have a path across a member, and the paths.
     ends_of: Vec<Vec<usize>>,
+    pub paths_of: Vec<Vec<usize>>,
 }
 
 /// Flows between two switches that lost packets.
@@ -43,15 +48,23 @@ struct Victims {
     by_path: Vec<(usize, [f64; 2])>,
     /// The others.
     others: Vec<FlowTrial>,
+    /// What is expected of them without a failure.
+    quiet: Part,
 }
 
 impl Victims {
     fn new(ends: usize) -> Self {
-        Self { ends, believed: Vec::new(), by_path: Vec::new(), others: Vec::new() }
+        Self { ends, believed: Vec::new(), by_path: Vec::new(), others: Vec::new(), quiet: Part::default() }
     }
 
     fn add(&mut self, flow: FlowTrial) {
-        let Some(path) = flow.path else { return self.others.push(flow) };
+        let Some(path) = flow.path else {
+            match self.others.iter_mut().find(|of| of.lost == flow.lost && of.sent == flow.sent) {
+                Some(alike) => alike.flows += flow.flows,
+                None => self.others.push(flow),
+            }
+            return;
+        };
         let is_alike = |(other, of, _): &&mut (usize, FlowTrial, f64)| {
             *other == path && of.lost == flow.lost && of.sent == flow.sent
         };
@@ -109,7 +122,27 @@ impl<'a> Model<'a> {
                 through[*member] += packets / paths.len() as f64;
             }
         }
-        Self { trials, alarm_rate, victims: by_ends.into_values().collect(), on_path, between, through, ends_of }
+        let mut paths_of: Vec<Vec<usize>> = vec![Vec::new(); trials.members];
+        for (path, members) in trials.paths.iter().enumerate() {
+            members.iter().for_each(|member| paths_of[*member].push(path));
+        }
+        let victims = by_ends.into_values().collect();
+        let quiet = Fit::default();
+        Self { trials, alarm_rate, quiet, victims, on_path, between, through, ends_of, paths_of }
+    }
+
+    /// Fits the rates without a failure, from this rate of all members on.
+    pub fn fit_quiet(&mut self, start: f64, room: &mut Room) {
+        self.quiet = self.fit(&[], &vec![start; self.trials.members], f64::NEG_INFINITY, room);
+        let mut victims = std::mem::take(&mut self.victims);
+        for of in &mut victims {
+            let mut expected = Expected::new(vec![0.0; self.trials.members]);
+            room.start(&self.quiet.rates);
+            self.expect_of(of, true, &mut expected, room);
+            expected.add_all(self, &[], room);
+            of.quiet = expected.part();
+        }
+        self.victims = victims;
     }
 
     /// Bounds of a member's rate.
@@ -118,22 +151,28 @@ impl<'a> Model<'a> {
         if has_failed { (alarm, LARGEST_RATE) } else { (LEAST_RATE, alarm) }
     }
 
-    /// The fit for these failed members, in increasing order. `start` has rates to start from.
-    pub fn fit(&self, failed: &[usize], start: &[f64]) -> Fit {
+    /// The fit for these failed members, in increasing order. `start` has rates to start from. A set whose log
+    /// likelihood cannot be expected to come up to `least` is left as it is then.
+    pub fn fit(&self, failed: &[usize], start: &[f64], least: f64, room: &mut Room) -> Fit {
         let set = FailedSet::new(self, failed);
-        let is_failed = |member: usize| failed.binary_search(&member).is_ok();
         let mut rates: Vec<f64> = start.to_vec();
-        for (member, rate) in rates.iter_mut().enumerate() {
-            let (least, most) = self.bounds(is_failed(member));
-            *rate = rate.clamp(least, most);
+        for (rate, has_failed) in rates.iter_mut().zip(&set.has_failed) {
+            let (lowest, largest) = self.bounds(*has_failed);
+            *rate = rate.clamp(lowest, largest);
         }
+        let mut last = f64::NEG_INFINITY;
         for _ in 0..ROUNDS {
-            let expected = self.expect(&rates, &set);
+            let expected = self.expect(&rates, &set, Scope::Touched, room);
+            let now = self.log_likelihood(&rates, &set, &expected);
+            if now + FURTHER * (now - last) < least {
+                return expected.fit(rates, now);
+            }
+            last = now;
             let mut most = 0.0f64;
             for (member, rate) in rates.iter_mut().enumerate() {
-                let (least, largest) = self.bounds(is_failed(member));
-                let next = (expected.lost[member] / expected.reached[member].max(1e-9)).clamp(least, largest);
-                if is_failed(member) {
+                let (lowest, largest) = self.bounds(set.has_failed[member]);
+                let next = (expected.lost[member] / expected.reached[member].max(1e-9)).clamp(lowest, largest);
+                if set.has_failed[member] {
                     most = most.max((next / *rate).ln().abs());
                 }
                 *rate = next;
@@ -142,80 +181,116 @@ impl<'a> Model<'a> {
                 break;
             }
         }
-        let Expected { lost, reached, unexplained, log_likelihood } = self.expect(&rates, &set);
-        let healthy = rates.iter().zip(&self.through).enumerate().filter(|(member, _)| !is_failed(*member));
-        let survive = -healthy.map(|(_, (rate, packets))| rate * packets).sum::<f64>();
-        let log_likelihood = log_likelihood + survive + set.survivors.log_likelihood(&set.survive(&rates));
-        Fit { rates, log_likelihood, lost, reached, unexplained }
+        let expected = self.expect(&rates, &set, Scope::All, room);
+        let log_likelihood = self.log_likelihood(&rates, &set, &expected);
+        expected.fit(rates, log_likelihood)
     }
 
-    /// Expected losses of each member at these rates, and the log likelihood of all that flows lost.
-    fn expect(&self, rates: &[f64], set: &FailedSet<'_>) -> Expected {
-        let mut expected = Expected::new(self);
-        let mut loss = PathLoss::new(self, rates);
-        let mut by_path: FxHashMap<usize, [f64; 2]> = FxHashMap::default();
-        let mut add = |path: usize, packets: [f64; 2]| {
-            let sum = by_path.entry(path).or_default();
-            (0..2).for_each(|side| sum[side] += packets[side]);
-        };
-        for of in &self.victims {
-            if !set.touched[of.ends] {
-                // No other path explains the losses better than the one that is believed.
-                for (path, [lost, sent]) in &of.by_path {
-                    expected.log_likelihood += loss.of(*path, *lost, *sent);
-                    add(*path, [*lost, *sent]);
-                }
-            }
-            let believed = if set.touched[of.ends] { &of.believed[..] } else { &[] };
-            for (path, flow, best) in believed {
-                let own = loss.of(*path, flow.lost, flow.sent);
-                if own > best + NO_OTHER {
-                    expected.log_likelihood += flow.flows * own;
-                    add(*path, [flow.flows * flow.lost, flow.flows * flow.sent]);
-                } else {
-                    expected.log_likelihood += self.share_out(flow, &mut loss, &mut add);
-                }
-            }
-            for flow in &of.others {
-                expected.log_likelihood += self.share_out(flow, &mut loss, &mut add);
-            }
+    /// Of all that flows lost, and did not lose.
+    fn log_likelihood(&self, rates: &[f64], set: &FailedSet<'_>, expected: &Expected) -> f64 {
+        let members = rates.iter().zip(&self.through).zip(&set.has_failed);
+        let healthy = members.filter(|(_, has_failed)| !**has_failed);
+        let survive = -healthy.map(|((rate, packets), _)| rate * packets).sum::<f64>();
+        expected.log_likelihood + survive + set.survivors.log_likelihood(&set.survive(rates))
+    }
+
+    /// Expected losses of each member at these rates, and the log likelihood of all that flows lost. Flows between
+    /// switches without a path across a failed member lose packets at healthy ones alone, whose rates differ
+    /// little from those without a failure: [`Scope::Touched`] takes what is expected of them from there.
+    fn expect(&self, rates: &[f64], set: &FailedSet<'_>, scope: Scope, room: &mut Room) -> Expected {
+        let is_full = matches!(scope, Scope::All) || set.failed.is_empty();
+        let mut expected = if is_full { Expected::new(self.through.clone()) } else { self.untouched(set) };
+        room.start(rates);
+        for of in self.victims.iter().filter(|of| is_full || set.touched[of.ends]) {
+            self.expect_of(of, !set.touched[of.ends], &mut expected, room);
         }
-        for (path, packets) in by_path {
-            expected.add(self, rates, set.failed, path, packets);
-        }
+        expected.add_all(self, &set.has_failed, room);
         for (member, elsewhere) in set.failed.iter().zip(set.survivors.elsewhere(&set.survive(rates))) {
             expected.reached[*member] -= elsewhere;
         }
         expected
     }
 
+    /// What is expected of flows between switches without a path across a failed member, without a failure.
+    fn untouched(&self, set: &FailedSet<'_>) -> Expected {
+        let mut expected = Expected::new(self.through.clone());
+        for of in self.victims.iter().filter(|of| !set.touched[of.ends]) {
+            expected.log_likelihood += of.quiet.log_likelihood;
+            for (member, [lost, reached, unexplained]) in &of.quiet.members {
+                expected.lost[*member] += lost;
+                expected.reached[*member] += reached;
+                expected.unexplained[*member] += unexplained;
+            }
+        }
+        expected
+    }
+
+    /// Puts what flows between two switches sent and lost on the paths that they may have taken.
+    fn expect_of(&self, of: &Victims, is_quiet: bool, expected: &mut Expected, room: &mut Room) {
+        if is_quiet {
+            // No other path explains the losses better than the one that is believed.
+            for (path, [lost, sent]) in &of.by_path {
+                expected.log_likelihood += room.loss(self, *path).of(*lost, *sent);
+                room.add(*path, [*lost, *sent]);
+            }
+        } else {
+            for (path, flow, best) in &of.believed {
+                let own = room.loss(self, *path).of(flow.lost, flow.sent);
+                if own > best + NO_OTHER {
+                    expected.log_likelihood += flow.flows * own;
+                    room.add(*path, [flow.flows * flow.lost, flow.flows * flow.sent]);
+                } else {
+                    expected.log_likelihood += self.share_out(flow, room);
+                }
+            }
+        }
+        for flow in &of.others {
+            expected.log_likelihood += self.share_out(flow, room);
+        }
+    }
+
     /// Adds a flow's packets to the paths that it may have taken. Returns the log likelihood of its losses.
-    fn share_out(&self, flow: &FlowTrial, loss: &mut PathLoss<'_>, mut add: impl FnMut(usize, [f64; 2])) -> f64 {
-        let PathsTaken { log_likelihood, paths } = self.paths_taken(flow, true, loss);
-        for (path, share) in paths {
+    fn share_out(&self, flow: &FlowTrial, room: &mut Room) -> f64 {
+        let log_likelihood = self.weigh_paths(flow, room);
+        for number in 0..room.shares.len() {
+            let (path, share) = room.shares[number];
             let flows = flow.flows * share;
-            add(path, [flows * flow.lost, flows * flow.sent]);
+            room.add(path, [flows * flow.lost, flows * flow.sent]);
         }
         flow.flows * log_likelihood
     }
 
-    /// The paths that a flow that lost packets may have taken. Where no path between its two switches has a
-    /// failed member, a flow whose path is believed took that one: others would explain its losses no better.
-    pub fn paths_taken(&self, flow: &FlowTrial, is_touched: bool, loss: &mut PathLoss<'_>) -> PathsTaken {
-        if let (Some(path), false) = (flow.path, is_touched) {
-            return PathsTaken { log_likelihood: loss.of(path, flow.lost, flow.sent), paths: vec![(path, 1.0)] };
+    /// Finds the paths that a flow that lost packets may have taken, with their shares. Returns the log likelihood
+    /// of its losses.
+    fn weigh_paths(&self, flow: &FlowTrial, room: &mut Room) -> f64 {
+        let mut shares = std::mem::take(&mut room.shares);
+        shares.clear();
+        let paths = self.trials.candidates(flow, WRONG_PATHS);
+        shares.extend(paths.map(|(path, prior)| (path, prior + room.loss(self, path).of(flow.lost, flow.sent))));
+        let most = shares.iter().map(|(_, log)| *log).fold(f64::NEG_INFINITY, f64::max);
+        shares.retain_mut(|(_, log)| {
+            *log -= most;
+            *log > NEGLIGIBLE
+        });
+        shares.iter_mut().for_each(|(_, share)| *share = share.exp());
+        let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+        shares.iter_mut().for_each(|(_, share)| *share /= sum);
+        room.shares = shares;
+        most + sum.ln()
+    }
+
+    /// The paths that a flow that lost packets may have taken, with their shares, at the rates of the room. Where no
+    /// path between its two switches has a failed member, a flow whose path is believed took that one: others
+    /// would explain its losses no better.
+    pub fn paths_taken<'r>(&self, flow: &FlowTrial, is_touched: bool, room: &'r mut Room) -> &'r [(usize, f64)] {
+        match (flow.path, is_touched) {
+            (Some(path), false) => {
+                room.shares.clear();
+                room.shares.push((path, 1.0));
+            }
+            _ => _ = self.weigh_paths(flow, room),
         }
-        let mut paths: Vec<(usize, f64)> = self
-            .trials
-            .candidates(flow, WRONG_PATHS)
-            .map(|(path, prior)| (path, prior.ln() + loss.of(path, flow.lost, flow.sent)))
-            .collect();
-        let most = paths.iter().map(|(_, log)| *log).fold(f64::NEG_INFINITY, f64::max);
-        paths.iter_mut().for_each(|(_, log)| *log = (*log - most).exp());
-        let sum: f64 = paths.iter().map(|(_, share)| share).sum();
-        paths.iter_mut().for_each(|(_, share)| *share /= sum);
-        paths.retain(|(_, share)| *share > 1e-6);
-        PathsTaken { log_likelihood: most + sum.ln(), paths }
+        &room.shares
     }
 
     /// By pair of switches: whether it has a path across one of these members.
@@ -226,15 +301,19 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The paths that a flow may have taken, by posterior, and the log likelihood of its losses.
-pub struct PathsTaken {
-    pub log_likelihood: f64,
-    pub paths: Vec<(usize, f64)>,
+/// The flows that a round of the fit looks at.
+#[derive(Clone, Copy)]
+enum Scope {
+    All,
+    /// Those between switches with a path across a failed member.
+    Touched,
 }
 
 /// A set of failed members, in increasing order, and what every round of a fit takes from it.
 struct FailedSet<'a> {
     failed: &'a [usize],
+    /// By member.
+    has_failed: Vec<bool>,
     /// By pair of switches: whether it has a path across one of them.
     touched: Vec<bool>,
     survivors: Survivors,
@@ -245,7 +324,9 @@ impl<'a> FailedSet<'a> {
         let touched = model.touched(failed);
         let pairs = touched.iter().enumerate().filter(|(_, touched)| **touched).map(|(ends, _)| ends);
         let survivors = Survivors::new(model, failed, pairs);
-        Self { failed, touched, survivors }
+        let mut has_failed = vec![false; model.trials.members];
+        failed.iter().for_each(|member| has_failed[*member] = true);
+        Self { failed, has_failed, touched, survivors }
     }
 
     /// Logarithms of the probabilities that its members let a packet through.
@@ -255,24 +336,62 @@ impl<'a> FailedSet<'a> {
 }
 
 /// Logarithms of the probabilities that a path loses a packet, and does not.
-pub struct PathLoss<'a> {
-    model: &'a Model<'a>,
-    rates: &'a [f64],
-    known: FxHashMap<usize, [f64; 2]>,
+#[derive(Clone, Copy)]
+struct Loss {
+    lose: f64,
+    survive: f64,
 }
 
-impl<'a> PathLoss<'a> {
-    pub fn new(model: &'a Model<'a>, rates: &'a [f64]) -> Self {
-        Self { model, rates, known: FxHashMap::default() }
+impl Loss {
+    /// Log likelihood of losing these of the packets sent.
+    fn of(self, lost: f64, sent: f64) -> f64 {
+        lost * self.lose + (sent - lost) * self.survive
+    }
+}
+
+/// Room for a round of the fit, by path, which the next round takes again.
+pub struct Room {
+    rates: Vec<f64>,
+    loss: Vec<Option<Loss>>,
+    /// Lost and sent packets of victims.
+    packets: Vec<[f64; 2]>,
+    /// The paths that this round has looked at.
+    used: Vec<usize>,
+    /// Of one flow, the paths that it may have taken.
+    shares: Vec<(usize, f64)>,
+}
+
+impl Room {
+    pub fn new(trials: &Trials) -> Self {
+        let paths = trials.paths.len();
+        let (loss, packets) = (vec![None; paths], vec![[0.0; 2]; paths]);
+        Self { rates: Vec::new(), loss, packets, used: Vec::new(), shares: Vec::new() }
     }
 
-    /// Log likelihood of a path's losing these of the packets sent.
-    fn of(&mut self, path: usize, lost: f64, sent: f64) -> f64 {
-        let [lose, survive] = *self.known.entry(path).or_insert_with(|| {
-            let survive = survival(&self.model.trials.paths[path], self.rates);
-            [(1.0 - survive).max(LEAST_RATE).ln(), survive.ln()]
-        });
-        lost * lose + (sent - lost) * survive
+    /// Starts a round with these rates.
+    pub fn start(&mut self, rates: &[f64]) {
+        self.rates.clear();
+        self.rates.extend_from_slice(rates);
+        for path in self.used.drain(..) {
+            self.loss[path] = None;
+            self.packets[path] = [0.0; 2];
+        }
+    }
+
+    fn loss(&mut self, model: &Model<'_>, path: usize) -> Loss {
+        if let Some(loss) = self.loss[path] {
+            return loss;
+        }
+        let survive = survival(&model.trials.paths[path], &self.rates);
+        let loss = Loss { lose: (1.0 - survive).max(LEAST_RATE).ln(), survive: survive.ln() };
+        self.loss[path] = Some(loss);
+        self.used.push(path);
+        loss
+    }
+
+    /// Adds to the packets of a path whose loss has been asked for.
+    fn add(&mut self, path: usize, packets: [f64; 2]) {
+        (0..2).for_each(|side| self.packets[path][side] += packets[side]);
     }
 }
 
@@ -284,23 +403,50 @@ struct Expected {
     log_likelihood: f64,
 }
 
+/// The same of a few members: lost, reached and unexplained packets.
+#[derive(Default)]
+struct Part {
+    members: Vec<(usize, [f64; 3])>,
+    log_likelihood: f64,
+}
+
 impl Expected {
-    fn new(model: &Model<'_>) -> Self {
-        let none = vec![0.0; model.trials.members];
-        Self { lost: none.clone(), reached: model.through.clone(), unexplained: none, log_likelihood: 0.0 }
+    /// `through` are packets of flows that lost none.
+    fn new(through: Vec<f64>) -> Self {
+        let none = vec![0.0; through.len()];
+        Self { lost: none.clone(), reached: through, unexplained: none, log_likelihood: 0.0 }
     }
 
-    /// Adds packets that a path lost, and that went in.
-    fn add(&mut self, model: &Model<'_>, rates: &[f64], failed: &[usize], path: usize, [lost, sent]: [f64; 2]) {
-        let members = &model.trials.paths[path];
+    /// Adds what the paths of a round lost, and what went in. `has_failed` is empty where no member has.
+    fn add_all(&mut self, model: &Model<'_>, has_failed: &[bool], room: &Room) {
+        for path in &room.used {
+            let [lost, sent] = room.packets[*path];
+            if sent > 0.0 {
+                self.add(&model.trials.paths[*path], &room.rates, has_failed, [lost, sent]);
+            }
+        }
+    }
+
+    fn add(&mut self, members: &[usize], rates: &[f64], has_failed: &[bool], [lost, sent]: [f64; 2]) {
         let (mut before, mut explained) = (0.0, 0.0);
         each_share(members, rates, |member, share| {
             self.lost[member] += lost * share;
             self.reached[member] += sent - lost * before;
             before += share;
-            explained += if failed.binary_search(&member).is_ok() { share } else { 0.0 };
+            explained += if has_failed.get(member) == Some(&true) { share } else { 0.0 };
         });
         members.iter().for_each(|member| self.unexplained[*member] += lost * (1.0 - explained));
+    }
+
+    fn part(&self) -> Part {
+        let members = (0..self.lost.len()).filter(|member| self.reached[*member] > 0.0);
+        let of = |member: usize| (member, [self.lost[member], self.reached[member], self.unexplained[member]]);
+        Part { members: members.map(of).collect(), log_likelihood: self.log_likelihood }
+    }
+
+    fn fit(self, rates: Vec<f64>, log_likelihood: f64) -> Fit {
+        let Self { lost, reached, unexplained, .. } = self;
+        Fit { rates, log_likelihood, lost, reached, unexplained }
     }
 }
 

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 
 use rustc_hash::FxHashMap;
 
-use super::fit::{Fit, Model, PathLoss, each_share};
+use super::fit::{Fit, Model, Room, each_share};
 use super::trials::Trials;
 use super::{BOTH_DIRECTIONS, FAILED, Inferred, Losing};
 use crate::trace::SplitMix64;
@@ -27,6 +27,8 @@ const MOST_VICTIMS: usize = 1_000_000;
 const MOST_FAILED: usize = 16;
 /// A healthy member's rate may be this much smaller than the alarm rate.
 const BACKGROUND_SPAN: f64 = 1000.0;
+/// A set that is less likely than another one by more than this, in logarithms, is of no account.
+const NO_MATCH: f64 = 15.0;
 /// Most sets over which flows' losses are averaged.
 const AVERAGED: usize = 8;
 
@@ -36,23 +38,25 @@ type Failed = Vec<usize>;
 /// A search for the failed members.
 pub struct Search<'a> {
     model: Model<'a>,
+    room: Room,
     /// The other direction of a link.
     reverse: FxHashMap<usize, usize>,
-    /// Rates without a failure.
-    quiet: Vec<f64>,
     seen: FxHashMap<Failed, (f64, Fit)>,
+    /// The largest log posterior of them.
+    most: f64,
     candidates: Vec<usize>,
     most_sets: usize,
 }
 
 impl<'a> Search<'a> {
     pub fn new(trials: &'a Trials, alarm_rate: f64) -> Self {
-        let model = Model::new(trials, alarm_rate);
+        let mut model = Model::new(trials, alarm_rate);
+        let mut room = Room::new(trials);
+        model.fit_quiet(alarm_rate / BACKGROUND_SPAN.sqrt(), &mut room);
         let reverse = trials.cables.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
-        let start = vec![alarm_rate / BACKGROUND_SPAN.sqrt(); trials.members];
-        let quiet = model.fit(&[], &start).rates;
         let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 5, MOST_SETS);
-        Self { model, reverse, quiet, seen: FxHashMap::default(), candidates: Vec::new(), most_sets }
+        let (seen, candidates) = (FxHashMap::default(), Vec::new());
+        Self { model, room, reverse, seen, most: f64::NEG_INFINITY, candidates, most_sets }
     }
 
     /// Log posterior of a set, but for a constant.
@@ -63,10 +67,15 @@ impl<'a> Search<'a> {
         if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
             return f64::NEG_INFINITY;
         }
-        let mut start = self.quiet.clone();
-        failed.iter().for_each(|member| start[*member] = 0.01);
-        let fit = self.model.fit(failed, &start);
-        let score = fit.log_likelihood + self.log_prior(failed) + self.log_widths(failed, &fit);
+        let quiet = &self.model.quiet;
+        let mut start = quiet.rates.clone();
+        // The rate at which a member loses packets where all that flows lost that cross it, it did.
+        failed.iter().for_each(|member| start[*member] = quiet.unexplained[*member] / quiet.reached[*member].max(1.0));
+        let prior = self.log_prior(failed);
+        // Widths only make a set less likely.
+        let fit = self.model.fit(failed, &start, self.most - NO_MATCH - prior, &mut self.room);
+        let score = fit.log_likelihood + prior + self.log_widths(failed, &fit);
+        self.most = self.most.max(score);
         self.seen.insert(failed.clone(), (score, fit));
         score
     }
@@ -203,7 +212,7 @@ impl<'a> Search<'a> {
         sets.iter_mut().for_each(|(score, ..)| *score = (*score - most).exp());
         let sum: f64 = sets.iter().map(|(weight, ..)| weight).sum();
         sets.iter_mut().for_each(|(weight, ..)| *weight /= sum);
-        Posterior { model: self.model, sets }
+        Posterior { model: self.model, room: self.room, sets }
     }
 }
 
@@ -222,6 +231,7 @@ fn without(failed: &Failed, member: usize) -> Failed {
 /// Sets of failed members with their probabilities, the most likely first.
 pub struct Posterior<'a> {
     model: Model<'a>,
+    room: Room,
     sets: Vec<(f64, Failed, Fit)>,
 }
 
@@ -233,7 +243,7 @@ impl Posterior<'_> {
     }
 
     /// What members and flows lost, averaged over the most likely sets.
-    pub fn inferred(&self, trials: &Trials) -> Inferred {
+    pub fn inferred(mut self, trials: &Trials) -> Inferred {
         let averaged = &self.sets[..self.sets.len().min(AVERAGED)];
         let all: f64 = averaged.iter().map(|(weight, ..)| weight).sum();
         let mut members = vec![Losing::default(); trials.members];
@@ -252,11 +262,11 @@ impl Posterior<'_> {
         let mut flows: Vec<BTreeMap<usize, (f64, f64)>> = vec![BTreeMap::new(); trials.victims.len()];
         for (weight, failed, fit) in averaged {
             let touched = self.model.touched(failed);
-            let mut loss = PathLoss::new(&self.model, &fit.rates);
+            self.room.start(&fit.rates);
             for (flow, shares) in trials.victims.iter().zip(&mut flows) {
                 let mut own: BTreeMap<usize, f64> = BTreeMap::new();
-                for (path, taken) in self.model.paths_taken(flow, touched[flow.ends], &mut loss).paths {
-                    each_share(&trials.paths[path], &fit.rates, |member, share| {
+                for (path, taken) in self.model.paths_taken(flow, touched[flow.ends], &mut self.room) {
+                    each_share(&trials.paths[*path], &fit.rates, |member, share| {
                         *own.entry(member).or_default() += taken * share;
                     });
                 }

@@ -27,19 +27,24 @@ pub struct Survivors {
 
 /// Sums of packets and flows, by class of size.
 #[derive(Default)]
-struct Sums(BTreeMap<u32, (f64, f64)>);
+struct Sums(Vec<(f64, f64)>);
 
 impl Sums {
     fn add(&mut self, sizes: &[(f64, f64)]) {
         for (sent, flows) in sizes {
-            let (packets, number) = self.0.entry(size_class(*sent)).or_default();
+            let class = size_class(*sent) as usize;
+            if class >= self.0.len() {
+                self.0.resize(class + 1, (0.0, 0.0));
+            }
+            let (packets, number) = &mut self.0[class];
             *packets += sent * flows;
             *number += flows;
         }
     }
 
     fn sizes(self) -> Sizes {
-        self.0.into_values().map(|(packets, flows)| (packets / flows, flows)).collect()
+        let classes = self.0.into_iter().filter(|(_, flows)| *flows > 0.0);
+        classes.map(|(packets, flows)| (packets / flows, flows)).collect()
     }
 }
 
@@ -48,20 +53,24 @@ impl Survivors {
     pub fn new(model: &Model<'_>, failed: &[usize], pairs: impl Iterator<Item = usize>) -> Self {
         let mut bits: Vec<Crossed> = vec![0; model.trials.members];
         failed.iter().enumerate().for_each(|(bit, member)| bits[*member] = 1 << bit);
+        let crossed = |path: usize| model.trials.paths[path].iter().fold(0, |crossed, member| crossed | bits[*member]);
         let mut believed: BTreeMap<Crossed, Sums> = BTreeMap::new();
-        let mut others: BTreeMap<Vec<(Crossed, u32)>, Sums> = BTreeMap::new();
-        for ends in pairs {
-            let mut paths: BTreeMap<Crossed, u32> = BTreeMap::new();
-            for path in &model.trials.ends[ends] {
-                let crossed = model.trials.paths[*path].iter().fold(0, |crossed, member| crossed | bits[*member]);
-                *paths.entry(crossed).or_default() += 1;
-                if crossed != 0 {
+        for (bit, member) in failed.iter().enumerate() {
+            for path in model.paths_of[*member].iter().filter(|path| !model.on_path[**path].is_empty()) {
+                let crossed = crossed(*path);
+                // Once, by the first failed member that it crosses.
+                if crossed.trailing_zeros() as usize == bit {
                     believed.entry(crossed).or_default().add(model.on_path[*path]);
                 }
             }
-            if !model.between[ends].is_empty() {
-                others.entry(paths.into_iter().collect()).or_default().add(model.between[ends]);
+        }
+        let mut others: BTreeMap<Vec<(Crossed, u32)>, Sums> = BTreeMap::new();
+        for ends in pairs.filter(|ends| !model.between[*ends].is_empty()) {
+            let mut paths: BTreeMap<Crossed, u32> = BTreeMap::new();
+            for path in &model.trials.ends[ends] {
+                *paths.entry(crossed(*path)).or_default() += 1;
             }
+            others.entry(paths.into_iter().collect()).or_default().add(model.between[ends]);
         }
         let number = |paths: Vec<(Crossed, u32)>| {
             paths.into_iter().map(|(crossed, paths)| (crossed, f64::from(paths))).collect()

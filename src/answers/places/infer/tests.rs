@@ -136,7 +136,7 @@ fn enumerated(trials: &Trials, alarm_rate: f64) -> Vec<f64> {
             trials.paths.iter().map(|path| path.iter().map(|member| 1.0 - own[*member].0).product::<f64>()).collect();
         let of_flow = |flow: &FlowTrial| {
             let on = |(path, prior): (usize, f64)| {
-                prior * (1.0 - survives[path]).powf(flow.lost) * survives[path].powf(flow.sent - flow.lost)
+                prior.exp() * (1.0 - survives[path]).powf(flow.lost) * survives[path].powf(flow.sent - flow.lost)
             };
             flow.flows * trials.candidates(flow, WRONG_PATHS).map(on).sum::<f64>().ln()
         };

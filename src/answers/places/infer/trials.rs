@@ -97,13 +97,17 @@ impl Trials {
         1.0 - (1.0 - rate).powf(self.mean_packets)
     }
 
-    /// The paths that a flow may have taken, each with its prior probability.
+    /// The paths that a flow may have taken, each with the logarithm of its prior probability.
     pub fn candidates(&self, flow: &FlowTrial, wrong: f64) -> impl Iterator<Item = (usize, f64)> {
         let paths = &self.ends[flow.ends];
-        let (share, believed) = match flow.path {
-            Some(path) => (wrong / paths.len() as f64, Some(path)),
-            None => (1.0 / paths.len() as f64, None),
+        let any = 1.0 / paths.len() as f64;
+        let (others, believed) = match flow.path {
+            Some(path) => ((wrong * any).ln(), Some((path, (1.0 - wrong + wrong * any).ln()))),
+            None => (any.ln(), None),
         };
-        paths.iter().map(move |path| (*path, share + if believed == Some(*path) { 1.0 - wrong } else { 0.0 }))
+        paths.iter().map(move |path| match believed {
+            Some((believed, prior)) if believed == *path => (*path, prior),
+            _ => (*path, others),
+        })
     }
 }
