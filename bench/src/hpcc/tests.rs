@@ -194,7 +194,7 @@ fn kept_latencies_are_those_of_the_queues() {
 /// weir's simulated network, which forwards real frames through real switches, and this one say the
 /// same of the same flows, on INT and on a digest: two simulations that share the sender alone.
 fn simulations_agree(feedback: &str, telemetry: Telemetry) {
-    let duration = 60_000_000;
+    let duration = 45_000_000;
     let query = "pint:queries=utilisation:bits=8:rate=10Gbps:period=17514ns";
     let setup = Setup {
         topology: "fat-tree:4".parse::<Shape>().unwrap().build().unwrap(),
