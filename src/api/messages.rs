@@ -1,5 +1,6 @@
 //! Queries and requests of clients.
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -14,11 +15,14 @@ use crate::telemetry::epoch::wall_clock;
 use crate::wire::{Pattern, PatternError};
 
 /// The query of `GET /v1/heavy` and of the other tasks.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeavyQuery {
+    /// Most flows that are named.
     pub top: usize,
+    /// Packets of a flow, or bytes where these are counted, from which on it is named.
     pub threshold: u64,
+    /// Length of the time up to now whose epochs are meant.
     #[serde(deserialize_with = "seconds")]
     pub seconds: f64,
     /// Instead of the last `seconds`: the oldest epoch that ended after this one.
@@ -104,10 +108,11 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 }
 
 /// `POST /v1/frequency`: each pattern is answered by itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// As `flow` of a query, at most [`Flows::MOST`].
+    /// Each as `flow` of a query.
+    #[schemars(length(max = Flows::MOST))]
     pub flows: Vec<String>,
 }
 
@@ -125,43 +130,44 @@ impl Flows {
 }
 
 /// `PUT /v1/ports/NAME/link`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub up: bool,
 }
 
 /// `PUT /v1/ports/NAME/promiscuous`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Promiscuous {
     pub on: bool,
 }
 
 /// `PUT /v1/ports/NAME/mtu`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mtu {
     pub mtu_bytes: u32,
 }
 
 /// `PUT /v1/ports/NAME/fault`. Null ends the faults; the key cannot be left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["fault"]))]
 pub struct Fault {
     #[serde(deserialize_with = "Option::deserialize")]
     pub fault: Option<FaultSpec>,
 }
 
 /// `POST /v1/tables/NAME`: all of them, in order, or none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     pub changes: Vec<Change>,
 }
 
 /// `POST /v1/ports`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPort {
     pub name: String,
