@@ -133,14 +133,14 @@ pub struct Between {
 }
 
 /// The mean of samples, and by how much it is off at most in 95 of 100 cases.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Mean {
     pub mean: f64,
     pub error: f64,
 }
 
 /// A number, and its share of the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Frequent {
     pub number: f64,
     pub share: f64,
