@@ -89,9 +89,9 @@ mod sure_of {
     pub struct Written {
         /// Packets of the flow of which its path is sure; null unless it is.
         sure_packets: Option<u64>,
+        /// When the first of these and the last of them left the network, in nanoseconds since 1970.
         #[serde(with = "digits", default)]
         #[schemars(with = "Option<Digits>")]
-        /// When the first of these and the last of them left the network, in nanoseconds since 1970.
         sure_since_ns: Option<u64>,
         #[serde(with = "digits", default)]
         #[schemars(with = "Option<Digits>")]

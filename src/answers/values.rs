@@ -133,7 +133,7 @@ pub struct Between {
 }
 
 /// The mean of samples, and by how much it is off at most in 95 of 100 cases.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mean {
     pub mean: f64,
     pub error: f64,
