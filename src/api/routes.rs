@@ -133,7 +133,7 @@ impl Operation<'_> {
         self.headers.insert(name.into(), json!({ "description": description, "schema": schema }));
     }
 
-    /// Adds a parameter. In a URL it is there or not, and never null.
+    /// Adds a parameter. In a URL it is there or not, and never null, nor is its default.
     fn parameter(&mut self, place: &str, name: &str, is_required: bool, mut schema: Value) {
         if let Some(Value::Array(types)) = schema.get_mut("type") {
             types.retain(|of| of != "null");
@@ -141,7 +141,10 @@ impl Operation<'_> {
                 schema["type"] = only.take();
             }
         }
-        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let description = schema.as_object_mut().and_then(|schema| {
+            schema.retain(|_, value| !value.is_null());
+            schema.remove("description")
+        });
         let mut parameter = json!({ "name": name, "in": place, "required": is_required, "schema": schema });
         if let Some(description) = description {
             parameter["description"] = description;
