@@ -49,7 +49,8 @@ test: setup-packages format ## everything: lints, documentation, unit tests with
 # Downloaded while the first tests are compiled.
 	@scripts/setup.sh --others >/dev/null 2>&1 &
 	@echo "== Tests without live ports" >&2
-	$(CARGO) test $(LOCKED) $(QUIET) $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
+# Of the whole workspace, so that crates have the features that they have below, and are compiled once.
+	$(CARGO) test $(LOCKED) $(QUIET) --workspace $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 # The examples as well, one of which a test runs: by itself it would compile weir once more, with the features of one crate.
@@ -59,12 +60,12 @@ test: setup-packages format ## everything: lints, documentation, unit tests with
 	@if [ -s $(WEIR_NOT_RUN) ]; then sort -u $(WEIR_NOT_RUN) | sed 's/^/not run: /'; fi >&2
 	$(CARGO) test $(LOCKED) --workspace --doc
 
-# Many tests wait, and leave time of the cores: lints and documentation take that and no other, in a directory of their own, since
-# cargo uses each for one command at a time.
+# Many tests wait, and leave time of the cores: lints and documentation take that and no other. Cargo does one thing at a time in a
+# directory, but for running tests: lints begin when it has seen that all tests are compiled.
 .PHONY: tests-and-lints
 tests-and-lints:
 	@mkdir -p target
-	@CARGO_TARGET_DIR=target/lint chrt --idle 0 $(MAKE) --no-print-directory lint doc >target/lint.log 2>&1 & lints=$$!; \
+	@(sleep 10; exec chrt --idle 0 $(MAKE) --no-print-directory lint doc) >target/lint.log 2>&1 & lints=$$!; \
 	trap 'kill $$lints 2>/dev/null' INT TERM; \
 	echo "WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests" >&2; \
 	WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests; tests=$$?; \

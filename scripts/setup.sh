@@ -71,28 +71,28 @@ add_components() {
 }
 
 # What tests need of PyPI, in an environment of its own: DuckDB for the documented SQL, a parser for the queries of
-# packaging/, and what the Python package, its notebook and its wheel need.
+# packaging/, a decoder of IPFIX, and what the Python package, its notebook and its wheel need.
 add_python() {
     local root python
     root=$(dirname "$0")/..
     python=$root/target/python
-    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, openapi_spec_validator, pandas, promql_parser' 2>/dev/null; then
+    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, netflume, openapi_spec_validator, pandas, promql_parser' 2>/dev/null; then
         say "Adding DuckDB, pandas and a notebook's kernel from PyPI in target/python …"
         # Not bin/pip, which names the directory that the environment was made in.
         { python3 -m venv "$python" &&
-            "$python/bin/python3" -m pip install --quiet duckdb flit_core openapi-spec-validator promql-parser -e "$root/python[examples]"; } >&2 ||
+            "$python/bin/python3" -m pip install --quiet duckdb flit_core netflume openapi-spec-validator promql-parser -e "$root/python[examples]"; } >&2 ||
             say "They cannot be installed, and tests that need them do not run"
     fi
 }
 
-# Prometheus runs the queries of packaging/. Its program alone: the package would start a service.
-add_prometheus() {
-    local into
-    into=$(dirname "$0")/../target/prometheus
-    [[ ! -x $into/usr/bin/prometheus ]] && ! command -v prometheus >/dev/null || return 0
-    say "Unpacking Debian's prometheus in target/prometheus …"
+# A program of a Debian package, in target/. The package is not installed, because it would start a service.
+add_program() {
+    local package=$1 program=$2 into
+    into=$(dirname "$0")/../target/$package
+    [[ ! -x $into/usr/bin/$program ]] && ! command -v "$program" >/dev/null || return 0
+    say "Unpacking Debian's $package in target/$package …"
     mkdir -p "$into"
-    (cd "$into" && apt-get -qq download prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb) >/dev/null 2>&1 ||
+    (cd "$into" && apt-get -qq download "$package" && dpkg -x "$package"_*.deb . && rm "$package"_*.deb) >/dev/null 2>&1 ||
         say "It cannot be had, and the test that needs it does not run"
 }
 
@@ -104,7 +104,8 @@ add_others() {
     # One at a time: make test starts this beside the compiler, and waits for it later.
     (
         flock 9
-        add_prometheus
+        add_program prometheus prometheus # runs the queries of packaging/
+        add_program nfdump nfcapd         # collects what weir exports as IPFIX
         add_python
     ) 9>"$target/setup.lock"
 }

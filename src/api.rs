@@ -13,6 +13,8 @@ pub mod client;
 #[cfg(feature = "control")]
 pub mod controller;
 #[cfg(feature = "control")]
+pub mod exported;
+#[cfg(feature = "control")]
 mod messages;
 #[cfg(feature = "control")]
 pub mod metrics;

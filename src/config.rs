@@ -20,6 +20,7 @@ mod archive;
 mod controller;
 mod error;
 mod idle;
+mod ipfix;
 mod length;
 mod network;
 mod own;
@@ -36,6 +37,7 @@ pub use archive::ArchiveConfig;
 pub use controller::ControllerConfig;
 pub use error::ConfigError;
 pub use idle::Idle;
+pub use ipfix::{IpfixConfig, IpfixRecords};
 pub use length::Length;
 pub use network::{DEFAULT_HORIZON, LinkConfig, MAX_NETWORKED, NetworkConfig, TlsFiles};
 pub use own::OwnProgram;
@@ -60,6 +62,8 @@ pub struct Config {
     pub archive: ArchiveConfig,
     /// The live page.
     pub page: PageConfig,
+    /// Where measurements are exported to as IPFIX.
+    pub ipfix: IpfixConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -122,7 +126,7 @@ impl Config {
     }
 
     /// The same switch alone and in memory: ports without devices and their faults, and no
-    /// controller, archive, page or API. It has the name by which answers know it.
+    /// controller, archive, page, export or API. It has the name by which answers know it.
     #[must_use]
     pub fn into_memory(mut self) -> Self {
         self.ports.iter_mut().for_each(|port| (port.dev, port.fault) = (Dev::Memory, None));
@@ -132,6 +136,7 @@ impl Config {
             controller: ControllerConfig::default(),
             archive: ArchiveConfig::default(),
             page: PageConfig::default(),
+            ipfix: IpfixConfig::default(),
             api: ApiConfig::default(),
             ..self
         }
@@ -147,6 +152,7 @@ impl Config {
         self.switch.validate()?;
         self.metrics()?;
         self.page.address()?;
+        self.ipfix.validate()?;
         self.api.validate()?;
         self.archive.validate()?;
         self.controller.validate(&self.programs)?;

@@ -38,6 +38,8 @@ pub mod network;
 pub mod api;
 #[cfg(feature = "control")]
 pub mod web;
+#[cfg(feature = "control")]
+pub mod export;
 pub mod assemble;
 pub mod replay;
 pub mod sim;

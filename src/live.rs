@@ -24,12 +24,14 @@ use std::time::{Duration, Instant};
 use crate::answers::{Claimed, HeavyFlows};
 use crate::api::Service;
 use crate::api::baseline::SwitchInfo;
+use crate::api::exported::ExportCounters;
 use crate::api::view;
 use crate::archive::ArchiveThread;
 use crate::assemble::{AssembleError, Assembly, Lesser, assemble, lesser, no_chip};
 use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
+use crate::export::ipfix::ExportThread;
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
 use crate::network::socket::SocketFile;
@@ -115,6 +117,7 @@ pub struct Live {
     workers: Vec<WorkerThread>,
     collector: CollectorThread,
     archive: Option<ArchiveThread>,
+    export: Option<ExportThread>,
     stop: Arc<AtomicBool>,
     socket: SocketFile,
     huge_pages: bool,
@@ -168,6 +171,8 @@ impl Live {
         });
         let archive = archive.transpose()?;
         let forwarding = ForwardingState::new(learning, routing);
+        let exports_to = config.ipfix.address()?;
+        let exported = exports_to.map(|address| Arc::new(ExportCounters::new(address)));
         let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
         let shared = Arc::new(Shared {
@@ -181,7 +186,12 @@ impl Live {
             about,
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),
+            exported: exported.clone(),
         });
+        let export = exports_to
+            .zip(exported)
+            .map(|(address, counters)| rights.start(|| Ok(setup::export(&shared, address, counters)?)));
+        let export = export.transpose()?;
         let (control, control_queue) = control_queue();
         let facade = Arc::new(ApiFacade { shared: shared.clone(), control });
         rights.start(|| listeners.serve(facade, controller))?;
@@ -193,6 +203,7 @@ impl Live {
             workers,
             collector,
             archive,
+            export,
             stop,
             socket,
             huge_pages: eal.has_huge_pages(),
@@ -313,6 +324,7 @@ impl Live {
         }
         let collected = self.collector.end();
         drop(self.archive);
+        drop(self.export);
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy();

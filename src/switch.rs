@@ -50,6 +50,19 @@ const _: () = assert!(BURST <= u64::BITS as usize && route::MAX_FRAGMENTS <= BUR
 /// Packets from one port, or for one port.
 pub type Burst<F> = ArrayVec<F, BURST>;
 
+/// Bursts of fewer packets are moved packet by packet: an exchange of two bursts copies all the room that they have.
+const FEW: usize = 8;
+
+/// Moves a burst into the queue of a port. Returns the number of packets that the queue has no room for; they are freed.
+#[inline(always)]
+fn enqueue<F: Frame>(queue: &mut Burst<F>, burst: &mut Burst<F>) -> usize {
+    if queue.is_empty() && burst.len() >= FEW {
+        std::mem::swap(queue, burst);
+        return 0;
+    }
+    burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count()
+}
+
 /// Copies for mirrors at most of a burst.
 const COPIES: usize = 4 * BURST;
 

@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 31] = [
     &["sim", "live", "replay"],
     &["privileges"],
     &["assemble"],
-    &["web"],
+    &["web", "export"],
     &["api"],
     &["network"],
     &["tables"],

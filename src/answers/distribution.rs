@@ -1,5 +1,6 @@
 //! Flows by size: estimates, and the truth that they are held to.
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// A size from 256 on rounded down to seven binary digits: there are 1 856 such sizes.
@@ -79,10 +80,12 @@ impl Distribution {
 
     /// The exact distribution of these sizes.
     pub fn of_sizes(sizes: impl IntoIterator<Item = u64>) -> Self {
-        let mut counts = std::collections::BTreeMap::<u32, f64>::new();
+        let mut counts = FxHashMap::<u32, f64>::default();
         for size in sizes {
             *counts.entry(u32::try_from(size).unwrap_or(u32::MAX)).or_default() += 1.0;
         }
-        Self(counts.into_iter().collect())
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_unstable_by_key(|(size, _)| *size);
+        Self(counts)
     }
 }

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Body, InPath, Refusal};
+use crate::api::exported::{ExportCounters, NOT_EXPORTED};
 use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
 use crate::api::routes::{Refuses, Routes};
 use crate::api::serve::{self, Counters, Served, TlsListener};
@@ -34,6 +35,8 @@ pub struct ControllerApi {
     links: Links,
     start_time: SystemTime,
     measured: Arc<Measured>,
+    /// Counters of the IPFIX export, if there is one.
+    exported: Option<Arc<ExportCounters>>,
 }
 
 impl ControllerApi {
@@ -41,20 +44,26 @@ impl ControllerApi {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn new(name: &str, control_loop: &ControllerLoop, links: Links, flows: usize) -> io::Result<Self> {
+    pub fn new(
+        name: &str,
+        control_loop: &ControllerLoop,
+        links: Links,
+        flows: usize,
+        exported: Option<Arc<ExportCounters>>,
+    ) -> io::Result<Self> {
         let controllers = control_loop.controllers().iter();
         let histories: Vec<_> = controllers.map(|controller| controller.hold().history().clone()).collect();
         let server = control_loop.server().clone();
         let programs: Vec<_> = server.programs().cloned().zip(histories.iter().cloned()).collect();
         let measured = Measured::new(Box::new(move || programs.clone()), links.clone(), flows).start()?;
-        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured })
+        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured, exported })
     }
 
     /// All metrics.
     fn metrics(&self, format: Format) -> String {
         let start_time_seconds = self.start_time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let network = Network { name: self.name.clone(), start_time_seconds, switches: self.switches() };
-        metrics::network_text(network, self.measured(), format)
+        metrics::network_text(network, self.measured(), self.exported().ok(), format)
     }
 
     pub fn name(&self) -> &str {
@@ -93,6 +102,10 @@ impl Answering for ControllerApi {
     fn measured(&self) -> Vec<ProgramMetrics> {
         self.measured.programs()
     }
+
+    fn exported(&self) -> Result<view::Exported, String> {
+        self.exported.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
+    }
 }
 
 /// All routes of a controller.
@@ -104,6 +117,7 @@ pub(super) fn routes(counters: Arc<Counters>) -> Routes<Arc<ControllerApi>> {
         .delete("/v1/switches/{name}", "Removes a switch that left the network for good", evict)
         .put("/v1/parameters", "Changes what the switches measure with, from an epoch on", change)
         .connections(counters)
+        .export()
         .tasks()
         .metrics(ControllerApi::metrics)
 }

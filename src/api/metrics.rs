@@ -5,6 +5,7 @@
 //! does not reset these totals.
 
 mod exposed;
+mod ipfix;
 mod measured;
 mod network;
 mod newest;
@@ -17,7 +18,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::view::{Port, Status, Worker, WorkerProgram};
+use super::view::{Exported, Port, Status, Worker, WorkerProgram};
 
 pub use measured::{Measured, ProgramMetrics, Source};
 pub use network::Network;
@@ -70,13 +71,18 @@ impl Format {
 }
 
 /// All metrics of a switch at this moment, with what its programs measured.
-pub fn text(status: &Status, programs: Vec<ProgramMetrics>, format: Format) -> String {
-    exposed(Exposed { status: Some(status.clone()), network: None, programs }, format)
+pub fn text(status: &Status, programs: Vec<ProgramMetrics>, exported: Option<Exported>, format: Format) -> String {
+    exposed(Exposed { status: Some(status.clone()), network: None, programs, exported }, format)
 }
 
 /// All metrics of a controller.
-pub fn network_text(network: Network, programs: Vec<ProgramMetrics>, format: Format) -> String {
-    exposed(Exposed { status: None, network: Some(network), programs }, format)
+pub fn network_text(
+    network: Network,
+    programs: Vec<ProgramMetrics>,
+    exported: Option<Exported>,
+    format: Format,
+) -> String {
+    exposed(Exposed { status: None, network: Some(network), programs, exported }, format)
 }
 
 fn exposed(exposed: Exposed, format: Format) -> String {
@@ -126,6 +132,7 @@ struct Exposed {
     status: Option<Status>,
     network: Option<Network>,
     programs: Vec<ProgramMetrics>,
+    exported: Option<Exported>,
 }
 
 impl Collector for Exposed {
@@ -139,6 +146,9 @@ impl Collector for Exposed {
         }
         if let Some(network) = &self.network {
             family.network(network)?;
+        }
+        if let Some(exported) = &self.exported {
+            family.exported(exported)?;
         }
         family.measured(&self.programs)
     }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::{Body, InPath, Requested};
+use super::exported::NOT_EXPORTED;
 use super::metrics::{self, Format, ProgramMetrics};
 use super::routes::Routes;
 use super::serve::{self, Counters, Served, TlsListener};
@@ -85,6 +86,14 @@ pub trait Answering: Send + Sync + 'static {
         Links::default()
     }
 
+    /// How its export to an IPFIX collector stands.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn exported(&self) -> Result<view::Exported, String> {
+        Err(NOT_EXPORTED.into())
+    }
+
     /// The metrics of what its programs measure.
     fn measured(&self) -> Vec<ProgramMetrics> {
         Vec::new()
@@ -116,6 +125,11 @@ impl<A: Answering + ?Sized> Routes<Arc<A>> {
 
     pub fn connections(self, counters: Arc<Counters>) -> Self {
         self.get("/v1/api", "Connections to the API, and those that were refused", async move || Json(counters.view()))
+    }
+
+    pub fn export(self) -> Self {
+        let counters = async |State(service): State<Arc<A>>| answers::answer(service.exported());
+        self.get("/v1/ipfix", "What was exported to an IPFIX collector, and what could not be sent", counters)
     }
 }
 
@@ -171,6 +185,7 @@ pub fn routes(counters: Arc<Counters>) -> Routes<AnySwitch> {
             answers::answer(s.controller())
         })
         .connections(counters)
+        .export()
         .tasks()
         .metrics(switch_metrics)
 }
@@ -206,7 +221,7 @@ pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::
 }
 
 fn switch_metrics(service: &dyn Service, format: Format) -> String {
-    metrics::text(&service.status(), service.measured(), format)
+    metrics::text(&service.status(), service.measured(), service.exported().ok(), format)
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.

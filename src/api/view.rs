@@ -2,6 +2,7 @@
 
 mod counts;
 mod drops;
+mod exported;
 pub mod packet;
 mod ports;
 mod registers;
@@ -15,6 +16,7 @@ use crate::output::Page;
 
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
+pub use exported::Exported;
 pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed};
 pub use registers::{
     ArrayLayout, CellStream, CellValue, ProgramLayout, ProgramRegisters, RegisterArray, RegisterBank, Registers,

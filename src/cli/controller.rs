@@ -14,11 +14,14 @@ use signal_hook::flag;
 use super::notify::Notify;
 use super::page::LivePage;
 use super::{Failure, Programs, help, log, overrule, page};
+use crate::answers::Queryable;
 use crate::api::controller::{self as api, ControllerApi};
+use crate::api::exported::ExportCounters;
 use crate::api::serve::TlsListener;
 use crate::archive::ArchiveThread;
 use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
+use crate::export::ipfix::{ExportThread, Source};
 use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, SAVED_VERSION, Saved};
 use crate::network::rpc::socket_name;
@@ -90,6 +93,9 @@ pub struct Controller {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9473
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
     metrics: Option<String>,
+    /// Export to this IPFIX collector over UDP, such as 192.0.2.1:4739
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
+    ipfix: Option<String>,
     /// Path of the control socket
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     socket: Option<PathBuf>,
@@ -135,6 +141,7 @@ impl Controller {
         config.listen = self.listen.clone().or(config.listen);
         config.api_listen = self.api_listen.clone().or(config.api_listen);
         config.metrics = self.metrics.clone().or(config.metrics);
+        config.ipfix.collector = self.ipfix.clone().or(config.ipfix.collector.take());
         self.page.overrule(&mut config.page);
         config.validate()?;
         Ok(config)
@@ -164,13 +171,15 @@ impl Controller {
         let by_tls = config.listen.as_ref().map(|at| format!(" and {at} by TLS")).unwrap_or_default();
         let histories = control_loop.controllers().iter().map(|controller| controller.hold().history().clone());
         let programs: Vec<_> = config.programs.iter().cloned().zip(histories).collect();
+        let archived = programs.clone();
         let archive = config.archive.settings().map(|settings| {
-            ArchiveThread::start(settings, Box::new(move || programs.clone())).map_err(Failure::failed)
+            ArchiveThread::start(settings, Box::new(move || archived.clone())).map_err(Failure::failed)
         });
         let _archive = archive.transpose()?;
+        let (_export, exported) = export(&config, programs)?.unzip();
         let flows = config.metrics_flows as usize;
-        let answers =
-            ControllerApi::new(&config.name, &control_loop, config.links(), flows).map_err(Failure::failed)?;
+        let answers = ControllerApi::new(&config.name, &control_loop, config.links(), flows, exported)
+            .map_err(Failure::failed)?;
         let answers = Arc::new(answers);
         if let Some(page) = page {
             web::serve(page, &config.page.hosts, answers.clone()).map_err(Failure::failed)?;
@@ -195,6 +204,19 @@ impl Controller {
         notify.stopping();
         Ok(())
     }
+}
+
+/// Exports what the network's programs measure, if there is a collector.
+fn export(
+    config: &NetworkConfig,
+    programs: Vec<(ProgramConfig, Arc<dyn Queryable>)>,
+) -> Result<Option<(ExportThread, Arc<ExportCounters>)>, Failure> {
+    let Some(collector) = config.ipfix.address()? else { return Ok(None) };
+    let counters = Arc::new(ExportCounters::new(collector));
+    let programs = Box::new(move || programs.clone());
+    let source = Source { name: config.name.clone(), programs, drops: Box::new(Vec::new) };
+    let thread = ExportThread::start(config.ipfix.clone(), collector, source, counters.clone());
+    Ok(Some((thread.map_err(Failure::failed)?, counters)))
 }
 
 /// Nothing that it does from now on takes any; the threads that it starts inherit none.

@@ -25,6 +25,7 @@ const CONTROL: &str = "Name, sockets and controller";
     "weir run --rootless --port a=tap:a --port b=tap:b",
     "weir run -c weir.toml --core 2 --core 3",
     "weir run -c weir.toml --page 127.0.0.1:8080",
+    "weir run -c weir.toml --ipfix 192.0.2.1:4739",
     "weir run --port a=tap:a --port b=tap:b --fault 'a=rx:drop=1%'",
     "weir run --forward route --port a=veth:port1 --address a=10.0.1.1/24",
     "weir run --port a=veth:port1 --port b=veth:port2 --program {networked} \\",
@@ -105,6 +106,9 @@ pub struct Run {
     /// Serve /metrics over HTTP at this address of the loopback, such as 127.0.0.1:9469
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = CONTROL)]
     metrics: Option<String>,
+    /// Export heavy flows, losses and drops to this IPFIX collector over UDP, such as 192.0.2.1:4739
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = CONTROL)]
+    ipfix: Option<String>,
     #[command(flatten)]
     page: LivePage,
     /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with
@@ -177,6 +181,7 @@ impl Run {
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);
         switch.metrics = self.metrics.clone().or(switch.metrics.take());
+        config.ipfix.collector = self.ipfix.clone().or(config.ipfix.collector.take());
         self.page.overrule(&mut config.page);
         config.controller.at = self.controller.clone().or(config.controller.at.take());
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
@@ -275,6 +280,10 @@ mod live {
             if config.page.listen.is_some() {
                 let why = "nobody outside reaches the namespace's loopback";
                 return Err(Failure::Usage(format!("page.listen: not with --rootless: {why}")));
+            }
+            if config.ipfix.collector.is_some() {
+                let why = "the namespace has no way to a collector";
+                return Err(Failure::Usage(format!("ipfix.collector: not with --rootless: {why}")));
             }
             return Err(rootless::reenter(&config.switch.name, command.socket));
         }

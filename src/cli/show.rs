@@ -108,6 +108,11 @@ enum What {
         "weir show api --json",
     ]))]
     Api,
+    /// How the export to an IPFIX collector stands, and what could not be sent
+    #[command(after_help = help::examples(&[
+        "weir show ipfix --name edge1",
+    ]))]
+    Ipfix,
     /// The flows that lost packets, and how many: what entered and did not leave
     #[command(after_help = help::examples(&[
         "weir show losses",
@@ -227,6 +232,7 @@ impl Show {
                 output::page(format, &drops, view::Drops::page)
             }
             What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
+            What::Ipfix => ask(&client()?, "/v1/ipfix", format, view::Exported::page),
             What::Api => ask(&client()?, "/v1/api", format, api_page),
             What::Losses { places: true, alarm_rate, epochs } => {
                 let (answerer, alarm_rate) = (epochs.answerer(&archive, &at)?, format!("&alarm_rate={alarm_rate}"));

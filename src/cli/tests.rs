@@ -98,6 +98,7 @@ fn pages() -> Vec<(&'static str, Page)> {
                 }],
             }),
         ),
+        ("show ipfix", view::Exported { messages: MANY, ..view::Exported::default() }.page()),
         ("show api", show::api_page(&view::Api { socket_connections: MANY, ..view::Api::default() })),
         (
             "show heavy",

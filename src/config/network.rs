@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::address::PemKey;
 use super::page::loopback;
 use super::switch::{MAX_METRICS_FLOWS, METRICS_FLOWS};
-use super::{ArchiveConfig, ConfigError, Length, PageConfig, TlsConfig, check_length, check_name, check_range, wrong};
+use super::{
+    ArchiveConfig, ConfigError, IpfixConfig, Length, PageConfig, TlsConfig, check_length, check_name, check_range,
+    wrong,
+};
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
@@ -72,6 +75,8 @@ pub struct NetworkConfig {
     pub archive: ArchiveConfig,
     /// The live page.
     pub page: PageConfig,
+    /// Where measurements are exported to as IPFIX.
+    pub ipfix: IpfixConfig,
     /// The links between the switches, for the places of losses.
     #[serde(rename = "link")]
     pub links: Vec<LinkConfig>,
@@ -119,6 +124,7 @@ impl Default for NetworkConfig {
             tls: TlsFiles::default(),
             archive: ArchiveConfig::default(),
             page: PageConfig::default(),
+            ipfix: IpfixConfig::default(),
             links: Vec::new(),
         }
     }
@@ -181,6 +187,7 @@ impl NetworkConfig {
             return wrong("archive.state", state.display(), "left out: the controller's secret is in state");
         }
         self.page.address()?;
+        self.ipfix.validate()?;
         self.metrics()?;
         check_range("metrics_flows", self.metrics_flows, 0, MAX_METRICS_FLOWS)?;
         self.check_links()?;

@@ -97,6 +97,22 @@ named! {
 }
 
 impl Reason {
+    /// Whether it is a limit of how a program measures, in any epoch, and says nothing of a certain one.
+    pub fn is_standing(self) -> bool {
+        matches!(
+            self,
+            Self::NotAsked
+                | Self::Sampled
+                | Self::EdgesUnnamed
+                | Self::BelowThreshold
+                | Self::Evicted
+                | Self::LinksUnknown
+                | Self::Inferred
+                | Self::DigestsUnnamed
+                | Self::DigestsAmbiguous
+        )
+    }
+
     /// Whether a loss that was decoded and measured whole may be counted wrongly for this reason.
     fn blurs_counts(self) -> bool {
         matches!(self, Self::Gap | Self::NotAnalysed | Self::EdgesUnnamed | Self::OneBit)

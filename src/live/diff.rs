@@ -32,6 +32,7 @@ impl Diff {
             controller,
             archive,
             page,
+            ipfix,
             ports: _,
             programs,
             routes,
@@ -45,6 +46,7 @@ impl Diff {
         restart("controller", &state.config.controller, controller)?;
         restart("archive", &state.config.archive, archive)?;
         restart("page", &state.config.page, page)?;
+        restart("ipfix", &state.config.ipfix, ipfix)?;
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {

@@ -27,6 +27,10 @@ impl Answering for ApiFacade {
     fn measured(&self) -> Vec<ProgramMetrics> {
         self.shared.measured()
     }
+
+    fn exported(&self) -> Result<view::Exported, String> {
+        self.shared.exported()
+    }
 }
 
 impl Service for ApiFacade {

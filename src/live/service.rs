@@ -7,6 +7,7 @@ use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
 use crate::answers::{Claimed, HeavyFlows, Query, Queryable, Task};
+use crate::api::exported::NOT_EXPORTED;
 use crate::api::metrics::ProgramMetrics;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
@@ -141,6 +142,10 @@ impl Answering for Shared {
 
     fn measured(&self) -> Vec<ProgramMetrics> {
         self.measurement.measured.programs()
+    }
+
+    fn exported(&self) -> Result<view::Exported, String> {
+        self.exported.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a live switch needs before the first packet: cores, buffers, DPDK, workers, collector.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
@@ -11,12 +11,17 @@ use crossbeam_channel::Receiver;
 
 use super::LiveError;
 use super::change::Renewal;
+use super::shared::Shared;
 use super::slots::{PortSlot, PortSlots, buffers_held};
+use crate::api::Service;
+use crate::api::exported::ExportCounters;
 use crate::api::serve::TlsListener;
+use crate::api::view;
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PortConfig, TlsConfig};
 use crate::cpus::{MAX_CPUS, polled_by_others, usable_cpus, worker_name};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
+use crate::export::ipfix::{ExportThread, Source};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings, local_room};
 use crate::network::tls::{self, Clients};
 use crate::port::Dev;
@@ -184,6 +189,22 @@ pub(super) fn start_collector(
         }
         collector.finish();
     })
+}
+
+/// Exports what the switch measures to this collector.
+pub(super) fn export(
+    shared: &Arc<Shared>,
+    collector: SocketAddr,
+    counters: Arc<ExportCounters>,
+) -> io::Result<ExportThread> {
+    let config = shared.state().config.clone();
+    let (answers, switch) = (shared.measurement.answers.clone(), shared.clone());
+    let source = Source {
+        name: config.known_as().to_owned(),
+        programs: Box::new(move || answers.programs()),
+        drops: Box::new(move || view::Drops::of_ports(&switch.ports())),
+    };
+    ExportThread::start(config.ipfix, collector, source, counters)
 }
 
 /// How the switch's own controllers behave.

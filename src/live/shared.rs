@@ -12,6 +12,7 @@ use super::watch::{Event, EventLog};
 use super::{LiveError, Reread, Rights, setup};
 use crate::answers::Links;
 use crate::api::baseline::SwitchInfo;
+use crate::api::exported::ExportCounters;
 use crate::api::metrics::Measured;
 use crate::config::Config;
 use crate::dpdk::Mempool;
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     /// The hash family of the network that the switch is of.
     pub network: Mutex<Option<HashFamily>>,
     pub link: Option<Arc<Link>>,
+    /// What is exported as IPFIX, if anything is.
+    pub exported: Option<Arc<ExportCounters>>,
 }
 
 /// The control halves of forwarding.

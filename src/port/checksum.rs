@@ -240,6 +240,11 @@ mod tests {
             partial[start + offset..start + offset + 2].copy_from_slice(&pseudo.to_be_bytes());
             prop_assert!(is_partial(&partial));
             let mut other = partial[..transport.end].to_vec();
+            // Ones' complement has two zeros. In TCP etherparse writes the one with no bits set, weir the other.
+            let sum = &mut right[start + offset..start + offset + 2];
+            if *sum == [0, 0] {
+                sum.fill(0xff);
+            }
             prop_assert!(complete(&mut partial));
             prop_assert_eq!(&partial, &right);
             prop_assert!(complete_at(&mut other, start, offset));

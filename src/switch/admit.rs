@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::egress::Exit;
 use super::replicate::Exits;
-use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts};
+use super::{Burst, L2_OVERHEAD, PortInfo, Role, Switch, TelemetryHeader, TxBursts, enqueue};
 use crate::pisa::{Disposition, DropReason, Phv, PortId, Verdict};
 use crate::wire::vlan::TagEdit;
 use crate::wire::{self, Frame, Net};
@@ -42,12 +42,7 @@ impl Switch {
                 fits
             });
         }
-        if queue.is_empty() {
-            std::mem::swap(queue, burst);
-        } else {
-            let left = burst.drain(..).filter_map(|frame| queue.try_push(frame).err()).count();
-            stats.drop(DropReason::TxFull, left as u64);
-        }
+        stats.drop(DropReason::TxFull, enqueue(queue, burst) as u64);
     }
 
     /// The way of a burst that a port takes as a whole: all verdicts name it, it is up, its queue is empty,

@@ -12,7 +12,7 @@
 use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
-use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts};
+use super::{BURST, Burst, Routed, Switch, TelemetryHeader, TxBursts, enqueue};
 use crate::observe::Observer;
 use crate::pisa::{Disposition, DropAt, DropReason, Phv, PortId, Verdict, Wide, wide};
 use crate::program::Needs;
@@ -159,7 +159,8 @@ impl Switch {
     ) {
         let packets = burst.len();
         if let Some(queue) = out.queues.get_mut(usize::from(id)) {
-            std::mem::swap(queue, burst);
+            let left = enqueue(queue, burst);
+            debug_assert_eq!(left, 0, "the queue was empty");
         }
         let writes_late = self.telemetry.writes_late;
         if !writes_late {

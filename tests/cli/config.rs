@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-pub const WRONG: [(&str, usize, &str); 41] = [
+pub const WRONG: [(&str, usize, &str); 43] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -29,6 +29,8 @@ pub const WRONG: [(&str, usize, &str); 41] = [
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 0\n", 4, "port[0].queues = 0: 1 to 64"),
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 65\n", 4, "port[0].queues = 65: 1 to 64"),
     ("[page]\nlisten = \"0.0.0.0:8080\"\n", 2, "page.listen = 0.0.0.0:8080: a loopback address"),
+    ("[ipfix]\ncollector = \"host:4739\"\n", 2, "ipfix.collector = host:4739: an address and a port"),
+    ("[ipfix]\nrecords = [\"all\"]\n", 2, "unknown variant `all`"),
     ("[switch]\nmetrics = \"0.0.0.0:9469\"\n", 2, "switch.metrics = 0.0.0.0:9469: a loopback address"),
     (
         "[switch]\ncores = [0]\n[[port]]\nname = \"a\"\ndev = \"null\"\ncores = [1]\n",
@@ -226,6 +228,7 @@ fn the_example_is_right_and_has_every_key() {
             "[[acl]]" => &document["acl"][0],
             "[api]" => &document["api"],
             "[archive]" => &document["archive"],
+            "[ipfix]" => &document["ipfix"],
             "[page]" => &document["page"],
             _ => &document["program"][0],
         };
@@ -252,6 +255,7 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
         ("api", &schema["$defs"]["ApiConfig"]),
         ("controller", &schema["$defs"]["ControllerConfig"]),
         ("archive", &schema["$defs"]["ArchiveConfig"]),
+        ("ipfix", &schema["$defs"]["IpfixConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
@@ -275,11 +279,24 @@ fn the_schema_describes_the_whole_file() {
     let schema = weir("config schema").json();
     assert_eq!(
         crate::keys(&schema["properties"]),
-        ["acl", "api", "archive", "controller", "mirror", "neighbour", "page", "port", "program", "route", "switch"]
+        [
+            "acl",
+            "api",
+            "archive",
+            "controller",
+            "ipfix",
+            "mirror",
+            "neighbour",
+            "page",
+            "port",
+            "program",
+            "route",
+            "switch"
+        ]
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [25, 7, 5, 6, 14, 12, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [25, 7, 5, 6, 6, 14, 12, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -54,6 +54,7 @@ fn every_key_is_documented() {
     documents.push(serde_json::to_value(status).unwrap());
     documents.push(serde_json::to_value(view::SinceReset::default()).unwrap());
     documents.push(serde_json::to_value(view::Api::default()).unwrap());
+    documents.push(serde_json::to_value(view::Exported::default()).unwrap());
 
     let page = page();
     let mut keys = Vec::new();
@@ -175,6 +176,7 @@ fn every_key_in_the_sources_is_documented() {
 /// 2^53 for years.
 const COUNTS: &[&str] = &[
     "amendments",
+    "answers",
     "banks",
     "candidates",
     "cells",

@@ -11,6 +11,8 @@ mod csv;
 mod demo;
 #[path = "../common/help.rs"]
 mod help;
+#[cfg(feature = "control")]
+mod ipfix;
 mod json;
 mod lacking;
 mod log;

@@ -25,7 +25,7 @@ const BEYOND: [&str; 11] = [
 ];
 
 /// More that is wrong in itself.
-const MORE: [&str; 36] = [
+const MORE: [&str; 40] = [
     "[switch]\nname = \"\"",
     "[switch]\nname = \"-w\"",
     "[switch]\nname = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
@@ -38,6 +38,10 @@ const MORE: [&str; 36] = [
     "[page]\nlisten = \"0.0.0.0:8080\"",
     "[page]\nlisten = \"127.0.0.1:8080\"\nhosts = [\"a b\"]",
     "[page]\nhosts = [\"a\"]",
+    "[ipfix]\ncollector = \"host:4739\"",
+    "[ipfix]\nrecords = []",
+    "[ipfix]\nflows = 0",
+    "[ipfix]\ntemplate_refresh = 20",
     "[switch]\npairs = [[\"a\"]]",
     "[switch]\ntelemetry_header = \"mpls\"",
     "[api]\nmode = \"0666\"",
@@ -65,8 +69,9 @@ const MORE: [&str; 36] = [
 ];
 
 /// Right, in words that a narrow schema would refuse.
-const RIGHT: [&str; 10] = [
+const RIGHT: [&str; 11] = [
     "",
+    "[ipfix]\ncollector = \"[2001:db8::1]:4739\"\nrecords = [\"paths\", \"heavy\"]",
     "[page]\nlisten = \"[::1]:8080\"\nhosts = [\"weir.example\"]",
     "[switch]\nname = \"w.1-x_y\"\nepoch = \"1m 30s\"\nidle = \"off\"\nmetrics = \"[::1]:9469\"\ncores = [0, 2]",
     "[api]\nmode = \"0660\"\ngroup = \"weir\"",

@@ -16,6 +16,7 @@ mod faults;
 mod fragments;
 mod generator;
 mod heavy;
+mod ipfix;
 mod hostile;
 mod live;
 mod labs;

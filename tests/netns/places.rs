@@ -24,7 +24,7 @@ fn links() -> String {
 }
 
 fn places(controller: &Controller) -> Value {
-    controller.ask("show losses --where --last 60s --top 1000")
+    controller.ask("show losses --where --last 5m --top 1000")
 }
 
 /// Packets that a place has lost so far for no reason that a switch knows: of a link by the port that it begins
@@ -33,6 +33,18 @@ fn lost(answer: &Value, switch: &str, port: Option<&str>) -> u64 {
     let is_place = |place: &&Value| place["switch"] == switch && place["port"].as_str() == port;
     let place = answer["places"].as_array().expect("places").iter().find(is_place);
     place.map_or(0, |place| place["unexplained_packets"].as_u64().unwrap())
+}
+
+/// The address on the link of what is routed there, which is not the port's own.
+fn mac(weir: &Weir, port: &str) -> String {
+    let addresses = weir.ask("table show addresses");
+    let row = addresses["rows"].as_array().unwrap().iter().find(|row| row["port"] == port).expect("a port");
+    row["mac"].as_str().unwrap().to_owned()
+}
+
+/// A neighbour that is not asked for.
+fn add_neighbour(weir: &Weir, port: &str, address: &str, mac: &str) {
+    weir.ask(&format!("table add neighbours address={address} port={port} mac={mac}"));
 }
 
 /// Packets that faults of a port have dropped, or those inside the switch.
@@ -79,8 +91,12 @@ fn the_link_and_the_switch_that_lose_packets_are_named() {
     let port = http::free_port();
     let page = format!("--config network.toml --page 127.0.0.1:{port}");
     let controller = fabric.controller("chamelemon hopcounters", &page);
-    fabric.is_connected();
     let [leaf1, leaf2, _, spine2, _] = &switches[..] else { panic!("five switches") };
+    // A fault inside a switch also drops what belongs to no flow: between these two ports there is nothing of it.
+    add_neighbour(leaf1, "tospine2", "10.1.2.2", &mac(spine2, "toleaf1"));
+    add_neighbour(spine2, "toleaf1", "10.1.2.1", &mac(leaf1, "tospine2"));
+    fabric.lab.switch.run("sysctl -qw net.ipv6.conf.tospine2.disable_ipv6=1");
+    fabric.is_connected();
 
     // Without a fault nothing is called failed, and all links and switches are compared.
     let quiet = eventually("all places to be compared", || {

@@ -153,6 +153,10 @@ class _Client:
         """The same of at most 1000 patterns, each by itself."""
         return self._send(documents.Frequencies, "POST", "frequency", {"flows": flows}, **window).frequencies
 
+    def ipfix(self) -> documents.Exported:
+        """How the export to an IPFIX collector stands."""
+        return self._get(documents.Exported, "ipfix")
+
     def api(self) -> documents.Api:
         """Connections since the start."""
         return self._get(documents.Api, "api")

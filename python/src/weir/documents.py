@@ -134,6 +134,20 @@ class Api:
 
 
 @document
+class Exported:
+    collector: str
+    messages: int
+    flow_records: int
+    unsent_messages: int
+    unsent_flow_records: int
+    unnamed_flows: int
+    long_records: int
+    missed_epochs: int
+    incomplete_answers: int
+    last_error: str | None
+
+
+@document
 class Frequencies:
     frequencies: list[Frequency]
 

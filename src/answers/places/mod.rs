@@ -28,9 +28,11 @@ pub use rows::{CountedPort, KeptRows, LatePacket, PortRows, SwitchRows};
 
 /// Lost packets below which nothing is called failed.
 pub const LEAST_LOST: u64 = 3;
-/// The share of packets that links lose without being broken. What loses more, as far as the packets that
-/// it lost say so, has failed.
+/// The share of packets that links lose without being broken.
 pub const BACKGROUND: f64 = 1e-5;
+/// A place has failed that lost as many packets as a link that is not broken does in fewer cases than this: a network
+/// has hundreds of links, of which some lose several packets.
+const RARE: f64 = 1e-4;
 /// Standard deviations of an interval that holds in 95 of 100 cases.
 const DEVIATIONS: f64 = 1.96;
 
@@ -274,6 +276,12 @@ fn wilson(lost: u64, sent: u64) -> (f64, f64) {
     ((centre - half).max(0.0), (centre + half).min(1.0))
 }
 
+/// Whether these are more lost packets than of a link that is not broken, by Chernoff's bound of a Poisson number.
+fn is_beyond_background(lost: u64, sent: u64) -> bool {
+    let (lost, expected) = (lost as f64, sent as f64 * BACKGROUND);
+    expected > 0.0 && lost > expected && lost - expected - lost * (lost / expected).ln() < RARE.ln()
+}
+
 fn kind(member: &Member) -> &'static str {
     match member {
         Member::Link { .. } | Member::Hop(_) => "link",
@@ -300,7 +308,7 @@ impl LossPlace {
             members: Vec::new(),
             evidence: Evidence::Counted,
             confidence: 1.0,
-            failed: certain >= LEAST_LOST && wilson(certain, sent).0 > BACKGROUND,
+            failed: certain >= LEAST_LOST && is_beyond_background(certain, sent),
             lost_packets: lost,
             least_packets: least,
             most_packets: most,

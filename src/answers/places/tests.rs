@@ -154,7 +154,15 @@ fn a_switch_lost_what_came_in_and_did_not_leave() {
 
 #[test]
 fn nothing_has_failed_below_three_packets_or_at_the_rate_of_links_that_are_whole() {
-    for (lost, sent, failed) in [(2, 4, false), (3, 20_000, true), (3, 4_000_000, false), (100, 400_000_000, false)] {
+    for (lost, sent, failed) in [
+        (2, 4, false),
+        (3, 1000, true),
+        // A healthy link, through which four times as many go here, loses as many now and then.
+        (3, 20_000, false),
+        (8, 20_000, true),
+        (3, 4_000_000, false),
+        (100, 400_000_000, false),
+    ] {
         let arrived = [sent - lost, sent, sent, sent];
         let found = asked(&history([epoch([sent; 4], arrived)]), Window::All, None);
         assert_eq!(found.places[0].failed, failed, "{lost} of {sent}");

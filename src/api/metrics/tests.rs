@@ -116,7 +116,7 @@ fn status() -> Status {
 #[test]
 fn every_total_comes_back_out_of_the_text() {
     let status = status();
-    let mut samples = parse(&text(&status, Vec::new(), Format::Openmetrics), Format::Openmetrics);
+    let mut samples = parse(&text(&status, Vec::new(), None, Format::Openmetrics), Format::Openmetrics);
     let mut take = |name: &str, labels: &[(&str, &str)]| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let key = (name.to_owned(), labels);
@@ -230,7 +230,7 @@ fn network() -> Network {
 /// All that programs measure and a controller knows is there; what is not known has no sample, and is not 0.
 #[test]
 fn what_is_measured_comes_back_out_of_the_text() {
-    let samples = parse(&network_text(network(), programs(), Format::Openmetrics), Format::Openmetrics);
+    let samples = parse(&network_text(network(), programs(), None, Format::Openmetrics), Format::Openmetrics);
     let mut expected = Samples::new();
     let mut put = |name: &str, labels: &[(&str, &str)], value: f64| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -293,7 +293,7 @@ fn what_is_measured_comes_back_out_of_the_text() {
 
 #[test]
 fn a_switch_without_ports_or_workers() {
-    let samples = parse(&text(&Status::default(), Vec::new(), Format::Openmetrics), Format::Openmetrics);
+    let samples = parse(&text(&Status::default(), Vec::new(), None, Format::Openmetrics), Format::Openmetrics);
     let is_of_port = |labels: &Vec<(String, String)>| labels.iter().any(|(label, _)| label == "port");
     assert!(samples.keys().all(|(name, labels)| !is_of_port(labels) && !name.contains("drops")));
 }
@@ -301,9 +301,10 @@ fn a_switch_without_ports_or_workers() {
 #[test]
 fn the_page_names_every_metric() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md")).unwrap();
-    for text in
-        [text(&status(), programs(), Format::Openmetrics), network_text(network(), programs(), Format::Openmetrics)]
-    {
+    for text in [
+        text(&status(), programs(), Some(Exported::default()), Format::Openmetrics),
+        network_text(network(), programs(), None, Format::Openmetrics),
+    ] {
         for (name, _) in parse(&text, Format::Openmetrics).keys() {
             let name =
                 ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
@@ -312,15 +313,37 @@ fn the_page_names_every_metric() {
     }
 }
 
+/// Metrics of an IPFIX export are there if there is one.
+#[test]
+fn an_export_comes_back_out_of_the_text() {
+    let exported = Exported { flow_records: 7, unsent_flow_records: 3, missed_epochs: 2, ..Exported::default() };
+    let texts = [
+        text(&status(), Vec::new(), Some(exported.clone()), Format::Openmetrics),
+        network_text(network(), Vec::new(), Some(exported), Format::Openmetrics),
+    ];
+    for samples in texts.map(|text| parse(&text, Format::Openmetrics)) {
+        let of = |name: &str, labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            samples.get(&(name.to_owned(), labels)).copied()
+        };
+        assert_eq!(of("weir_ipfix_flow_records_total", &[]), Some(7.0));
+        assert_eq!(of("weir_ipfix_unsent_flow_records_total", &[("reason", "unsent")]), Some(3.0));
+        assert_eq!(of("weir_ipfix_unsent_flow_records_total", &[("reason", "long")]), Some(0.0));
+        assert_eq!(of("weir_ipfix_missed_epochs_total", &[]), Some(2.0));
+    }
+    let without = text(&status(), programs(), None, Format::Openmetrics);
+    assert!(!without.contains("ipfix"), "{without}");
+}
+
 #[test]
 fn both_formats_say_the_same() {
     for (status, programs) in [(status(), programs()), (Status::default(), Vec::new())] {
-        let of = |format| parse(&text(&status, programs.clone(), format), format);
+        let of = |format| parse(&text(&status, programs.clone(), None, format), format);
         assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
-        let of = |format| parse(&network_text(network(), programs.clone(), format), format);
+        let of = |format| parse(&network_text(network(), programs.clone(), None, format), format);
         assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
     }
-    let plain = text(&status(), Vec::new(), Format::Prometheus);
+    let plain = text(&status(), Vec::new(), None, Format::Prometheus);
     assert!(plain.contains("# TYPE weir_drops_total counter\n") && plain.contains("# TYPE weir_build_info gauge\n"));
     assert!(plain.ends_with('\n') && !plain.contains("EOF"), "{plain}");
 }
@@ -377,7 +400,7 @@ fn prometheus_own_parsers_read_both() {
         return;
     }
     for format in [Format::Openmetrics, Format::Prometheus] {
-        for text in [text(&status(), programs(), format), network_text(network(), programs(), format)] {
+        for text in [text(&status(), programs(), None, format), network_text(network(), programs(), None, format)] {
             let output = python(READ, &format!("{format:?}"), &text).unwrap();
             let count = String::from_utf8_lossy(&output.stdout);
             let complaint = String::from_utf8_lossy(&output.stderr);

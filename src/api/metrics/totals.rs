@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::answers::{Latency, Links, LossPlace, Losses, PlaceName, Places, Query, Queryable, Surroundings, Task};
+use crate::answers::{
+    Follower, Latency, Links, LossPlace, Losses, Passed, PlaceName, Places, Query, Queryable, Surroundings, Task,
+};
 use crate::history::{Entry, Gap, Window};
 use crate::program::ProgramConfig;
 
@@ -122,11 +124,7 @@ pub struct Totals {
 /// A history that is followed.
 #[derive(Default)]
 pub struct Followed {
-    history: Option<Arc<dyn Queryable>>,
-    length: u64,
-    /// The epoch behind the last that was counted.
-    next: Option<u64>,
-    forgotten: u64,
+    epochs: Follower,
     late: u64,
     pub totals: Totals,
 }
@@ -135,11 +133,13 @@ impl Followed {
     /// Counts the epochs that have become final since the last call, up to the first that has not. Answers
     /// of later amendments are not counted again.
     pub fn follow(&mut self, program: &ProgramConfig, history: &Arc<dyn Queryable>, links: &Links) {
-        self.turn_to(history);
+        if self.epochs.turn_to(history) {
+            self.late = 0;
+        }
         self.prepare(program);
         self.count_late(&**history);
-        let from = self.next.unwrap_or_default();
-        let entries = history.outlines_of(Window::Between { from, until: u64::MAX }, false);
+        let from = self.epochs.next().unwrap_or_default();
+        let entries = self.epochs.fresh();
         let Some(until) = entries.last().map(|entry| entry.epoch) else { return };
         entries.chunk_by(|one, other| one.epoch == other.epoch).for_each(|of_epoch| self.count_epoch(of_epoch));
         // An epoch that becomes final during this call is counted by the next one.
@@ -151,28 +151,12 @@ impl Followed {
 
     /// The last epoch that was counted.
     pub fn last(&self) -> Option<u64> {
-        self.next?.checked_sub(1)
+        self.epochs.next()?.checked_sub(1)
     }
 
     /// The end of the last epoch that was counted, in nanoseconds since 1970.
     pub fn end_ns(&self) -> Option<u64> {
-        Some(self.next?.saturating_mul(self.length))
-    }
-
-    /// Epochs of another history, or of another length, have other numbers; after a clock was set back, numbers
-    /// come again.
-    fn turn_to(&mut self, history: &Arc<dyn Queryable>) {
-        let is_same = |own: &Arc<dyn Queryable>| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(history));
-        if !self.history.as_ref().is_some_and(is_same) || self.length != history.length() {
-            (self.next, self.forgotten, self.late) = (None, history.forgotten(), 0);
-            (self.history, self.length) = (Some(history.clone()), history.length());
-        }
-        let forgotten = history.forgotten();
-        if forgotten != self.forgotten {
-            self.forgotten = forgotten;
-            let newest = history.newest().map_or(0, |newest| newest.saturating_add(1));
-            self.next = self.next.map(|next| next.min(newest));
-        }
+        Some(self.epochs.next()?.saturating_mul(self.epochs.length()))
     }
 
     /// A total of what a program answers is there from the beginning.
@@ -201,12 +185,9 @@ impl Followed {
 
     /// Counts one epoch. It has several entries when its record came in parts.
     fn count_epoch(&mut self, entries: &[Entry<()>]) {
-        let [entry, ..] = entries else { return };
-        let first = entries.iter().map(|entry| entry.first_epoch).fold(entry.epoch, u64::min);
-        let expected = self.next.unwrap_or(first);
-        let covered = entry.epoch.saturating_add(1).saturating_sub(first.max(expected));
+        let Some(Passed { missing, covered, .. }) = self.epochs.pass(entries) else { return };
         let totals = &mut self.totals;
-        totals.missing_epochs += first.saturating_sub(expected);
+        totals.missing_epochs += missing;
         totals.final_epochs += covered;
         if entries.iter().any(|entry| !entry.gaps.is_empty() || entry.switches.is_empty()) {
             totals.incomplete_epochs += covered;
@@ -215,7 +196,6 @@ impl Followed {
             let labels = (gap.switch.clone(), gap.gap.name());
             totals.gaps.update(labels, &mut totals.unlisted, |gaps| *gaps += 1);
         }
-        self.next = Some(entry.epoch.saturating_add(1).max(expected));
     }
 
     fn count_losses(&mut self, history: &dyn Queryable, window: Window, entries: &[Entry<()>]) {

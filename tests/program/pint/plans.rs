@@ -61,7 +61,7 @@ fn record(switch: &mut dyn Dataplane) -> Digests {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the epoch, a packet of it, of the one before and of the one that is prepared is
     /// written by its own epoch's plan; the record says which plans these were.

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use weir::sim::Shape;
 use weir::trace::SplitMix64;
 
@@ -43,6 +43,9 @@ pub struct Options {
     /// A topology more for localise, as a file: .gml, .graphml
     #[arg(long, value_name = "FILE")]
     graph: Option<PathBuf>,
+    /// Networks of localise: k4, k8, or the name of the file; all by default
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    networks: Vec<String>,
     /// Runs of each of localise's checks
     #[arg(long, value_name = "N", default_value_t = 100)]
     checks: u64,
@@ -211,6 +214,11 @@ fn nets(quick: bool, options: &Options) -> Result<Vec<Net>> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         nets.push(Net::new(name, &Shape::File(file.clone()), flows(100_000), 2_000_000)?);
     }
+    if let Some(unknown) = options.networks.iter().find(|name| nets.iter().all(|net| net.name != **name)) {
+        let names: Vec<_> = nets.iter().map(|net| &*net.name).collect();
+        bail!("no network {unknown}; there are {}", names.join(", "));
+    }
+    nets.retain(|net| options.networks.is_empty() || options.networks.contains(&net.name));
     Ok(nets)
 }
 

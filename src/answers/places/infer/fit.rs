@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::WRONG_PATHS;
+use super::survivors::Survivors;
 use super::trials::{FlowTrial, Trials};
 
 /// Rounds of expectation maximisation. They start near the maximum.
@@ -16,8 +19,6 @@ const NO_OTHER: f64 = -2.0;
 /// Bounds of a rate.
 const LEAST_RATE: f64 = 1e-9;
 const LARGEST_RATE: f64 = 1.0 - 1e-6;
-/// Survivors that expect fewer lost packets tell little of their path.
-const TELLING: f64 = 0.5;
 
 /// The trials, and what every fit takes from them.
 pub struct Model<'a> {
@@ -25,13 +26,12 @@ pub struct Model<'a> {
     pub alarm_rate: f64,
     victims: Vec<Victims>,
     /// Flows that lost none: size and number, by path and, where that is not known, by pair of switches.
-    on_path: Vec<&'a [(f64, f64)]>,
-    between: Vec<&'a [(f64, f64)]>,
+    pub on_path: Vec<&'a [(f64, f64)]>,
+    pub between: Vec<&'a [(f64, f64)]>,
     /// Their packets by member.
     through: Vec<f64>,
-    /// The paths that cross a member, and the pair of switches of a path.
-    pub paths_of: Vec<Vec<usize>>,
-    ends_of: Vec<usize>,
+    /// The pairs of switches that have a path across a member.
+    ends_of: Vec<Vec<usize>>,
 }
 
 /// Flows between two switches that lost packets.
@@ -88,13 +88,13 @@ impl<'a> Model<'a> {
         for flow in &trials.victims {
             by_ends.entry(flow.ends).or_insert_with(|| Victims::new(flow.ends)).add(*flow);
         }
-        let mut paths_of = vec![Vec::new(); trials.members];
-        for (path, members) in trials.paths.iter().enumerate() {
-            members.iter().for_each(|member| paths_of[*member].push(path));
-        }
-        let mut ends_of = vec![0; trials.paths.len()];
+        let mut ends_of: Vec<Vec<usize>> = vec![Vec::new(); trials.members];
         for (ends, paths) in trials.ends.iter().enumerate() {
-            paths.iter().for_each(|path| ends_of[*path] = ends);
+            for member in paths.iter().flat_map(|path| &trials.paths[*path]) {
+                if ends_of[*member].last() != Some(&ends) {
+                    ends_of[*member].push(ends);
+                }
+            }
         }
         let mut through = vec![0.0; trials.members];
         let (mut on_path, mut between) = (vec![&[][..]; trials.paths.len()], vec![&[][..]; trials.ends.len()]);
@@ -109,16 +109,7 @@ impl<'a> Model<'a> {
                 through[*member] += packets / paths.len() as f64;
             }
         }
-        Self {
-            trials,
-            alarm_rate,
-            victims: by_ends.into_values().collect(),
-            on_path,
-            between,
-            through,
-            paths_of,
-            ends_of,
-        }
+        Self { trials, alarm_rate, victims: by_ends.into_values().collect(), on_path, between, through, ends_of }
     }
 
     /// Bounds of a member's rate.
@@ -129,7 +120,7 @@ impl<'a> Model<'a> {
 
     /// The fit for these failed members, in increasing order. `start` has rates to start from.
     pub fn fit(&self, failed: &[usize], start: &[f64]) -> Fit {
-        let touched = Touched::new(self, failed);
+        let set = FailedSet::new(self, failed);
         let is_failed = |member: usize| failed.binary_search(&member).is_ok();
         let mut rates: Vec<f64> = start.to_vec();
         for (member, rate) in rates.iter_mut().enumerate() {
@@ -137,7 +128,7 @@ impl<'a> Model<'a> {
             *rate = rate.clamp(least, most);
         }
         for _ in 0..ROUNDS {
-            let expected = self.expect(&rates, failed, &touched);
+            let expected = self.expect(&rates, &set);
             let mut most = 0.0f64;
             for (member, rate) in rates.iter_mut().enumerate() {
                 let (least, largest) = self.bounds(is_failed(member));
@@ -151,29 +142,31 @@ impl<'a> Model<'a> {
                 break;
             }
         }
-        let Expected { lost, reached, unexplained, log_likelihood } = self.expect(&rates, failed, &touched);
-        let log_likelihood = log_likelihood + self.survivors(&rates, failed, &touched);
+        let Expected { lost, reached, unexplained, log_likelihood } = self.expect(&rates, &set);
+        let healthy = rates.iter().zip(&self.through).enumerate().filter(|(member, _)| !is_failed(*member));
+        let survive = -healthy.map(|(_, (rate, packets))| rate * packets).sum::<f64>();
+        let log_likelihood = log_likelihood + survive + set.survivors.log_likelihood(&set.survive(&rates));
         Fit { rates, log_likelihood, lost, reached, unexplained }
     }
 
     /// Expected losses of each member at these rates, and the log likelihood of all that flows lost.
-    fn expect(&self, rates: &[f64], failed: &[usize], touched: &Touched) -> Expected {
+    fn expect(&self, rates: &[f64], set: &FailedSet<'_>) -> Expected {
         let mut expected = Expected::new(self);
         let mut loss = PathLoss::new(self, rates);
-        let mut by_path = vec![[0.0; 2]; self.trials.paths.len()];
-        let mut add = |path: usize, [lost, sent]: [f64; 2]| {
-            by_path[path][0] += lost;
-            by_path[path][1] += sent;
+        let mut by_path: FxHashMap<usize, [f64; 2]> = FxHashMap::default();
+        let mut add = |path: usize, packets: [f64; 2]| {
+            let sum = by_path.entry(path).or_default();
+            (0..2).for_each(|side| sum[side] += packets[side]);
         };
         for of in &self.victims {
-            if !touched.ends[of.ends] {
+            if !set.touched[of.ends] {
                 // No other path explains the losses better than the one that is believed.
                 for (path, [lost, sent]) in &of.by_path {
                     expected.log_likelihood += loss.of(*path, *lost, *sent);
                     add(*path, [*lost, *sent]);
                 }
             }
-            let believed = if touched.ends[of.ends] { &of.believed[..] } else { &[] };
+            let believed = if set.touched[of.ends] { &of.believed[..] } else { &[] };
             for (path, flow, best) in believed {
                 let own = loss.of(*path, flow.lost, flow.sent);
                 if own > best + NO_OTHER {
@@ -187,10 +180,12 @@ impl<'a> Model<'a> {
                 expected.log_likelihood += self.share_out(flow, &mut loss, &mut add);
             }
         }
-        for (path, packets) in by_path.into_iter().enumerate().filter(|(_, [lost, _])| *lost > 0.0) {
-            expected.add(self, rates, failed, path, packets);
+        for (path, packets) in by_path {
+            expected.add(self, rates, set.failed, path, packets);
         }
-        self.reach_failed(rates, failed, touched, &mut expected);
+        for (member, elsewhere) in set.failed.iter().zip(set.survivors.elsewhere(&set.survive(rates))) {
+            expected.reached[*member] -= elsewhere;
+        }
         expected
     }
 
@@ -202,38 +197,6 @@ impl<'a> Model<'a> {
             add(path, [flows * flow.lost, flows * flow.sent]);
         }
         flow.flows * log_likelihood
-    }
-
-    /// Takes packets of flows that lost none off the failed members that they cannot have crossed.
-    fn reach_failed(&self, rates: &[f64], failed: &[usize], touched: &Touched, expected: &mut Expected) {
-        let survive = |path: usize| self.survive(rates, failed, path);
-        for path in &touched.paths {
-            let (ends, survives) = (self.ends_of[*path], survive(*path).ln());
-            let mut elsewhere = 0.0;
-            for (sent, flows) in self.on_path[*path] {
-                if -survives * sent > TELLING {
-                    let taken = (1.0 - WRONG_PATHS) * (survives * sent).exp();
-                    elsewhere += sent * flows * WRONG_PATHS / (taken + WRONG_PATHS);
-                }
-            }
-            for (sent, flows) in self.between[ends] {
-                if -survives * sent > TELLING {
-                    let all = self.trials.ends[ends].iter();
-                    let sum: f64 = all.map(|other| (survive(*other).ln() * sent).exp()).sum();
-                    let share = (survives * sent).exp() / sum.max(f64::MIN_POSITIVE);
-                    elsewhere += sent * flows * (1.0 / self.trials.ends[ends].len() as f64 - share);
-                }
-            }
-            for member in self.trials.paths[*path].iter().filter(|member| failed.binary_search(member).is_ok()) {
-                expected.reached[*member] -= elsewhere;
-            }
-        }
-    }
-
-    /// The probability that the failed members of a path let a packet through.
-    fn survive(&self, rates: &[f64], failed: &[usize], path: usize) -> f64 {
-        let own = self.trials.paths[path].iter().filter(|member| failed.binary_search(member).is_ok());
-        own.map(|member| 1.0 - rates[*member]).product()
     }
 
     /// The paths that a flow that lost packets may have taken. Where no path between its two switches has a
@@ -255,34 +218,11 @@ impl<'a> Model<'a> {
         PathsTaken { log_likelihood: most + sum.ln(), paths }
     }
 
-    /// The log likelihood of the flows that lost nothing.
-    fn survivors(&self, rates: &[f64], failed: &[usize], touched: &Touched) -> f64 {
-        let mut sum = 0.0;
-        for (member, rate) in rates.iter().enumerate() {
-            if failed.binary_search(&member).is_err() {
-                sum -= rate * self.through[member];
-            }
-        }
-        for path in &touched.paths {
-            let survives = self.survive(rates, failed, *path).ln();
-            for (sent, flows) in self.on_path[*path] {
-                sum += flows * ((1.0 - WRONG_PATHS) * (survives * sent).exp() + WRONG_PATHS).ln();
-            }
-        }
-        for ends in &touched.pairs {
-            let paths = &self.trials.ends[*ends];
-            let survive: Vec<f64> = paths.iter().map(|path| self.survive(rates, failed, *path).ln()).collect();
-            for (sent, flows) in self.between[*ends] {
-                let mean = survive.iter().map(|survives| (survives * sent).exp()).sum::<f64>() / paths.len() as f64;
-                sum += flows * mean.max(f64::MIN_POSITIVE).ln();
-            }
-        }
-        sum
-    }
-
-    /// Whether a flow's pair of switches has a path with one of these members.
-    pub fn touches(&self, failed: &[usize]) -> Vec<bool> {
-        Touched::new(self, failed).ends
+    /// By pair of switches: whether it has a path across one of these members.
+    pub fn touched(&self, failed: &[usize]) -> Vec<bool> {
+        let mut touched = vec![false; self.trials.ends.len()];
+        failed.iter().flat_map(|member| &self.ends_of[*member]).for_each(|ends| touched[*ends] = true);
+        touched
     }
 }
 
@@ -292,25 +232,25 @@ pub struct PathsTaken {
     pub paths: Vec<(usize, f64)>,
 }
 
-/// The paths that some failed member is on, and their ends.
-struct Touched {
-    paths: Vec<usize>,
-    /// Pairs of switches.
-    pairs: Vec<usize>,
-    ends: Vec<bool>,
+/// A set of failed members, in increasing order, and what every round of a fit takes from it.
+struct FailedSet<'a> {
+    failed: &'a [usize],
+    /// By pair of switches: whether it has a path across one of them.
+    touched: Vec<bool>,
+    survivors: Survivors,
 }
 
-impl Touched {
-    fn new(model: &Model<'_>, failed: &[usize]) -> Self {
-        let mut paths: Vec<usize> = failed.iter().flat_map(|member| model.paths_of[*member].iter().copied()).collect();
-        paths.sort_unstable();
-        paths.dedup();
-        let mut pairs: Vec<usize> = paths.iter().map(|path| model.ends_of[*path]).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        let mut ends = vec![false; model.trials.ends.len()];
-        pairs.iter().for_each(|pair| ends[*pair] = true);
-        Self { paths, pairs, ends }
+impl<'a> FailedSet<'a> {
+    fn new(model: &Model<'_>, failed: &'a [usize]) -> Self {
+        let touched = model.touched(failed);
+        let pairs = touched.iter().enumerate().filter(|(_, touched)| **touched).map(|(ends, _)| ends);
+        let survivors = Survivors::new(model, failed, pairs);
+        Self { failed, touched, survivors }
+    }
+
+    /// Logarithms of the probabilities that its members let a packet through.
+    fn survive(&self, rates: &[f64]) -> Vec<f64> {
+        self.failed.iter().map(|member| (1.0 - rates[*member]).ln()).collect()
     }
 }
 
@@ -318,17 +258,17 @@ impl Touched {
 pub struct PathLoss<'a> {
     model: &'a Model<'a>,
     rates: &'a [f64],
-    known: Vec<Option<[f64; 2]>>,
+    known: FxHashMap<usize, [f64; 2]>,
 }
 
 impl<'a> PathLoss<'a> {
     pub fn new(model: &'a Model<'a>, rates: &'a [f64]) -> Self {
-        Self { model, rates, known: vec![None; model.trials.paths.len()] }
+        Self { model, rates, known: FxHashMap::default() }
     }
 
     /// Log likelihood of a path's losing these of the packets sent.
     fn of(&mut self, path: usize, lost: f64, sent: f64) -> f64 {
-        let [lose, survive] = *self.known[path].get_or_insert_with(|| {
+        let [lose, survive] = *self.known.entry(path).or_insert_with(|| {
             let survive = survival(&self.model.trials.paths[path], self.rates);
             [(1.0 - survive).max(LEAST_RATE).ln(), survive.ln()]
         });

@@ -20,6 +20,7 @@ mod fit;
 mod observed;
 mod place;
 mod search;
+mod survivors;
 mod trials;
 
 pub use observed::{EdgesOfEpoch, InferredPlace, Observed};

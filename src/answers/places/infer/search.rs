@@ -251,7 +251,7 @@ impl Posterior<'_> {
         }
         let mut flows: Vec<BTreeMap<usize, (f64, f64)>> = vec![BTreeMap::new(); trials.victims.len()];
         for (weight, failed, fit) in averaged {
-            let touched = self.model.touches(failed);
+            let touched = self.model.touched(failed);
             let mut loss = PathLoss::new(&self.model, &fit.rates);
             for (flow, shares) in trials.victims.iter().zip(&mut flows) {
                 let mut own: BTreeMap<usize, f64> = BTreeMap::new();

@@ -37,7 +37,7 @@ pub struct Trials {
 }
 
 /// Sizes between which survivors are told apart: the binary logarithm in steps of a half.
-fn size_class(sent: f64) -> u32 {
+pub fn size_class(sent: f64) -> u32 {
     (2.0 * sent.max(1.0).log2()).round() as u32
 }
 

@@ -69,16 +69,18 @@ fn decode(flows: f64, length: u32) -> (Option<f64>, bool) {
     (if complete || empty >= 1.0 { Some(flows) } else { None }, complete)
 }
 
-/// Packets of flows of these sizes, in the order in which they come: at random times, those of
-/// large flows in up to 32 pieces.
+/// Packets of flows of these sizes, in a random order, those of large flows in up to 32 pieces.
 fn arrivals(sizes: &[u32], rng: &mut SplitMix64) -> Vec<(usize, u32)> {
     let mut pieces = Vec::new();
     for (flow, &size) in sizes.iter().enumerate() {
         let parts = size.min(32);
-        pieces.extend((0..parts).map(|part| (rng.next_u64(), flow, (size + part) / parts)));
+        pieces.extend((0..parts).map(|part| (flow, (size + part) / parts)));
     }
-    pieces.sort_unstable();
-    pieces.into_iter().map(|(_, flow, packets)| (flow, packets)).collect()
+    for last in (1..pieces.len()).rev() {
+        let other = rng.below(last as u64 + 1) as usize;
+        (pieces[last], pieces[other]) = (pieces[other], pieces[last]);
+    }
+    pieces
 }
 
 /// What an edge switch with these parameters shows of flows that have a counter each.
@@ -246,7 +248,7 @@ fn absorb(steps: &[(u32, f64)], mut traffic: impl FnMut(u32, f64, u64) -> Traffi
     let mut model = Model::new();
     let mut ill = 0;
     for (step, &(flows, victims)) in steps.iter().enumerate() {
-        let length = if step == 0 { 10 } else { 8 };
+        let length = if step == 0 { 8 } else { 6 };
         let shown: Vec<_> =
             (0..length).map(|number| model.epoch(&mut traffic(flows, victims, 100 * step as u64 + number))).collect();
         let last = State::of(&shown.last().unwrap().0);
