@@ -1,4 +1,4 @@
-"""The OpenAPI document, and beside it the answers of a switch and of a controller."""
+"""The OpenAPI document is valid, and a switch and a controller answer as it says."""
 
 import json
 import os
@@ -19,6 +19,8 @@ name = "edge"
 forward = "xconnect"
 [controller]
 at = "{dir}/net.switches.sock"
+[ipfix]
+collector = "127.0.0.1:4739"
 [[port]]
 name = "a"
 dev = "vhost:{dir}/a"
@@ -62,14 +64,15 @@ PARTS = {
     "/v1/switches/{name}": "edge",
 }
 
-# Of these programs a switch sends its records to the controller, which answers.
+# The programs that answer these send their records to the controller, and a switch has no answer.
 ELSEWHERE = ["attention", "cardinality", "changes", "entropy", "flows", "latency", "losses", "loops", "paths", "places"]
 ELSEWHERE += ["utilisation", "values"]
 
-# What is refused, by server and kind of request: all else is answered.
+# The requests that are refused, by server and kind of request.
 REFUSED = {
     ("switch", "questions"): {("get", f"/v1/{task}"): 400 for task in ELSEWHERE},
-    ("controller", "questions"): {},
+    # The controller exports nothing.
+    ("controller", "questions"): {("get", "/v1/ipfix"): 400},
     ("switch", "changes"): {("delete", "/v1/captures/{id}"): 400},
     # The switch is connected.
     ("controller", "changes"): {("delete", "/v1/switches/{name}"): 409},
@@ -81,7 +84,7 @@ def document() -> dict[str, Any]:
 
 
 def strict(schema: Any, open_schemas: set[str], name: str = "") -> Any:
-    """The schema, which takes no key that it does not name."""
+    """The schema, changed so that it accepts only keys that it names. `open_schemas` are parts of other schemas."""
     if isinstance(schema, list):
         return [strict(item, open_schemas) for item in schema]
     if not isinstance(schema, dict):
@@ -129,7 +132,7 @@ class Answers(unittest.TestCase):
             return client.request(method, path, json=body, params=query)
 
     def holds(self, operation: dict[str, Any], response: httpx.Response) -> int:
-        """The status of a response that is as its operation says."""
+        """Validates a response by the description of its operation, and returns its status."""
         described = operation["responses"][str(response.status_code)]
         if "$ref" in described:
             described = self.document["components"]["responses"][described["$ref"].rpartition("/")[2]]
@@ -140,7 +143,7 @@ class Answers(unittest.TestCase):
         return response.status_code
 
     def statuses(self, tag: str, methods: list[str]) -> dict[tuple[str, str], int]:
-        """Sends each request of a server that the document has, and gives the status of each answer."""
+        """Sends each request that a server is described with, and returns the statuses of the answers."""
         found = {}
         for path, operations in self.document["paths"].items():
             for method, operation in operations.items():

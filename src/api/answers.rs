@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::routes::{Operation, Output};
+use super::routes::{HandlerOutput, Operation};
 use super::service::AnySwitch;
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort};
 use crate::answers::{
@@ -96,15 +96,15 @@ pub fn frequencies<A: Answering + ?Sized>(
 }
 
 /// The answer to a task, of the type that [`answers::Answer::schema`] describes.
-pub struct Document(Claimed<answers::Answer>);
+pub struct TaskDocument(Claimed<answers::Answer>);
 
-impl IntoResponse for Document {
+impl IntoResponse for TaskDocument {
     fn into_response(self) -> Response {
         Json(self.0).into_response()
     }
 }
 
-impl Output for Document {
+impl HandlerOutput for TaskDocument {
     fn describe(_: &mut Operation<'_>) {}
 }
 
@@ -113,12 +113,12 @@ pub async fn answer_task<A: Answering + ?Sized>(
     service: Arc<A>,
     task: Task,
     query: Requested,
-) -> Result<Document, Refusal> {
+) -> Result<TaskDocument, Refusal> {
     let ask = move || {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
         document(&*service, task, &query)
     };
-    in_turn(ask).await.map(Document).map_err(refuse)
+    in_turn(ask).await.map(TaskDocument).map_err(refuse)
 }
 
 /// Route of `POST /v1/frequency`.
@@ -235,7 +235,7 @@ impl IntoResponse for MetricsText {
     }
 }
 
-impl Output for MetricsText {
+impl HandlerOutput for MetricsText {
     fn describe(operation: &mut Operation<'_>) {
         for format in metrics::Format::value_variants() {
             operation.answer(format.content_type(), serde_json::json!({ "type": "string" }));

@@ -15,7 +15,7 @@ use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Body, InPath, Refusal};
 use crate::api::exported::{ExportCounters, NOT_EXPORTED};
 use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
-use crate::api::routes::{Refuses, Routes};
+use crate::api::routes::{ApiRoutes, Refuses};
 use crate::api::serve::{self, Counters, Served, TlsListener};
 use crate::api::view;
 use crate::api::{Answering, HeavyQuery};
@@ -109,8 +109,8 @@ impl Answering for ControllerApi {
 }
 
 /// All routes of a controller.
-pub(super) fn routes(counters: Arc<Counters>) -> Routes<Arc<ControllerApi>> {
-    Routes::<Arc<ControllerApi>>::new()
+pub(super) fn routes(counters: Arc<Counters>) -> ApiRoutes<Arc<ControllerApi>> {
+    ApiRoutes::<Arc<ControllerApi>>::new()
         .get("/v1/switches", "The switches of the network", async |State(api): State<Arc<ControllerApi>>| {
             Json(api.switches())
         })
@@ -189,7 +189,7 @@ pub fn serve(listeners: Listeners, api: Arc<ControllerApi>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = api.server.clone();
     if let Some(metrics) = listeners.metrics {
-        let routes = Routes::<Arc<ControllerApi>>::new().metrics(ControllerApi::metrics);
+        let routes = ApiRoutes::<Arc<ControllerApi>>::new().metrics(ControllerApi::metrics);
         let router = routes.router(answers::unknown_to_controller, api.clone());
         serve::plain("weir-metrics", metrics, serve::limited(router))?;
     }

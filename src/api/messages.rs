@@ -18,24 +18,25 @@ use crate::wire::{Pattern, PatternError};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeavyQuery {
-    /// Most flows that are named.
+    /// Maximum number of flows in the answer.
     pub top: usize,
-    /// Packets of a flow, or bytes where these are counted, from which on it is named.
+    /// Minimum size of a flow in the answer, in packets, or in bytes where the program counts bytes.
     pub threshold: u64,
-    /// Length of the time up to now whose epochs are meant.
+    /// Length of the period up to now that the answer covers, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub seconds: f64,
-    /// Instead of the last `seconds`: the oldest epoch that ended after this one.
+    /// The number of an epoch. In place of the last `seconds`, the answer covers the oldest epoch after it.
     pub after: Option<u64>,
-    /// Instead of that: what was published or amended first after this number.
+    /// A `sequence` of an earlier answer. In place of the last `seconds`, the answer covers what was published or
+    /// amended first after it.
     pub since: Option<u64>,
-    /// Epochs that are not final yet as well.
+    /// Whether the answer also covers epochs that are not final yet.
     pub provisional: bool,
-    /// The program that is asked; by default the first that can answer.
+    /// The program that answers; by default the first that can.
     pub program: Option<String>,
-    /// Flows that are named, as `10.0.0.1:80 → 10.0.0.0/24:* tcp`; by default all.
+    /// A pattern of the flows in the answer, as `10.0.0.1:80 → 10.0.0.0/24:* tcp`; by default all flows.
     pub flow: Option<String>,
-    /// Switches with commas between, which the paths of these flows cross in this order.
+    /// Names of switches with commas between. The answer has flows whose paths cross these in this order.
     pub path: Option<String>,
     /// The largest share of packets that a link or switch loses without being called failed, where that is
     /// inferred.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::answers::{Answer, Body, InPath, Refusal, refuse};
-use super::routes::{Operation, Output};
+use super::routes::{HandlerOutput, Operation};
 use super::service::{AnySwitch, Service};
 use super::view::packet::Packet;
 use crate::observe::{Capture, CaptureOptions, CapturedPacket, Direction, Opened, PacketTrace, TraceOnce};
@@ -89,30 +89,30 @@ pub const CAPTURE_HEADER: &str = "weir-capture";
 const PCAPNG: &str = "application/octet-stream";
 
 /// The answer to a trace: blanks, and then the packet or null.
-pub struct Traced(Response);
+pub struct TraceAnswer(Response);
 
-impl IntoResponse for Traced {
+impl IntoResponse for TraceAnswer {
     fn into_response(self) -> Response {
         self.0
     }
 }
 
-impl Output for Traced {
+impl HandlerOutput for TraceAnswer {
     fn describe(operation: &mut Operation<'_>) {
         Json::<Option<Packet>>::describe(operation);
     }
 }
 
 /// The answer to a capture: a pcapng file that ends with it.
-pub struct Captured(Response);
+pub struct CaptureAnswer(Response);
 
-impl IntoResponse for Captured {
+impl IntoResponse for CaptureAnswer {
     fn into_response(self) -> Response {
         self.0
     }
 }
 
-impl Output for Captured {
+impl HandlerOutput for CaptureAnswer {
     fn describe(operation: &mut Operation<'_>) {
         operation.answer(PCAPNG, serde_json::json!({}));
         operation.header(
@@ -166,7 +166,7 @@ pub(super) fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Ref
 
 /// The next packet that matches, or null when none came in time. Until then blanks are sent, so
 /// that a client that has gone is noticed, and its place given on.
-pub async fn trace(State(service): State<AnySwitch>, Body(query): Body<TraceQuery>) -> Result<Traced, Refusal> {
+pub async fn trace(State(service): State<AnySwitch>, Body(query): Body<TraceQuery>) -> Result<TraceAnswer, Refusal> {
     let names = Names::of(&*service);
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
@@ -184,7 +184,7 @@ pub async fn trace(State(service): State<AnySwitch>, Body(query): Body<TraceQuer
         let _ = chunks.send(document.into()).await;
     });
     let response = Response::builder().header(CONTENT_TYPE, "application/json");
-    response.body(axum::body::Body::new(Chunks(body))).map(Traced).map_err(refuse)
+    response.body(axum::body::Body::new(Chunks(body))).map(TraceAnswer).map_err(refuse)
 }
 
 /// The packet of a trace; `None` when none came before `end`. A blank now and then finds out
@@ -209,7 +209,7 @@ async fn wait(observer: &TraceOnce, end: Instant, chunks: &mpsc::Sender<Bytes>) 
 }
 
 /// A stream of pcapng.
-pub async fn capture(State(service): State<AnySwitch>, Body(query): Body<CaptureQuery>) -> Result<Captured, Refusal> {
+pub async fn capture(State(service): State<AnySwitch>, Body(query): Body<CaptureQuery>) -> Result<CaptureAnswer, Refusal> {
     let names = Names::of(&*service);
     let ports = query.ports.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);
@@ -238,7 +238,7 @@ pub async fn capture(State(service): State<AnySwitch>, Body(query): Body<Capture
     }
     tokio::spawn(pump.run(end.map(|length| Instant::now() + length)));
     let response = Response::builder().header(CAPTURE_HEADER, id).header(CONTENT_TYPE, PCAPNG);
-    response.body(axum::body::Body::new(Chunks(body))).map(Captured).map_err(refuse)
+    response.body(axum::body::Body::new(Chunks(body))).map(CaptureAnswer).map_err(refuse)
 }
 
 /// Ends a capture: what it has is still sent, and then the stream ends.

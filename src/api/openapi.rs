@@ -7,9 +7,10 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::routes::{Description, Operation};
+use super::routes::{Operation, RouteDescription};
 use super::serve::{BODY_BYTES, REQUEST, is_question, waits};
 use super::{controller, service, view};
 use crate::network::tls::{OPERATOR, READER};
@@ -18,27 +19,39 @@ use crate::network::tls::{OPERATOR, READER};
 const CERTIFICATE: &str = "clientCertificate";
 
 const ABOUT: &str = "\
-A switch and a controller answer the same questions about what was measured; the tags `switch` and `controller` say \
+A switch and a controller answer the same questions about what was measured. The tags `switch` and `controller` say \
 which of them has a route.
 
-A whole number that may be larger than 2^53 − 1 is a string of its decimal digits. Units stand in the names: \
-`_packets`, `_bytes`, `_seconds`, `_ns` (nanoseconds), `_bits`; `_share` is a fraction of 1. Keys are stable: new ones \
-may come, none changes its meaning. A request with a key that is not known is refused.";
+A whole number that may be larger than 2^53 − 1 is a string of its decimal digits. Names end with their units: \
+`_packets`, `_bytes`, `_seconds`, `_ns` (nanoseconds), `_bits`; `_share` is a fraction of 1. Keys are stable: new keys \
+may be added, and no key changes its meaning. A request with an unknown key is refused.";
 
 const CLIENTS: &str = "\
-TLS 1.3 with a client's certificate of the CA in `api.client_ca` (of a controller `tls.client_ca`). A URI among its \
-subject's alternative names is its role: `weir:reader` asks and changes nothing, `weir:operator` may do everything. \
-The control socket needs no certificate: the file's permissions say who may connect, and they may do everything.";
+TLS 1.3 with a client certificate that the CA in `api.client_ca` (of a controller: `tls.client_ca`) signed. A URI among \
+its subject alternative names is the client's role: `weir:reader` may ask and change nothing, `weir:operator` may do \
+everything. The control socket needs no certificate: the file's permissions say who may connect, and whoever may \
+connect may do everything.";
 
-/// The document of the API of switches and controllers.
-pub fn document() -> Value {
-    let mut document = Document::new();
-    document.add("switch", service::routes(Arc::default()).descriptions());
-    document.add("controller", controller::routes(Arc::default()).descriptions());
-    document.finished()
+/// An OpenAPI document, with its keys in the order in which people read them.
+#[derive(Serialize)]
+pub struct OpenApiDocument {
+    openapi: &'static str,
+    info: Value,
+    servers: Value,
+    tags: Value,
+    paths: Map<String, Value>,
+    components: Value,
 }
 
-struct Document {
+/// The document of the API of switches and controllers.
+pub fn document() -> OpenApiDocument {
+    let mut builder = DocumentBuilder::new();
+    builder.add("switch", service::routes(Arc::default()).descriptions());
+    builder.add("controller", controller::routes(Arc::default()).descriptions());
+    builder.finished()
+}
+
+struct DocumentBuilder {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
     /// Operations by path and method.
@@ -47,7 +60,7 @@ struct Document {
     parameters: Map<String, Value>,
 }
 
-impl Document {
+impl DocumentBuilder {
     fn new() -> Self {
         let settings = || {
             SchemaSettings::draft2020_12().with(|settings| {
@@ -64,7 +77,7 @@ impl Document {
     }
 
     /// Adds the routes of a kind of server.
-    fn add(&mut self, tag: &str, routes: Vec<Description>) {
+    fn add(&mut self, tag: &str, routes: Vec<RouteDescription>) {
         for route in routes {
             let operation = self.operation(&route);
             let path = self.paths.entry(route.path).or_insert_with(|| json!({}));
@@ -78,7 +91,7 @@ impl Document {
         }
     }
 
-    fn operation(&mut self, route: &Description) -> Value {
+    fn operation(&mut self, route: &RouteDescription) -> Value {
         let Operation { parameters, body, content, headers, mut refusals, .. } =
             route.operation(&mut self.requests, &mut self.answers);
         let may_ask = is_question(&route.method, &route.path);
@@ -99,7 +112,7 @@ impl Document {
             responses[status.as_str()] = json!({ "$ref": format!("#/components/responses/{}", status.as_str()) });
         }
         let roles: &[&str] = if may_ask { &[READER, OPERATOR] } else { &[OPERATOR] };
-        // Either nothing, by the control socket, or a certificate with one of the roles.
+        // Any one of these is enough: nothing by the control socket, a certificate with one of the roles by TCP.
         let certificates = roles.iter().map(|role| json!({ CERTIFICATE: [role] }));
         let security: Vec<_> = [json!({})].into_iter().chain(certificates).collect();
         let mut operation = json!({
@@ -118,7 +131,7 @@ impl Document {
         operation
     }
 
-    /// Puts the parameter of a question where other questions find it too.
+    /// A reference to a parameter of questions, which all questions share, or a parameter of a path itself.
     fn parameter(&mut self, parameter: Value) -> Value {
         match parameter["name"].as_str() {
             Some(name) if parameter["in"] == "query" => {
@@ -130,7 +143,7 @@ impl Document {
         }
     }
 
-    fn finished(mut self) -> Value {
+    fn finished(mut self) -> OpenApiDocument {
         let failure = self.answers.subschema_for::<view::Failure>();
         let refusal = |(status, why): (StatusCode, String)| {
             let content = json!({ "application/json": { "schema": failure } });
@@ -142,16 +155,16 @@ impl Document {
             let known = schemas.insert(name.clone(), schema.clone());
             debug_assert!(known.is_none_or(|known| known == schema), "{name} is another type where it is read");
         }
-        json!({
-            "openapi": "3.1.0",
-            "info": {
+        OpenApiDocument {
+            openapi: "3.1.0",
+            info: json!({
                 "title": "weir",
                 "version": env!("CARGO_PKG_VERSION"),
                 "summary": env!("CARGO_PKG_DESCRIPTION"),
                 "description": ABOUT,
                 "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
-            },
-            "servers": [
+            }),
+            servers: json!([
                 {
                     "url": "http://weir",
                     "description": "The control socket: HTTP over the Unix socket /run/weir/NAME.sock, with any host name.",
@@ -161,19 +174,19 @@ impl Document {
                     "description": "TCP, where `api.listen` (of a controller `api_listen`) is set.",
                     "variables": { "host": { "default": "localhost" }, "port": { "default": "9470" } },
                 },
-            ],
-            "tags": [
+            ]),
+            tags: json!([
                 { "name": "switch", "description": "A running switch, `weir run`." },
                 { "name": "controller", "description": "The controller of a network, `weir controller`." },
-            ],
-            "paths": self.paths,
-            "components": {
+            ]),
+            paths: self.paths,
+            components: json!({
                 "schemas": schemas,
                 "parameters": self.parameters,
                 "responses": responses,
                 "securitySchemes": { CERTIFICATE: { "type": "mutualTLS", "description": CLIENTS } },
-            },
-        })
+            }),
+        }
     }
 }
 
@@ -190,7 +203,7 @@ fn refusals() -> [(StatusCode, String); 6] {
 }
 
 /// The method and the words of the path, such as `get_ports_since_reset`.
-fn operation_id(route: &Description) -> String {
+fn operation_id(route: &RouteDescription) -> String {
     let path = route.path.strip_prefix("/v1").unwrap_or(&route.path);
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let method = route.method.as_str().to_ascii_lowercase();

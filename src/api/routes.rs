@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 use super::answers::{Body, InPath, Refusal};
 
 /// Routes to handlers with the state `S`.
-pub struct Routes<S> {
+pub struct ApiRoutes<S> {
     router: Router<S>,
-    descriptions: Vec<Description>,
+    descriptions: Vec<RouteDescription>,
 }
 
 /// The description of a route.
-pub struct Description {
+pub struct RouteDescription {
     pub method: Method,
     /// With the names of its parts in braces, as in `/v1/ports/{name}`.
     pub path: String,
@@ -28,7 +28,7 @@ pub struct Description {
     describe: Box<dyn Fn(&mut Operation<'_>)>,
 }
 
-impl Description {
+impl RouteDescription {
     /// The types of the handler, as an operation.
     pub fn operation<'a>(&self, requests: &'a mut SchemaGenerator, answers: &'a mut SchemaGenerator) -> Operation<'a> {
         let part = self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
@@ -48,28 +48,28 @@ impl Description {
     }
 }
 
-impl<S: Clone + Send + Sync + 'static> Routes<S> {
+impl<S: Clone + Send + Sync + 'static> ApiRoutes<S> {
     pub fn new() -> Self {
         Self { router: Router::new(), descriptions: Vec::new() }
     }
 
-    pub fn get<T: 'static, H: Handler<T, S> + Described<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn get<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::GET, MethodFilter::GET), path, summary, handler)
     }
 
-    pub fn put<T: 'static, H: Handler<T, S> + Described<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn put<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::PUT, MethodFilter::PUT), path, summary, handler)
     }
 
-    pub fn post<T: 'static, H: Handler<T, S> + Described<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn post<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::POST, MethodFilter::POST), path, summary, handler)
     }
 
-    pub fn delete<T: 'static, H: Handler<T, S> + Described<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn delete<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::DELETE, MethodFilter::DELETE), path, summary, handler)
     }
 
-    fn add<T: 'static, H: Handler<T, S> + Described<T>>(
+    fn add<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(
         mut self,
         (method, filter): (Method, MethodFilter),
         path: &str,
@@ -77,8 +77,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         handler: H,
     ) -> Self {
         self.router = self.router.route(path, on(filter, handler));
-        let describe = Box::new(|operation: &mut Operation<'_>| <H as Described<T>>::describe(operation));
-        self.descriptions.push(Description { method, path: path.into(), summary: summary.into(), describe });
+        let describe = Box::new(|operation: &mut Operation<'_>| <H as DescribedHandler<T>>::describe(operation));
+        self.descriptions.push(RouteDescription { method, path: path.into(), summary: summary.into(), describe });
         self
     }
 
@@ -101,7 +101,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.router.fallback(unknown.clone()).method_not_allowed_fallback(unknown).with_state(state)
     }
 
-    pub fn descriptions(self) -> Vec<Description> {
+    pub fn descriptions(self) -> Vec<RouteDescription> {
         self.descriptions
     }
 }
@@ -133,7 +133,7 @@ impl Operation<'_> {
         self.headers.insert(name.into(), json!({ "description": description, "schema": schema }));
     }
 
-    /// Adds a parameter. In a URL it is there or not, and never null, nor is its default.
+    /// Adds a parameter. A URL has no null: a parameter without a value is absent, and has no default.
     fn parameter(&mut self, place: &str, name: &str, is_required: bool, mut schema: Value) {
         if let Some(Value::Array(types)) = schema.get_mut("type") {
             types.retain(|of| of != "null");
@@ -154,13 +154,13 @@ impl Operation<'_> {
 }
 
 /// A handler whose signature is its description. `T` are the types of its inputs, as [`Handler`] has them.
-pub trait Described<T> {
+pub trait DescribedHandler<T> {
     fn describe(operation: &mut Operation<'_>);
 }
 
 macro_rules! described {
     ($($input:ident),*) => {
-        impl<F, A, M, R: Output, $($input: Input),*> Described<(M, $($input,)*)> for F
+        impl<F, A, M, R: HandlerOutput, $($input: HandlerInput),*> DescribedHandler<(M, $($input,)*)> for F
         where
             F: FnOnce($($input),*) -> A,
             A: Future<Output = R>,
@@ -179,20 +179,20 @@ described!(I, J);
 described!(I, J, K);
 
 /// An input of a handler.
-pub trait Input {
+pub trait HandlerInput {
     fn describe(operation: &mut Operation<'_>);
 }
 
-impl<T> Input for State<T> {
+impl<T> HandlerInput for State<T> {
     fn describe(_: &mut Operation<'_>) {}
 }
 
 /// Only what an answer's form depends on is read of them.
-impl Input for HeaderMap {
+impl HandlerInput for HeaderMap {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-impl<T: JsonSchema> Input for InPath<T> {
+impl<T: JsonSchema> HandlerInput for InPath<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = T::json_schema(operation.requests);
         if let Some(name) = operation.part.clone() {
@@ -201,7 +201,7 @@ impl<T: JsonSchema> Input for InPath<T> {
     }
 }
 
-impl<T: JsonSchema> Input for Result<Query<T>, QueryRejection> {
+impl<T: JsonSchema> HandlerInput for Result<Query<T>, QueryRejection> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = Value::from(T::json_schema(operation.requests));
         let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -211,7 +211,7 @@ impl<T: JsonSchema> Input for Result<Query<T>, QueryRejection> {
     }
 }
 
-impl<T: JsonSchema> Input for Body<T> {
+impl<T: JsonSchema> HandlerInput for Body<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.requests.subschema_for::<T>();
         operation.body = Some(json!({ "required": true, "content": { "application/json": { "schema": schema } } }));
@@ -219,18 +219,18 @@ impl<T: JsonSchema> Input for Body<T> {
 }
 
 /// The answer of a handler.
-pub trait Output {
+pub trait HandlerOutput {
     fn describe(operation: &mut Operation<'_>);
 }
 
-impl<T: JsonSchema> Output for Json<T> {
+impl<T: JsonSchema> HandlerOutput for Json<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.answers.subschema_for::<T>();
         operation.answer("application/json", schema);
     }
 }
 
-impl<T: Output, E: Refuses> Output for Result<T, E> {
+impl<T: HandlerOutput, E: Refuses> HandlerOutput for Result<T, E> {
     fn describe(operation: &mut Operation<'_>) {
         T::describe(operation);
         operation.refusals.extend(E::STATUSES);

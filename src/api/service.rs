@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::answers::{Body, InPath, Requested};
 use super::exported::NOT_EXPORTED;
 use super::metrics::{self, Format, ProgramMetrics};
-use super::routes::Routes;
+use super::routes::ApiRoutes;
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
 use crate::answers::{Answer, Links, Queryable, Task};
@@ -27,7 +27,7 @@ use crate::tables::Tables;
 /// The path to which questions about several flows are posted.
 pub const FREQUENCY: &str = "/v1/frequency";
 /// The path of metrics.
-pub const METRICS: &str = "/metrics";
+const METRICS: &str = "/metrics";
 
 /// The state behind a switch's routes.
 pub type AnySwitch = Arc<dyn Service>;
@@ -101,7 +101,7 @@ pub trait Answering: Send + Sync + 'static {
 }
 
 /// The routes that a switch and a controller have in common.
-impl<A: Answering + ?Sized> Routes<Arc<A>> {
+impl<A: Answering + ?Sized> ApiRoutes<Arc<A>> {
     /// Answers by task, each at the task's name. The entropy of flow sizes has a route of its own.
     pub fn tasks(self) -> Self {
         let entropy = self.task("entropy", "The entropy of the sizes of flows, of each epoch", Task::Cardinality);
@@ -133,7 +133,7 @@ impl<A: Answering + ?Sized> Routes<Arc<A>> {
     }
 }
 
-impl Routes<AnySwitch> {
+impl ApiRoutes<AnySwitch> {
     /// A setting of a port. The answer is what was set.
     fn setting<T: DeserializeOwned + Serialize + JsonSchema + Send + 'static>(
         self,
@@ -149,9 +149,9 @@ impl Routes<AnySwitch> {
 }
 
 /// All routes of a switch.
-pub fn routes(counters: Arc<Counters>) -> Routes<AnySwitch> {
+pub fn routes(counters: Arc<Counters>) -> ApiRoutes<AnySwitch> {
     type S = State<AnySwitch>;
-    Routes::<AnySwitch>::new()
+    ApiRoutes::<AnySwitch>::new()
         .get("/v1/status", "The switch, its workers and ports since the start", async |State(s): S| Json(s.status()))
         .get("/v1/ports", "The ports and their counters since the start", async |State(s): S| Json(s.ports()))
         .post("/v1/ports", "Opens a device and adds it as a port", answers::add_port)
@@ -216,7 +216,7 @@ pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, servi
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
-    let router = Routes::<AnySwitch>::new().metrics(switch_metrics).router(answers::unknown, service);
+    let router = ApiRoutes::<AnySwitch>::new().metrics(switch_metrics).router(answers::unknown, service);
     serve::plain("weir-metrics", listener, serve::limited(router))
 }
 
@@ -226,8 +226,8 @@ fn switch_metrics(service: &dyn Service, format: Format) -> String {
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_registry(listener: TcpListener, registry: Registry) -> io::Result<()> {
-    let routes = Routes::<Arc<Registry>>::new();
-    let routes = routes.get(METRICS, "What is counted and measured, for Prometheus", answers::registry);
+    let routes = ApiRoutes::<Arc<Registry>>::new();
+    let routes = routes.get(METRICS, "The metrics of a registry", answers::registry);
     let router = routes.router(answers::only_metrics, Arc::new(registry));
     serve::plain("weir-metrics", listener, serve::limited(router))
 }
