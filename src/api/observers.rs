@@ -209,7 +209,10 @@ async fn wait(observer: &TraceOnce, end: Instant, chunks: &mpsc::Sender<Bytes>) 
 }
 
 /// A stream of pcapng.
-pub async fn capture(State(service): State<AnySwitch>, Body(query): Body<CaptureQuery>) -> Result<CaptureAnswer, Refusal> {
+pub async fn capture(
+    State(service): State<AnySwitch>,
+    Body(query): Body<CaptureQuery>,
+) -> Result<CaptureAnswer, Refusal> {
     let names = Names::of(&*service);
     let ports = query.ports.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);

@@ -53,23 +53,23 @@ impl<S: Clone + Send + Sync + 'static> ApiRoutes<S> {
         Self { router: Router::new(), descriptions: Vec::new() }
     }
 
-    pub fn get<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn get<T: 'static, H: Handler<T, S> + HandlerTypes<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::GET, MethodFilter::GET), path, summary, handler)
     }
 
-    pub fn put<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn put<T: 'static, H: Handler<T, S> + HandlerTypes<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::PUT, MethodFilter::PUT), path, summary, handler)
     }
 
-    pub fn post<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn post<T: 'static, H: Handler<T, S> + HandlerTypes<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::POST, MethodFilter::POST), path, summary, handler)
     }
 
-    pub fn delete<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(self, path: &str, summary: &str, handler: H) -> Self {
+    pub fn delete<T: 'static, H: Handler<T, S> + HandlerTypes<T>>(self, path: &str, summary: &str, handler: H) -> Self {
         self.add((Method::DELETE, MethodFilter::DELETE), path, summary, handler)
     }
 
-    fn add<T: 'static, H: Handler<T, S> + DescribedHandler<T>>(
+    fn add<T: 'static, H: Handler<T, S> + HandlerTypes<T>>(
         mut self,
         (method, filter): (Method, MethodFilter),
         path: &str,
@@ -77,7 +77,7 @@ impl<S: Clone + Send + Sync + 'static> ApiRoutes<S> {
         handler: H,
     ) -> Self {
         self.router = self.router.route(path, on(filter, handler));
-        let describe = Box::new(|operation: &mut Operation<'_>| <H as DescribedHandler<T>>::describe(operation));
+        let describe = Box::new(|operation: &mut Operation<'_>| <H as HandlerTypes<T>>::describe(operation));
         self.descriptions.push(RouteDescription { method, path: path.into(), summary: summary.into(), describe });
         self
     }
@@ -154,13 +154,13 @@ impl Operation<'_> {
 }
 
 /// A handler whose signature is its description. `T` are the types of its inputs, as [`Handler`] has them.
-pub trait DescribedHandler<T> {
+pub trait HandlerTypes<T> {
     fn describe(operation: &mut Operation<'_>);
 }
 
 macro_rules! described {
     ($($input:ident),*) => {
-        impl<F, A, M, R: HandlerOutput, $($input: HandlerInput),*> DescribedHandler<(M, $($input,)*)> for F
+        impl<F, A, M, R: HandlerOutput, $($input: HandlerInput),*> HandlerTypes<(M, $($input,)*)> for F
         where
             F: FnOnce($($input),*) -> A,
             A: Future<Output = R>,
