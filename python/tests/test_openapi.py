@@ -51,7 +51,7 @@ BODIES = {
     ("post", "/v1/tables/{name}"): {"changes": [{"op": "add", "entry": {"name": "no", "action": "deny", "proto": "tcp"}}]},
     ("post", "/v1/trace"): {"filter": "udp", "timeout_seconds": 20},
     ("post", "/v1/capture"): {"count": 1},
-    ("post", "/v1/registers"): {"timeout_seconds": 20},
+    ("post", "/v1/registers"): {"program": "pint", "timeout_seconds": 20},
     ("put", "/v1/parameters"): {"name": "pint", "queries": "path:bits=8"},
 }
 # The parts of paths, by the beginnings of these. Settings are those of a port with traffic, and the port that is
@@ -125,11 +125,16 @@ class Answers(unittest.TestCase):
         cls.addClassCleanup(traffic.wait)
         cls.addClassCleanup(traffic.terminate)
         next(answer for answer in cls.servers["controller"].each(weir.FlowSizes) if answer.heavy)
+        # One client for each server: a transport takes 0.1 s to make.
+        cls.clients = {tag: cls.client(server) for tag, server in cls.servers.items()}
+
+    @classmethod
+    def client(cls, server: weir.Switch | weir.Controller) -> httpx.Client:
+        transport = httpx.HTTPTransport(uds=server.at)
+        return cls.enterClassContext(httpx.Client(base_url="http://weir", transport=transport, timeout=30))
 
     def ask(self, tag: str, method: str, path: str, body: Any = None, **query: Any) -> httpx.Response:
-        transport = httpx.HTTPTransport(uds=self.servers[tag].at)
-        with httpx.Client(base_url="http://weir", transport=transport, timeout=30) as client:
-            return client.request(method, path, json=body, params=query)
+        return self.clients[tag].request(method, path, json=body, params=query)
 
     def holds(self, operation: dict[str, Any], response: httpx.Response) -> int:
         """Validates a response by the description of its operation, and returns its status."""
