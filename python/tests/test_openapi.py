@@ -29,6 +29,8 @@ name = "b"
 dev = "vhost:{dir}/b"
 [[program]]
 name = "hashpipe"
+slots = 64
+slots6 = 64
 [[program]]
 name = "chamelemon"
 [[program]]
@@ -51,7 +53,7 @@ BODIES = {
     ("post", "/v1/tables/{name}"): {"changes": [{"op": "add", "entry": {"name": "no", "action": "deny", "proto": "tcp"}}]},
     ("post", "/v1/trace"): {"filter": "udp", "timeout_seconds": 20},
     ("post", "/v1/capture"): {"count": 1},
-    ("post", "/v1/registers"): {"program": "pint", "timeout_seconds": 20},
+    ("post", "/v1/registers"): {"program": "hashpipe", "timeout_seconds": 20},
     ("put", "/v1/parameters"): {"name": "pint", "queries": "path:bits=8"},
 }
 # The parts of paths, by the beginnings of these. Settings are those of a port with traffic, and the port that is
