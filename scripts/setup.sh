@@ -76,11 +76,11 @@ add_python() {
     local root python
     root=$(dirname "$0")/..
     python=$root/target/python
-    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, netflume, pandas, promql_parser' 2>/dev/null; then
+    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, netflume, openapi_spec_validator, pandas, promql_parser' 2>/dev/null; then
         say "Adding DuckDB, pandas and a notebook's kernel from PyPI in target/python …"
         # Not bin/pip, which names the directory that the environment was made in.
         { python3 -m venv "$python" &&
-            "$python/bin/python3" -m pip install --quiet duckdb flit_core netflume promql-parser -e "$root/python[examples]"; } >&2 ||
+            "$python/bin/python3" -m pip install --quiet duckdb flit_core netflume openapi-spec-validator promql-parser -e "$root/python[examples]"; } >&2 ||
             say "They cannot be installed, and tests that need them do not run"
     fi
 }

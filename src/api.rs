@@ -21,7 +21,11 @@ pub mod metrics;
 #[cfg(feature = "control")]
 pub mod observers;
 #[cfg(feature = "control")]
+pub mod openapi;
+#[cfg(feature = "control")]
 mod registers;
+#[cfg(feature = "control")]
+mod routes;
 #[cfg(feature = "control")]
 pub mod serve;
 #[cfg(feature = "control")]
@@ -36,7 +40,7 @@ pub use messages::{Changes, Fault, Flows, HeavyQuery, Link, Mtu, NewPort, Promis
 #[cfg(feature = "control")]
 pub use registers::{PendingDump, RegisterQuery};
 #[cfg(feature = "control")]
-pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry, tasks};
+pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry};
 
 #[cfg(all(test, feature = "control"))]
 pub(crate) mod tests;

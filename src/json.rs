@@ -9,9 +9,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::text::serde_as_text;
+use crate::text::{json_schema, serde_as_text};
 
 /// The largest whole number that is written as a number, 2^53 − 1: no other one has the same double.
 pub const LARGEST: u64 = (1 << 53) - 1;
@@ -80,13 +81,23 @@ impl Whole for Option<u64> {
     }
 }
 
-/// A number in either of its forms.
-#[derive(Deserialize, schemars::JsonSchema)]
+/// A whole number, or from 2^53 on a string of its decimal digits.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "LargeNumber")]
 pub enum Form {
     Number(u64),
     Digits(#[schemars(regex(pattern = r"^[0-9]+$"))] String),
 }
+
+/// The schema of a number that [`digits`] writes.
+pub struct Digits;
+
+json_schema!(Digits, {
+    "type": "string",
+    "pattern": "^[0-9]+$",
+    "description": "A whole number in decimal digits, because doubles would round it."
+});
 
 /// Reads a number, or a string of its digits.
 ///
@@ -125,8 +136,15 @@ impl FromStr for Time {
 
 serde_as_text!(Time);
 
+json_schema!(Time, {
+    "type": "string",
+    "format": "date-time",
+    "description": "A time of day in UTC, to the nanosecond.",
+    "examples": ["2026-11-20T21:40:01.123456789Z"]
+});
+
 /// An epoch in a document: its number, and beside it the times of day at which it starts and ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Epoch {
     #[serde(rename = "epoch")]
     pub number: u64,

@@ -18,6 +18,7 @@ mod vlans;
 
 use std::sync::Mutex;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,16 +41,17 @@ use crate::pisa::table::TableUse;
 use crate::text::named;
 
 /// One change of one entry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TableChange")]
 pub struct Change {
     pub op: Op,
-    /// The entry, or for [`Op::Remove`] at least the fields that name it.
+    /// The entry, or for `remove` at least the fields that name it.
     pub entry: Value,
 }
 
 named! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum Op {
         /// A new entry; an error when there is one of this key.

@@ -121,3 +121,12 @@ fn programs_hash_by_their_layouts() {
     assert_eq!(deriving, Vec::<&String>::new(), "make the hash unit of a HashLayout");
     assert!(derives(&sources["pisa/hash/layout.rs"]), "the search finds what it looks for");
 }
+
+/// A route that is added in api/routes.rs has a description. The page is no part of the API.
+#[test]
+fn routes_are_added_with_their_descriptions() {
+    let sources = sources();
+    let adds = |code: &str| code.contains("Router::new()") || code.contains(".route(\"");
+    let adding: Vec<_> = sources.iter().filter(|(_, code)| adds(code)).map(|(file, _)| file.as_str()).collect();
+    assert_eq!(adding, ["api/routes.rs", "web/routes.rs"]);
+}

@@ -12,7 +12,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
     let import = Command::new(&python)
-        .args(["-c", "import flit_core, httpx, matplotlib, nbclient, pandas, promql_parser"])
+        .args(["-c", "import flit_core, httpx, matplotlib, nbclient, openapi_spec_validator, pandas, promql_parser"])
         .output();
     import.is_ok_and(|output| output.status.success()).then_some(python)
 }
@@ -40,6 +40,11 @@ fn documents_are_those_of_the_sources() {
 #[test]
 fn switches_and_controllers_are_asked() {
     passes("switches_and_controllers_are_asked", "test_client");
+}
+
+#[test]
+fn answers_are_as_the_openapi_document_says() {
+    passes("answers_are_as_the_openapi_document_says", "test_openapi");
 }
 
 #[test]

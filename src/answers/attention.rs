@@ -1,5 +1,6 @@
 //! The task attention: what each epoch was measured with, and why that changes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -10,13 +11,13 @@ use crate::json::{Epoch, Time};
 use crate::output::{self, Cell, Page, Table};
 
 /// `weir show attention`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attention {
     pub epochs: Vec<EpochAttention>,
 }
 
 /// The parameters of one epoch, and what was decided from it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EpochAttention {
     #[serde(flatten)]
     pub epoch: Epoch,

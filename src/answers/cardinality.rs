@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, ProgramAnswer, Task};
@@ -11,13 +12,13 @@ use crate::json::Epoch;
 use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show cardinality` and `weir show entropy`: a number for each epoch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Numbers {
     pub epochs: Vec<EpochNumbers>,
 }
 
 /// One epoch's numbers, of the network and of each switch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EpochNumbers {
     #[serde(flatten)]
     pub epoch: Epoch,
@@ -28,7 +29,7 @@ pub struct EpochNumbers {
 }
 
 /// One switch's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchNumbers {
     pub switch: Arc<str>,
     pub flows: Option<f64>,

@@ -1,5 +1,6 @@
 //! The task changes: the flows whose sizes changed most from one epoch to the next.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, FlowName, ProgramAnswer, Query, Task, digests};
@@ -7,7 +8,7 @@ use crate::history::{Entry, Epochs, Reason, Reasons};
 use crate::output::{self, Page, Table, row};
 
 /// `weir show changes`: the flows that changed most from the epoch before the newest to it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeavyChanges {
     /// Flows may have changed by less without being noticed.
     pub named_from_packets: u64,
@@ -17,7 +18,7 @@ pub struct HeavyChanges {
 }
 
 /// A flow whose size changed from one epoch to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     #[serde(flatten)]
     pub name: FlowName,

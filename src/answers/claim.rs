@@ -4,9 +4,11 @@
 //! Every document of a task is a [`Claimed`] answer. Only [`Claim::new`] makes a claim, and only a
 //! claim makes a [`Claimed`] answer, so no document is without one.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Document};
@@ -21,6 +23,22 @@ pub struct Claimed<A> {
     pub claim: Claim,
     #[serde(flatten)]
     answer: A,
+}
+
+/// Both schemas, one beside the other, so that the claim's stands in one place.
+impl<A: JsonSchema> JsonSchema for Claimed<A> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Claimed{}", A::schema_name()).into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        format!("{}::Claimed<{}>", module_path!(), A::schema_id()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let both = [generator.subschema_for::<Claim>(), generator.subschema_for::<A>()];
+        schemars::json_schema!({ "allOf": both })
+    }
 }
 
 impl<A> Deref for Claimed<A> {
@@ -54,7 +72,7 @@ impl Claimed<Answer> {
 }
 
 /// Epochs and records that an answer rests on, and what is missing from them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The epochs that the answer covers.
     pub first_epoch: Option<u64>,
@@ -93,7 +111,7 @@ pub struct Claim {
 }
 
 /// Something that is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
     #[serde(flatten)]
     pub epoch: Epoch,

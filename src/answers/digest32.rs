@@ -7,6 +7,7 @@
 use std::fmt;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Counted, FlowCount, FlowName, FoundFlows};
@@ -16,10 +17,11 @@ use crate::pisa::hash::FlowDigests;
 use crate::wire::Flow;
 
 /// The digest of a five-tuple that is not known: its CRC-32, as zlib has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Digest32 {
     pub is_ipv6: bool,
     #[serde(serialize_with = "to_hexadecimal", deserialize_with = "from_hexadecimal")]
+    #[schemars(with = "String", regex(pattern = "^[0-9a-f]{8}$"))]
     pub crc: u32,
     /// Several flows that were reported have it.
     pub is_ambiguous: bool,
@@ -44,7 +46,7 @@ impl fmt::Display for Digest32 {
 }
 
 /// Digests of an answer that name no flow, whether they stand in it or are omitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unresolved {
     /// Those without a name.
     #[serde(skip_serializing_if = "is_none", default)]

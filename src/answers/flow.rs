@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Counted, Digest32};
 use crate::wire::Flow;
 
 /// The unit of counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     #[default]
@@ -26,7 +27,7 @@ impl Unit {
 }
 
 /// The name of a flow: its fields, or a digest where the program knows only that.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Written", into = "Written")]
 pub enum FlowName {
     Flow(Flow),
@@ -37,7 +38,7 @@ pub enum FlowName {
 }
 
 /// A name in a document.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Written {
     flow: Flow,
     /// Stands for the flow's fields where these are not known.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, Distribution, FoundFlows, HeavyFlow, ProgramAnswer, Query, Task, digests};
@@ -9,7 +10,7 @@ use crate::history::Reasons;
 use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show flows`: the flows of the newest epoch, or of a whole run or window, and their sizes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowSizes {
     /// Number of flows; null when there are too many to estimate.
     pub flows: Option<f64>,
@@ -27,7 +28,7 @@ pub struct FlowSizes {
 }
 
 /// Flows of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeClass {
     pub packets: u32,
     pub flows: f64,

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, Exact, FoundFlows, ProgramAnswer, Query, Task, Unit};
@@ -15,7 +16,7 @@ use crate::output::{self, Cell, Page, Table, row};
 pub const CONFIDENCE: f64 = 0.99;
 
 /// `weir query frequency`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Frequency {
     pub program: String,
     /// The pattern of the flows.
@@ -35,7 +36,7 @@ pub struct Frequency {
 }
 
 /// A count in a document, with its bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounded {
     pub estimate: u64,
     pub lower_bound: u64,

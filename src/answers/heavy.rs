@@ -1,6 +1,7 @@
 //! The task heavy flows: the flows with the most packets or bytes over any number of epochs.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, Counted, FlowCount, FlowName, Heavy, ProgramAnswer, Query, Task, Unit, Unresolved, digests};
@@ -9,7 +10,7 @@ use crate::output::{self, Cell, Page, Table, row};
 use crate::wire::Flow;
 
 /// `weir show heavy`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeavyFlows {
     pub program: String,
     pub unit: Unit,
@@ -21,7 +22,7 @@ pub struct HeavyFlows {
 }
 
 /// One heavy flow. Which of the two counts is there depends on what the program counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeavyFlow {
     #[serde(flatten)]
     pub name: FlowName,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, others_text, why_none};
@@ -13,7 +14,7 @@ use crate::output::{self, Cell, Page, Table, row, time};
 
 /// `weir show latency`: the time that the packets of flows take in each switch, as the newest of
 /// the epochs knows it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The query in words, without its frequency, that the newest epoch has for latencies: all of these
     /// are its answers, and epochs without it have none. Null where no epoch has one.
@@ -39,7 +40,7 @@ pub struct Latency {
 }
 
 /// The times that the packets of these epochs reported of a switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchLatency {
     /// Null of hops whose switch was not decided.
     pub switch: Option<Arc<str>>,
@@ -50,14 +51,14 @@ pub struct SwitchLatency {
 }
 
 /// The packets that reported a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyCount {
     pub latency_ns: u64,
     pub samples: u64,
 }
 
 /// A flow's latencies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowLatency {
     #[serde(flatten)]
     pub name: FlowName,
@@ -71,7 +72,7 @@ pub struct FlowLatency {
 }
 
 /// The latency of one hop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HopLatency {
     /// Counted from 1.
     pub hop: usize,

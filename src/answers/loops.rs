@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, why_none};
 use super::{Claimed, FlowName, ProgramAnswer, Query, Task};
 use crate::history::{Epochs, Reasons};
-use crate::json::digits;
+use crate::json::{Digits, digits};
 use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show loops`: the flows whose packets came back to a switch in these epochs, and the
 /// switches that saw it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loops {
     /// Whether a query asks for loops in any of these epochs.
     pub asked: bool,
@@ -27,7 +28,7 @@ pub struct Loops {
 }
 
 /// A flow of which a switch has seen packets in a loop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowLoop {
     #[serde(flatten)]
     pub flow: FlowName,
@@ -35,8 +36,10 @@ pub struct FlowLoop {
     pub switch: Arc<str>,
     /// When it saw the first and the last of the packets, in nanoseconds of its clock since 1970.
     #[serde(with = "digits")]
+    #[schemars(with = "Digits")]
     pub first_ns: u64,
     #[serde(with = "digits")]
+    #[schemars(with = "Digits")]
     pub last_ns: u64,
     /// Packets that it reported.
     pub packets: u64,

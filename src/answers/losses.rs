@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Claimed, FlowName, ProgramAnswer, Query, Task, digests};
@@ -11,7 +12,7 @@ use crate::json::Epoch;
 use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show losses`: the flows that lost packets, added up over the epochs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Losses {
     /// Packets that entered and did not leave, whether their flows are known or not.
     pub lost_packets: u64,
@@ -36,7 +37,7 @@ pub struct Losses {
 }
 
 /// The newest epoch with lost packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastLoss {
     #[serde(flatten)]
     pub epoch: Epoch,
@@ -45,7 +46,7 @@ pub struct LastLoss {
 }
 
 /// A flow and the number of packets that it lost, or gained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedFlow {
     #[serde(flatten)]
     pub name: FlowName,

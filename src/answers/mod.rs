@@ -30,6 +30,7 @@ mod task;
 mod utilisation;
 mod values;
 
+use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 
 use crate::history::{self, AnyHistory, Epochs, History, Kept, Reason, Reasons, SwitchGap, Window};
@@ -77,6 +78,15 @@ macro_rules! answers {
         #[serde(untagged)]
         pub enum Answer {
             $($task($answer),)+
+        }
+
+        impl Answer {
+            /// The schema of the document of a task: the answer with its claim.
+            pub fn schema(task: Task, generator: &mut SchemaGenerator) -> Schema {
+                match task {
+                    $(Task::$task => generator.subschema_for::<Claimed<$answer>>(),)+
+                }
+            }
         }
 
         $(impl Document for $answer {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, others_text, why_none};
@@ -10,7 +11,7 @@ use crate::history::{Epochs, Reasons};
 use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show paths`: the switches that flows cross, as the newest of the epochs knows them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Paths {
     /// Whether a query asks for paths in any of these epochs.
     pub asked: bool,
@@ -25,7 +26,7 @@ pub struct Paths {
 }
 
 /// How far a path is to be believed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// Several paths agree with the packets so far, or none.
@@ -48,7 +49,7 @@ pub struct SureOf {
 }
 
 /// The path of a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowPath {
     #[serde(flatten)]
     pub flow: FlowName,
@@ -64,6 +65,7 @@ pub struct FlowPath {
     pub packets: u64,
     /// `None` unless the path is sure. In a document three keys, null unless it is sure.
     #[serde(flatten, with = "sure_of")]
+    #[schemars(with = "sure_of::Written")]
     pub sure: Option<SureOf>,
     /// Packets that look like earlier ones, and say nothing new: copies, or packets in which nothing
     /// varies. Where they are more than `packets`, a path that is undecided is so for that reason.
@@ -77,17 +79,22 @@ pub struct FlowPath {
 
 /// [`SureOf`] in a document.
 mod sure_of {
+    use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::SureOf;
-    use crate::json::digits;
+    use crate::json::{Digits, digits};
 
-    #[derive(Serialize, Deserialize)]
-    struct Written {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    pub struct Written {
+        /// Packets of the flow of which its path is sure; null unless it is.
         sure_packets: Option<u64>,
+        /// When the first of these and the last of them left the network, in nanoseconds since 1970.
         #[serde(with = "digits", default)]
+        #[schemars(with = "Option<Digits>")]
         sure_since_ns: Option<u64>,
         #[serde(with = "digits", default)]
+        #[schemars(with = "Option<Digits>")]
         sure_until_ns: Option<u64>,
     }
 

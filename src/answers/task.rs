@@ -58,6 +58,25 @@ impl Task {
         matches!(self, Self::Frequency)
     }
 
+    /// The subject of its answers.
+    pub fn subject(self) -> &'static str {
+        match self {
+            Self::Heavy => "The heaviest flows",
+            Self::Frequency => "The packets or bytes of the flows that a pattern names, with bounds",
+            Self::Flows => "The largest flows, the number of flows and their sizes",
+            Self::Cardinality => "The number of flows of each epoch",
+            Self::Losses => "The flows that lost packets, and how many",
+            Self::Changes => "The flows whose sizes changed most between the last two epochs",
+            Self::Attention => "The parameters that each epoch was measured with, and why they change",
+            Self::Paths => "The switches that each flow crosses",
+            Self::Latency => "The time that packets of each flow take in each switch",
+            Self::Loops => "The flows whose packets come back to a switch",
+            Self::Utilisation => "How busy the busiest link on each flow's path is",
+            Self::Values => "Numbers that packets report about the switches on their way",
+            Self::Places => "The links and switches that lost packets",
+        }
+    }
+
     /// What a complete answer is called.
     pub fn all(self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, others_text, why_none};
@@ -13,7 +14,7 @@ use crate::output::{self, Cell, Page, Table, row};
 
 /// `weir show utilisation`: how busy the busiest link of each flow is, in the newest of the epochs
 /// in which packets of it reported one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
     /// The query in words, without its frequency, that the newest epoch has for utilisations: all of
     /// these are its answers, and epochs without it have none. Null where no epoch has one.
@@ -33,7 +34,7 @@ pub struct Utilisation {
 }
 
 /// The busiest links of a flow's packets. 1 is a full link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowUtilisation {
     #[serde(flatten)]
     pub name: FlowName,

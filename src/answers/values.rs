@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::newest::{Newest, OfEpoch, OfFlow, Precision, others_text, why_none};
@@ -15,14 +16,14 @@ use crate::text::named;
 
 /// `weir show values`: what the switches on the way of each flow had, in the newest of the epochs in
 /// which packets of it reported some.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Values {
     /// In the order of the queries. Those that are not asked for any more are behind the others.
     pub values: Vec<Value>,
 }
 
 /// One value, and how its numbers come together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
     /// The query in words, without its frequency: what tells these answers apart from others.
     pub query: String,
@@ -55,7 +56,7 @@ pub struct Value {
 }
 
 /// A flow's numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueFlow {
     #[serde(flatten)]
     pub name: FlowName,
@@ -72,7 +73,7 @@ pub struct ValueFlow {
 }
 
 /// What packets reported of a hop, or of their whole way.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueHop {
     /// Counted from 1; null of whole ways.
     pub hop: Option<usize>,
@@ -139,7 +140,7 @@ pub struct Mean {
 }
 
 /// A number, and its share of the samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Frequent {
     pub number: f64,
     pub share: f64,

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequest, Path, Query, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
-use axum::routing::{MethodRouter, get, put};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use clap::ValueEnum;
 use prometheus_client::registry::Registry;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::{Answering, Changes, Flows, HeavyQuery, NewPort, Service};
+use super::routes::{HandlerOutput, Operation};
+use super::service::AnySwitch;
+use super::{Answering, Changes, Flows, HeavyQuery, NewPort};
 use crate::answers::{
     self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, OrOther, Queryable, Routes,
     Surroundings, Task,
@@ -45,7 +48,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-type Requested = Result<Query<HeavyQuery>, QueryRejection>;
+/// A part of a request's path. One that is not a `T` is refused with the reason.
+pub struct InPath<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let part = Path::from_request_parts(parts, state).await;
+        part.map(|Path(part)| Self(part)).map_err(|wrong| refuse(wrong.body_text()))
+    }
+}
+
+pub type Requested = Result<Query<HeavyQuery>, QueryRejection>;
 
 /// One question at a time: an answer about a long history takes seconds, and several times the
 /// history's memory.
@@ -55,7 +70,11 @@ static QUESTIONS: Semaphore = Semaphore::const_new(1);
 ///
 /// # Errors
 /// If no program answers it, or it is no question.
-pub fn document<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Result<Claimed<answers::Answer>, String> {
+pub fn document<A: Answering + ?Sized>(
+    service: &A,
+    task: Task,
+    query: &HeavyQuery,
+) -> Result<Claimed<answers::Answer>, String> {
     let (history, query) = question(service, task, query)?;
     history.ask(&query).map_err(|error| error.to_string())
 }
@@ -64,7 +83,11 @@ pub fn document<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Re
 ///
 /// # Errors
 /// If no program answers it, or one of them is no pattern.
-pub fn frequencies<A: Answering>(service: &A, query: &HeavyQuery, flows: &Flows) -> Result<view::Frequencies, String> {
+pub fn frequencies<A: Answering + ?Sized>(
+    service: &A,
+    query: &HeavyQuery,
+    flows: &Flows,
+) -> Result<view::Frequencies, String> {
     let flows = flows.patterns()?;
     let (history, query) = question(service, Task::Frequency, query)?;
     let of = |flow| history.answer(&answers::Query { flow: Some(flow), ..query.clone() });
@@ -72,19 +95,34 @@ pub fn frequencies<A: Answering>(service: &A, query: &HeavyQuery, flows: &Flows)
     Ok(view::Frequencies { frequencies: frequencies.map_err(|error| error.to_string())? })
 }
 
-/// Route of a task. Other requests do not wait for its answer.
-pub fn task<A: Answering>(task: Task) -> MethodRouter<Arc<A>> {
-    let document = move |service: &A, query: Requested| {
+/// The answer to a task, of the type that [`answers::Answer::schema`] describes.
+pub struct TaskDocument(Claimed<answers::Answer>);
+
+impl IntoResponse for TaskDocument {
+    fn into_response(self) -> Response {
+        Json(self.0).into_response()
+    }
+}
+
+impl HandlerOutput for TaskDocument {
+    fn describe(_: &mut Operation<'_>) {}
+}
+
+/// Answers a task. Other requests do not wait for its answer.
+pub async fn answer_task<A: Answering + ?Sized>(
+    service: Arc<A>,
+    task: Task,
+    query: Requested,
+) -> Result<TaskDocument, Refusal> {
+    let ask = move || {
         let Query(query) = query.map_err(|wrong| wrong.body_text())?;
-        document(service, task, &query)
+        document(&*service, task, &query)
     };
-    get(async move |State(service): State<Arc<A>>, query: Requested| {
-        answer(in_turn(move || document(&service, query)).await)
-    })
+    in_turn(ask).await.map(TaskDocument).map_err(refuse)
 }
 
 /// Route of `POST /v1/frequency`.
-pub async fn list<A: Answering>(
+pub async fn list<A: Answering + ?Sized>(
     State(service): State<Arc<A>>,
     query: Requested,
     Body(flows): Body<Flows>,
@@ -118,14 +156,14 @@ async fn one_at_a_time<T: Send + 'static>(
 }
 
 /// The history that is asked, and the question with what the history needs to answer it.
-fn question<A: Answering>(
+fn question<A: Answering + ?Sized>(
     service: &A,
     task: Task,
     query: &HeavyQuery,
 ) -> Result<(Arc<dyn Queryable>, answers::Query), String> {
     let history = service.history(task, query).or_else(|why| inferring(service, task, query).ok_or(why))?;
     let mut query = query.query(task)?;
-    query.now = query.now.filter(|_| A::IS_LIVE);
+    query.now = query.now.filter(|_| service.is_live());
     // What epochs were measured with is the same whatever others answer.
     if history.needs_routes() && task != Task::Attention {
         let of = |task| service.history(task, &HeavyQuery::default()).ok();
@@ -141,13 +179,13 @@ fn question<A: Answering>(
 }
 
 /// The history of lost packets, from which places are inferred where no program counts them: it needs paths.
-fn inferring<A: Answering>(service: &A, task: Task, query: &HeavyQuery) -> Option<Arc<dyn Queryable>> {
+fn inferring<A: Answering + ?Sized>(service: &A, task: Task, query: &HeavyQuery) -> Option<Arc<dyn Queryable>> {
     let has_paths = task == Task::Places && service.history(Task::Paths, &HeavyQuery::default()).is_ok();
     has_paths.then(|| service.history(Task::Losses, query).ok())?
 }
 
 /// Facts about the network, and the answers of other programs about lost packets and paths.
-fn surroundings<A: Answering>(service: &A, query: &answers::Query) -> Surroundings {
+fn surroundings<A: Answering + ?Sized>(service: &A, query: &answers::Query) -> Surroundings {
     let history = |task| service.history(task, &HeavyQuery::default()).ok();
     let (losses, sizes) = (history(Task::Losses), history(Task::Flows));
     let all = answers::Query { window: Window::All, ..query.clone() };
@@ -168,52 +206,60 @@ fn routes(paths: &dyn Queryable, query: &answers::Query) -> Option<Arc<dyn Route
     Some(Arc::new(routes))
 }
 
-/// Route of a port's setting. The answer is what was set.
-pub fn setting<S: Service, T: DeserializeOwned + Serialize + Send + 'static>(
-    set: fn(&S, &str, &T) -> Result<(), String>,
-) -> MethodRouter<Arc<S>> {
-    put(async move |State(service): State<Arc<S>>, Path(name): Path<String>, Body(wanted): Body<T>| {
-        answer(set(&service, &name, &wanted).map(|()| wanted))
-    })
-}
-
-pub async fn show_table<S: Service>(
-    State(service): State<Arc<S>>,
-    Path(name): Path<String>,
-) -> Answer<view::TableRows> {
+pub async fn show_table(State(service): State<AnySwitch>, InPath(name): InPath<String>) -> Answer<view::TableRows> {
     answer(service.tables().show(&name))
 }
 
-pub async fn change_table<S: Service>(
-    State(service): State<Arc<S>>,
-    Path(name): Path<String>,
+pub async fn change_table(
+    State(service): State<AnySwitch>,
+    InPath(name): InPath<String>,
     Body(Changes { changes }): Body<Changes>,
 ) -> Answer<view::TableChanged> {
     answer(service.tables().change(&name, &changes))
 }
 
-pub async fn reset<S: Service>(State(service): State<Arc<S>>) -> Json<view::SinceReset> {
+pub async fn reset(State(service): State<AnySwitch>) -> Json<view::SinceReset> {
     service.reset();
     Json(service.since_reset())
 }
 
-type Text = ([(HeaderName, &'static str); 1], String);
+/// Metrics as text.
+pub struct MetricsText {
+    format: metrics::Format,
+    text: String,
+}
+
+impl IntoResponse for MetricsText {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, self.format.content_type())], self.text).into_response()
+    }
+}
+
+impl HandlerOutput for MetricsText {
+    fn describe(operation: &mut Operation<'_>) {
+        for format in metrics::Format::value_variants() {
+            operation.answer(format.content_type(), serde_json::json!({ "type": "string" }));
+        }
+    }
+}
 
 /// One reader of metrics at a time, beside the questions: each takes what those before it had made.
 static SCRAPES: Semaphore = Semaphore::const_new(1);
 
-/// Route of metrics, in the format that the request prefers. Other requests do not wait for them.
-pub fn metrics<A: Send + Sync + 'static>(text: fn(&A, metrics::Format) -> String) -> MethodRouter<Arc<A>> {
-    get(async move |State(service): State<Arc<A>>, headers: HeaderMap| {
-        let format = preferred(&headers);
-        let text = one_at_a_time(&SCRAPES, move || Ok(text(&service, format))).await.map_err(refuse)?;
-        Ok::<Text, Refusal>(([(CONTENT_TYPE, format.content_type())], text))
-    })
+/// Metrics in the format that the request prefers. Other requests do not wait for them.
+pub async fn metrics<A: Send + Sync + ?Sized + 'static>(
+    service: Arc<A>,
+    text: fn(&A, metrics::Format) -> String,
+    headers: HeaderMap,
+) -> Result<MetricsText, Refusal> {
+    let format = preferred(&headers);
+    let text = one_at_a_time(&SCRAPES, move || Ok(text(&service, format))).await.map_err(refuse)?;
+    Ok(MetricsText { format, text })
 }
 
-pub async fn registry(State(registry): State<Arc<Registry>>, headers: HeaderMap) -> Text {
+pub async fn registry(State(registry): State<Arc<Registry>>, headers: HeaderMap) -> MetricsText {
     let format = preferred(&headers);
-    ([(CONTENT_TYPE, format.content_type())], metrics::encoded(&registry, format))
+    MetricsText { format, text: metrics::encoded(&registry, format) }
 }
 
 /// The format of metrics that a request prefers.
@@ -222,15 +268,15 @@ fn preferred(headers: &HeaderMap) -> metrics::Format {
     metrics::Format::accepted(&accepted.join(","))
 }
 
-pub async fn add_port<S: Service>(State(service): State<Arc<S>>, Body(port): Body<NewPort>) -> Answer<view::Port> {
+pub async fn add_port(State(service): State<AnySwitch>, Body(port): Body<NewPort>) -> Answer<view::Port> {
     answer(service.add_port(&port))
 }
 
-pub async fn remove_port<S: Service>(State(service): State<Arc<S>>, Path(name): Path<String>) -> Answer<view::Port> {
+pub async fn remove_port(State(service): State<AnySwitch>, InPath(name): InPath<String>) -> Answer<view::Port> {
     answer(service.remove_port(&name))
 }
 
-pub async fn reload<S: Service>(State(service): State<Arc<S>>) -> Answer<view::Reloaded> {
+pub async fn reload(State(service): State<AnySwitch>) -> Answer<view::Reloaded> {
     answer(service.reload())
 }
 

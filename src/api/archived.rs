@@ -54,7 +54,9 @@ fn question(path: &str) -> Result<(String, HeavyQuery), String> {
 }
 
 impl Answering for ArchivedAnswers {
-    const IS_LIVE: bool = false;
+    fn is_live(&self) -> bool {
+        false
+    }
 
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         let programs: Vec<_> = self.archive.configured().collect();

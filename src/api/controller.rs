@@ -6,19 +6,19 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{delete, get, put};
-use axum::{Json, Router};
+use axum::response::{IntoResponse, Response};
 
 use crate::answers::{Links, Queryable, Task};
-use crate::api::answers::{self, Answer, Body};
+use crate::api::answers::{self, Body, InPath, Refusal};
 use crate::api::exported::{ExportCounters, NOT_EXPORTED};
 use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
+use crate::api::routes::{ApiRoutes, Refuses};
 use crate::api::serve::{self, Counters, Served, TlsListener};
-use crate::api::service::{IPFIX, METRICS};
 use crate::api::view;
-use crate::api::{Answering, HeavyQuery, tasks};
+use crate::api::{Answering, HeavyQuery};
 use crate::json::Time;
 use crate::lock::Hold;
 use crate::network::controller::{ChangeError, EvictError};
@@ -108,24 +108,46 @@ impl Answering for ControllerApi {
     }
 }
 
-fn router(api: Arc<ControllerApi>, counters: Arc<Counters>) -> Router {
-    Router::new()
-        .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/switches", get(async |State(api): State<Arc<ControllerApi>>| Json(api.switches())))
-        .route("/v1/switches/{name}", delete(evict))
-        .route("/v1/parameters", put(change))
-        .route(IPFIX, get(async |State(api): State<Arc<ControllerApi>>| answers::answer(api.exported())))
-        .route(METRICS, answers::metrics(ControllerApi::metrics))
-        .merge(tasks())
-        .fallback(answers::unknown_to_controller)
-        .method_not_allowed_fallback(answers::unknown_to_controller)
-        .with_state(api)
+/// All routes of a controller.
+pub(super) fn routes(counters: Arc<Counters>) -> ApiRoutes<Arc<ControllerApi>> {
+    ApiRoutes::<Arc<ControllerApi>>::new()
+        .get("/v1/switches", "The switches of the network", async |State(api): State<Arc<ControllerApi>>| {
+            Json(api.switches())
+        })
+        .delete("/v1/switches/{name}", "Removes a switch that left the network for good", evict)
+        .put("/v1/parameters", "Changes what the switches measure with, from an epoch on", change)
+        .connections(counters)
+        .export()
+        .tasks()
+        .metrics(ControllerApi::metrics)
 }
 
-async fn evict(State(api): State<Arc<ControllerApi>>, Path(name): Path<String>) -> Answer<view::EvictedSwitch> {
+/// A refusal by the network's controller, with a status of its own.
+struct NetworkRefusal(Refusal);
+
+impl NetworkRefusal {
+    fn new(code: StatusCode, error: impl ToString) -> Self {
+        Self((code, Json(view::Failure { error: error.to_string() })))
+    }
+}
+
+impl IntoResponse for NetworkRefusal {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl Refuses for NetworkRefusal {
+    const STATUSES: &'static [StatusCode] = &[StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::CONFLICT];
+}
+
+async fn evict(
+    State(api): State<Arc<ControllerApi>>,
+    InPath(name): InPath<String>,
+) -> Result<Json<view::EvictedSwitch>, NetworkRefusal> {
     let evicted = api.server.evict(&name).await.map_err(|error| {
         let code = if matches!(error, EvictError::Unknown(_)) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
-        (code, Json(view::Failure { error: error.to_string() }))
+        NetworkRefusal::new(code, error)
     });
     evicted.map(|()| Json(view::EvictedSwitch { name }))
 }
@@ -133,7 +155,7 @@ async fn evict(State(api): State<Arc<ControllerApi>>, Path(name): Path<String>) 
 async fn change(
     State(api): State<Arc<ControllerApi>>,
     Body(program): Body<ProgramConfig>,
-) -> Answer<view::ChangedParameters> {
+) -> Result<Json<view::ChangedParameters>, NetworkRefusal> {
     let (name, length) = (program.name().to_owned(), api.server.length());
     let changed = api.server.change(program).await.map_err(|error| {
         let code = match error {
@@ -141,7 +163,7 @@ async fn change(
             ChangeError::Shifts(_) => StatusCode::CONFLICT,
             ChangeError::Differs { .. } | ChangeError::Parameters(_) => StatusCode::BAD_REQUEST,
         };
-        (code, Json(view::Failure { error: error.to_string() }))
+        NetworkRefusal::new(code, error)
     });
     changed.map(|from_epoch| {
         let from_ns = from_epoch.saturating_mul(length);
@@ -167,11 +189,12 @@ pub fn serve(listeners: Listeners, api: Arc<ControllerApi>) -> io::Result<()> {
     let counters = Arc::new(Counters::default());
     let server = api.server.clone();
     if let Some(metrics) = listeners.metrics {
-        let router = Router::new().route(METRICS, answers::metrics(ControllerApi::metrics));
-        let router = router.fallback(answers::unknown_to_controller).with_state(api.clone());
+        let routes = ApiRoutes::<Arc<ControllerApi>>::new().metrics(ControllerApi::metrics);
+        let router = routes.router(answers::unknown_to_controller, api.clone());
         serve::plain("weir-metrics", metrics, serve::limited(router))?;
     }
-    let api = Served::Http(serve::limited(router(api, counters.clone())));
+    let router = routes(counters.clone()).router(answers::unknown_to_controller, api);
+    let api = Served::Http(serve::limited(router));
     if let Some(tcp) = listeners.api_tcp {
         serve::tls(tcp, api.clone(), counters.clone())?;
     }

@@ -1,5 +1,6 @@
 //! Queries and requests of clients.
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -14,24 +15,28 @@ use crate::telemetry::epoch::wall_clock;
 use crate::wire::{Pattern, PatternError};
 
 /// The query of `GET /v1/heavy` and of the other tasks.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeavyQuery {
+    /// Maximum number of flows in the answer.
     pub top: usize,
+    /// Minimum size of a flow in the answer, in packets, or in bytes where the program counts bytes.
     pub threshold: u64,
+    /// Length of the period up to now that the answer covers, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub seconds: f64,
-    /// Instead of the last `seconds`: the oldest epoch that ended after this one.
+    /// The number of an epoch. In place of the last `seconds`, the answer covers the oldest epoch after it.
     pub after: Option<u64>,
-    /// Instead of that: what was published or amended first after this number.
+    /// A `sequence` of an earlier answer. In place of the last `seconds`, the answer covers what was published or
+    /// amended first after it.
     pub since: Option<u64>,
-    /// Epochs that are not final yet as well.
+    /// Whether the answer also covers epochs that are not final yet.
     pub provisional: bool,
-    /// The program that is asked; by default the first that can answer.
+    /// The program that answers; by default the first that can.
     pub program: Option<String>,
-    /// Flows that are named, as `10.0.0.1:80 → 10.0.0.0/24:* tcp`; by default all.
+    /// A pattern of the flows in the answer, as `10.0.0.1:80 → 10.0.0.0/24:* tcp`; by default all flows.
     pub flow: Option<String>,
-    /// Switches with commas between, which the paths of these flows cross in this order.
+    /// Names of switches with commas between. The answer has flows whose paths cross these in this order.
     pub path: Option<String>,
     /// The largest share of packets that a link or switch loses without being called failed, where that is
     /// inferred.
@@ -104,10 +109,11 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 }
 
 /// `POST /v1/frequency`: each pattern is answered by itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// As `flow` of a query, at most [`Flows::MOST`].
+    /// Each as `flow` of a query.
+    #[schemars(length(max = Flows::MOST))]
     pub flows: Vec<String>,
 }
 
@@ -125,43 +131,44 @@ impl Flows {
 }
 
 /// `PUT /v1/ports/NAME/link`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     pub up: bool,
 }
 
 /// `PUT /v1/ports/NAME/promiscuous`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Promiscuous {
     pub on: bool,
 }
 
 /// `PUT /v1/ports/NAME/mtu`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mtu {
     pub mtu_bytes: u32,
 }
 
 /// `PUT /v1/ports/NAME/fault`. Null ends the faults; the key cannot be left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["fault"]))]
 pub struct Fault {
     #[serde(deserialize_with = "Option::deserialize")]
     pub fault: Option<FaultSpec>,
 }
 
 /// `POST /v1/tables/NAME`: all of them, in order, or none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     pub changes: Vec<Change>,
 }
 
 /// `POST /v1/ports`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPort {
     pub name: String,

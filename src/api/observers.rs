@@ -3,21 +3,22 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::body::{Bytes, Frame};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::answers::{Answer, Body, Refusal, refuse};
+use super::answers::{Answer, Body, InPath, Refusal, refuse};
+use super::routes::{HandlerOutput, Operation};
+use super::service::{AnySwitch, Service};
 use super::view::packet::Packet;
-use crate::api::Service;
 use crate::observe::{Capture, CaptureOptions, CapturedPacket, Direction, Opened, PacketTrace, TraceOnce};
 use crate::pisa::{DropReason, PortId};
 use crate::trace::{INBOUND, OUTBOUND, PcapNgStream};
@@ -42,7 +43,7 @@ const TIMES: &str = "Times are those of bursts: what a worker takes in, sends an
 const SNAPLEN: std::ops::RangeInclusive<u32> = 14..=65_535;
 
 /// `POST /v1/trace`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TraceQuery {
     pub filter: String,
@@ -58,7 +59,7 @@ impl Default for TraceQuery {
 }
 
 /// `POST /v1/capture`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureQuery {
     pub filter: String,
@@ -84,6 +85,44 @@ impl Default for CaptureQuery {
 /// The header of the answer that names the capture.
 pub const CAPTURE_HEADER: &str = "weir-capture";
 
+/// The content type of a capture.
+const PCAPNG: &str = "application/octet-stream";
+
+/// The answer to a trace: blanks, and then the packet or null.
+pub struct TraceAnswer(Response);
+
+impl IntoResponse for TraceAnswer {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl HandlerOutput for TraceAnswer {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<Option<Packet>>::describe(operation);
+    }
+}
+
+/// The answer to a capture: a pcapng file that ends with it.
+pub struct CaptureAnswer(Response);
+
+impl IntoResponse for CaptureAnswer {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl HandlerOutput for CaptureAnswer {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer(PCAPNG, serde_json::json!({}));
+        operation.header(
+            CAPTURE_HEADER,
+            "The number by which the capture is ended.",
+            serde_json::json!({ "type": "integer" }),
+        );
+    }
+}
+
 /// A port as traces and captures name it.
 #[derive(Clone, Debug)]
 pub struct ObservedPort {
@@ -97,7 +136,7 @@ pub struct ObservedPort {
 struct Names(Vec<ObservedPort>);
 
 impl Names {
-    fn of(service: &impl Service) -> Self {
+    fn of(service: &dyn Service) -> Self {
         Self(service.observed_ports())
     }
 
@@ -127,10 +166,7 @@ pub(super) fn seconds(key: &str, seconds: f64, max: f64) -> Result<Duration, Ref
 
 /// The next packet that matches, or null when none came in time. Until then blanks are sent, so
 /// that a client that has gone is noticed, and its place given on.
-pub async fn trace<S: Service>(
-    State(service): State<Arc<S>>,
-    Body(query): Body<TraceQuery>,
-) -> Result<Response, Refusal> {
+pub async fn trace(State(service): State<AnySwitch>, Body(query): Body<TraceQuery>) -> Result<TraceAnswer, Refusal> {
     let names = Names::of(&*service);
     let port = query.port.as_deref().map(|name| names.find(name)).transpose()?;
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST_TRACE)?;
@@ -148,7 +184,7 @@ pub async fn trace<S: Service>(
         let _ = chunks.send(document.into()).await;
     });
     let response = Response::builder().header(CONTENT_TYPE, "application/json");
-    response.body(axum::body::Body::new(Chunks(body))).map_err(refuse)
+    response.body(axum::body::Body::new(Chunks(body))).map(TraceAnswer).map_err(refuse)
 }
 
 /// The packet of a trace; `None` when none came before `end`. A blank now and then finds out
@@ -173,10 +209,10 @@ async fn wait(observer: &TraceOnce, end: Instant, chunks: &mpsc::Sender<Bytes>) 
 }
 
 /// A stream of pcapng.
-pub async fn capture<S: Service>(
-    State(service): State<Arc<S>>,
+pub async fn capture(
+    State(service): State<AnySwitch>,
     Body(query): Body<CaptureQuery>,
-) -> Result<Response, Refusal> {
+) -> Result<CaptureAnswer, Refusal> {
     let names = Names::of(&*service);
     let ports = query.ports.iter().map(|name| names.find(name)).collect::<Result<_, _>>()?;
     let mtu = names.0.iter().map(|port| port.mtu_bytes).max().unwrap_or(0);
@@ -204,20 +240,20 @@ pub async fn capture<S: Service>(
         pump.describe(port.id, Some(port));
     }
     tokio::spawn(pump.run(end.map(|length| Instant::now() + length)));
-    let response = Response::builder().header(CAPTURE_HEADER, id).header("content-type", "application/octet-stream");
-    response.body(axum::body::Body::new(Chunks(body))).map_err(refuse)
+    let response = Response::builder().header(CAPTURE_HEADER, id).header(CONTENT_TYPE, PCAPNG);
+    response.body(axum::body::Body::new(Chunks(body))).map(CaptureAnswer).map_err(refuse)
 }
 
 /// Ends a capture: what it has is still sent, and then the stream ends.
-pub async fn end_capture<S: Service>(State(service): State<Arc<S>>, Path(id): Path<u64>) -> Answer<u64> {
+pub async fn end_capture(State(service): State<AnySwitch>, InPath(id): InPath<u64>) -> Answer<u64> {
     let ended = service.observers().end_capture(id);
     ended.then_some(Json(id)).ok_or_else(|| refuse(format!("there is no capture {id}")))
 }
 
 /// Carries a capture's packets from its ring to the client. When the client is slow this waits, the
 /// ring fills, and what finds it full is counted.
-struct Pump<S> {
-    service: Arc<S>,
+struct Pump {
+    service: AnySwitch,
     opened: Opened<Capture>,
     stream: PcapNgStream,
     /// The port of each interface of the stream.
@@ -231,7 +267,7 @@ struct Pump<S> {
 /// The client has gone.
 struct Gone;
 
-impl<S: Service> Pump<S> {
+impl Pump {
     async fn run(mut self, end: Option<Instant>) {
         // An error means that the client has gone; the capture is closed with `self`.
         let _ = self.pump(end).await;

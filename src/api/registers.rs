@@ -1,16 +1,16 @@
 //! `POST /v1/registers`: the registers of programs at the end of an epoch.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Answer, Body, refuse};
 use super::observers::{LOOK_EVERY, seconds};
+use super::service::AnySwitch;
 use super::view::{CellStream, ProgramLayout, ProgramRegisters, RegisterBank, Registers};
-use crate::api::Service;
 use crate::program::ProgramConfig;
 use crate::telemetry::{BankCells, Dump, RegisterTap};
 
@@ -20,7 +20,7 @@ pub const REGISTERS: &str = "/v1/registers";
 const LONGEST: f64 = 7300.0;
 
 /// `POST /v1/registers`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegisterQuery {
     /// By default all programs.
@@ -95,10 +95,7 @@ impl PendingDump {
 }
 
 /// Answers when the epoch has ended in all cores.
-pub async fn dump<S: Service>(
-    State(service): State<Arc<S>>,
-    Body(query): Body<RegisterQuery>,
-) -> Answer<Registers<CellStream>> {
+pub async fn dump(State(service): State<AnySwitch>, Body(query): Body<RegisterQuery>) -> Answer<Registers<CellStream>> {
     let end = Instant::now() + seconds("timeout_seconds", query.timeout_seconds, LONGEST)?;
     let pending = service.registers(query.program.as_deref()).map_err(refuse)?;
     loop {

@@ -263,19 +263,26 @@ pub(super) fn too_long(bytes: u64) -> String {
 
 /// Refuses what is no question: a reader changes nothing.
 async fn only_read(request: Request, next: Next) -> Response {
-    // A list of questions is too long for a path.
-    let is_posted = request.method() == Method::POST && QUESTIONS.contains(&request.uri().path());
-    let is_question = request.method().is_safe() || is_posted;
-    if is_question {
+    if is_question(request.method(), request.uri().path()) {
         return next.run(request).await;
     }
     let error = format!("{}: a reader's certificate may ask and change nothing", request.uri().path());
     (StatusCode::FORBIDDEN, Json(view::Failure { error })).into_response()
 }
 
+/// Whether a request changes nothing. A list of questions is posted: it is too long for a path.
+pub(super) fn is_question(method: &Method, path: &str) -> bool {
+    method.is_safe() || (*method == Method::POST && QUESTIONS.contains(&path))
+}
+
+/// Whether a request has no limit of time but its own. A trace waits for a packet and a dump for an
+/// epoch, for as long as its request says.
+pub(super) fn waits(path: &str) -> bool {
+    [TRACE, REGISTERS].contains(&path)
+}
+
 async fn in_time(request: Request, next: Next) -> Response {
-    // A trace waits for a packet and a dump for an epoch, for as long as its request says.
-    if [TRACE, REGISTERS].contains(&request.uri().path()) {
+    if waits(request.uri().path()) {
         return next.run(request).await;
     }
     match timeout(REQUEST, next.run(request)).await {

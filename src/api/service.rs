@@ -6,15 +6,20 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::http::HeaderMap;
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::answers::{Body, InPath, Requested};
 use super::exported::NOT_EXPORTED;
-use super::metrics::{self, ProgramMetrics};
+use super::metrics::{self, Format, ProgramMetrics};
+use super::routes::ApiRoutes;
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
-use crate::answers::{Links, Queryable, Task};
+use crate::answers::{Answer, Links, Queryable, Task};
 use crate::observe::Observers;
 use crate::port::FaultSpec;
 use crate::tables::Tables;
@@ -22,9 +27,10 @@ use crate::tables::Tables;
 /// The path to which questions about several flows are posted.
 pub const FREQUENCY: &str = "/v1/frequency";
 /// The path of metrics.
-pub const METRICS: &str = "/metrics";
-/// The path at which an export to an IPFIX collector says how it stands.
-pub const IPFIX: &str = "/v1/ipfix";
+const METRICS: &str = "/metrics";
+
+/// The state behind a switch's routes.
+pub type AnySwitch = Arc<dyn Service>;
 
 /// The switch behind the API. Methods may block for a moment, but not for long.
 pub trait Service: Answering {
@@ -65,7 +71,9 @@ pub trait Service: Answering {
 /// Owner of histories: a switch, or the controller of a network.
 pub trait Answering: Send + Sync + 'static {
     /// Whether its epochs go on, so that an answer without new ones is old.
-    const IS_LIVE: bool = true;
+    fn is_live(&self) -> bool {
+        true
+    }
 
     /// The history of the program that is asked for this task.
     ///
@@ -92,43 +100,98 @@ pub trait Answering: Send + Sync + 'static {
     }
 }
 
-/// The routes of answers by task, each at the task's name. The entropy of flow sizes has a route of
-/// its own.
-pub fn tasks<A: Answering>() -> Router<Arc<A>> {
-    let router = Router::new().route("/v1/entropy", answers::task(Task::Cardinality));
-    let route = |router: Router<_>, task: Task| router.route(&format!("/v1/{}", task.name()), answers::task(task));
-    let lists = Router::new().route(FREQUENCY, post(answers::list));
-    Task::ALL.into_iter().fold(router, route).merge(lists)
+/// The routes that a switch and a controller have in common.
+impl<A: Answering + ?Sized> ApiRoutes<Arc<A>> {
+    /// Answers by task, each at the task's name. The entropy of flow sizes has a route of its own.
+    pub fn tasks(self) -> Self {
+        let entropy = self.task("entropy", "The entropy of the sizes of flows, of each epoch", Task::Cardinality);
+        let each = Task::ALL.into_iter().fold(entropy, |routes, task| routes.task(task.name(), task.subject(), task));
+        each.post(FREQUENCY, "The packets or bytes of several flows, each by itself", answers::list::<A>)
+    }
+
+    fn task(self, name: &str, subject: &str, task: Task) -> Self {
+        let answer = async move |State(service): State<Arc<A>>, query: Requested| {
+            answers::answer_task(service, task, query).await
+        };
+        self.get(&format!("/v1/{name}"), subject, answer).answering(move |schemas| Answer::schema(task, schemas))
+    }
+
+    pub fn metrics(self, text: fn(&A, Format) -> String) -> Self {
+        let answer = async move |State(service): State<Arc<A>>, headers: HeaderMap| {
+            answers::metrics(service, text, headers).await
+        };
+        self.get(METRICS, "What is counted and measured, for Prometheus", answer)
+    }
+
+    pub fn connections(self, counters: Arc<Counters>) -> Self {
+        self.get("/v1/api", "Connections to the API, and those that were refused", async move || Json(counters.view()))
+    }
+
+    pub fn export(self) -> Self {
+        let counters = async |State(service): State<Arc<A>>| answers::answer(service.exported());
+        self.get("/v1/ipfix", "What was exported to an IPFIX collector, and what could not be sent", counters)
+    }
 }
 
-fn router<S: Service>(service: Arc<S>, counters: Arc<Counters>) -> Router {
-    use answers::setting;
-    Router::new()
-        .route("/v1/api", get(async move || Json(counters.view())))
-        .route("/v1/ports", get(async |State(s): State<Arc<S>>| Json(s.ports())).post(answers::add_port::<S>))
-        .route("/v1/ports/{name}", delete(answers::remove_port::<S>))
-        .route("/v1/controller", get(async |State(s): State<Arc<S>>| answers::answer(s.controller())))
-        .route(IPFIX, get(async |State(s): State<Arc<S>>| answers::answer(s.exported())))
-        .route("/v1/reload", post(answers::reload::<S>))
-        .route("/v1/ports/since-reset", get(async |State(s): State<Arc<S>>| Json(s.since_reset())))
-        .route("/v1/reset", put(answers::reset::<S>))
-        .route("/v1/status", get(async |State(s): State<Arc<S>>| Json(s.status())))
-        .route(METRICS, switch_metrics())
-        .route("/v1/macs", get(async |State(s): State<Arc<S>>| Json(s.macs())))
-        .merge(tasks())
-        .route("/v1/ports/{name}/link", setting(|s: &S, name, link: &Link| s.set_link(name, link.up)))
-        .route("/v1/ports/{name}/promiscuous", setting(|s: &S, name, p: &Promiscuous| s.set_promiscuous(name, p.on)))
-        .route("/v1/ports/{name}/mtu", setting(|s: &S, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes)))
-        .route("/v1/ports/{name}/fault", setting(|s: &S, name, f: &Fault| s.set_fault(name, f.fault.as_ref())))
-        .route(observers::TRACE, post(observers::trace::<S>))
-        .route(registers::REGISTERS, post(registers::dump::<S>))
-        .route("/v1/capture", post(observers::capture::<S>))
-        .route("/v1/captures/{id}", delete(observers::end_capture::<S>))
-        .route("/v1/tables", get(async |State(s): State<Arc<S>>| Json(s.tables().list())))
-        .route("/v1/tables/{name}", get(answers::show_table::<S>).post(answers::change_table::<S>))
-        .fallback(answers::unknown)
-        .method_not_allowed_fallback(answers::unknown)
-        .with_state(service)
+impl ApiRoutes<AnySwitch> {
+    /// A setting of a port. The answer is what was set.
+    fn setting<T: DeserializeOwned + Serialize + JsonSchema + Send + 'static>(
+        self,
+        name: &str,
+        summary: &str,
+        set: fn(&dyn Service, &str, &T) -> Result<(), String>,
+    ) -> Self {
+        let put = async move |State(service): State<AnySwitch>, InPath(port): InPath<String>, Body(wanted): Body<T>| {
+            answers::answer(set(&*service, &port, &wanted).map(|()| wanted))
+        };
+        self.put(&format!("/v1/ports/{{name}}/{name}"), summary, put)
+    }
+}
+
+/// All routes of a switch.
+pub fn routes(counters: Arc<Counters>) -> ApiRoutes<AnySwitch> {
+    type S = State<AnySwitch>;
+    ApiRoutes::<AnySwitch>::new()
+        .get("/v1/status", "The switch, its workers and ports since the start", async |State(s): S| Json(s.status()))
+        .get("/v1/ports", "The ports and their counters since the start", async |State(s): S| Json(s.ports()))
+        .post("/v1/ports", "Opens a device and adds it as a port", answers::add_port)
+        .delete("/v1/ports/{name}", "Removes a port, and answers what it had counted", answers::remove_port)
+        .setting("link", "Takes a port up or down", |s, name, link: &Link| s.set_link(name, link.up))
+        .setting("promiscuous", "Takes in frames for other MAC addresses, or no longer", |s, name, p: &Promiscuous| {
+            s.set_promiscuous(name, p.on)
+        })
+        .setting("mtu", "Sets the largest IP packet of a port", |s, name, mtu: &Mtu| s.set_mtu(name, mtu.mtu_bytes))
+        .setting("fault", "Sets the faults that a port's packets meet, or ends them", |s, name, f: &Fault| {
+            s.set_fault(name, f.fault.as_ref())
+        })
+        .get("/v1/ports/since-reset", "The ports, counted from the last reset", async |State(s): S| {
+            Json(s.since_reset())
+        })
+        .put("/v1/reset", "Counts from here on, for `/v1/ports/since-reset` alone", answers::reset)
+        .get("/v1/macs", "The MAC addresses that the switch has learned", async |State(s): S| Json(s.macs()))
+        .get("/v1/tables", "The match-action tables", async |State(s): S| Json(s.tables().list()))
+        .get("/v1/tables/{name}", "The entries of a table", answers::show_table)
+        .post("/v1/tables/{name}", "Changes entries of a table: all in order, or none", answers::change_table)
+        .post("/v1/reload", "Becomes what the configuration file says now, or stays as it is", answers::reload)
+        .post(
+            observers::TRACE,
+            "The way of the next packet that matches; null when none came in time",
+            observers::trace,
+        )
+        .post("/v1/capture", "Packets as they come, as pcapng", observers::capture)
+        .delete("/v1/captures/{id}", "Ends a capture: what it has is still sent", observers::end_capture)
+        .post(registers::REGISTERS, "The registers of programs at the end of an epoch", registers::dump)
+        .get("/v1/controller", "The switch's connection to its controller", async |State(s): S| {
+            answers::answer(s.controller())
+        })
+        .connections(counters)
+        .export()
+        .tasks()
+        .metrics(switch_metrics)
+}
+
+fn router(service: AnySwitch, counters: Arc<Counters>) -> Router {
+    routes(counters).router(answers::unknown, service)
 }
 
 /// Answers the requests in `bytes`, as they would come over a connection.
@@ -153,19 +216,18 @@ pub fn serve<S: Service>(listener: UnixListener, tls: Option<TlsListener>, servi
 
 /// Serves `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::Result<()> {
-    let router = Router::new().route(METRICS, switch_metrics::<S>()).fallback(answers::unknown).with_state(service);
+    let router = ApiRoutes::<AnySwitch>::new().metrics(switch_metrics).router(answers::unknown, service);
     serve::plain("weir-metrics", listener, serve::limited(router))
 }
 
-fn switch_metrics<S: Service>() -> MethodRouter<Arc<S>> {
-    answers::metrics(|service: &S, format| {
-        metrics::text(&service.status(), service.measured(), service.exported().ok(), format)
-    })
+fn switch_metrics(service: &dyn Service, format: Format) -> String {
+    metrics::text(&service.status(), service.measured(), service.exported().ok(), format)
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.
 pub fn serve_registry(listener: TcpListener, registry: Registry) -> io::Result<()> {
-    let router = Router::new().route(METRICS, get(answers::registry)).fallback(answers::only_metrics);
-    let router = router.method_not_allowed_fallback(answers::only_metrics).with_state(Arc::new(registry));
+    let routes = ApiRoutes::<Arc<Registry>>::new();
+    let routes = routes.get(METRICS, "The metrics of a registry", answers::registry);
+    let router = routes.router(answers::only_metrics, Arc::new(registry));
     serve::plain("weir-metrics", listener, serve::limited(router))
 }

@@ -1,6 +1,7 @@
 //! A service that is none, and what clients get of it.
 
 mod claims;
+mod described;
 mod places;
 
 use std::net::TcpListener;
@@ -424,7 +425,7 @@ fn a_switch_that_says_nothing_is_given_ten_seconds() {
 
 /// The document that a service answers to a question.
 fn answered<A: Answering>(service: Arc<A>, question: &str) -> serde_json::Value {
-    let router = super::service::tasks().with_state(service);
+    let router = super::routes::ApiRoutes::<Arc<A>>::new().tasks().router(super::answers::only_metrics, service);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let request = format!("GET /v1/{question} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n");
     let mut answer = Vec::new();

@@ -8,6 +8,7 @@ mod ports;
 mod registers;
 mod status;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{Claimed, Frequency, frequency_table};
@@ -28,7 +29,7 @@ pub use crate::network::documents::{
 pub use crate::tables::documents::{MacEntry, MacTable, Table, TableChanged, TableRows, Tables};
 
 /// `weir show api`: connections to the API's listeners.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Api {
     /// Connections to the control socket.
     pub socket_connections: u64,
@@ -41,7 +42,7 @@ pub struct Api {
 }
 
 /// The answers to questions about several flows or patterns, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Frequencies {
     pub frequencies: Vec<Claimed<Frequency>>,
 }
@@ -64,13 +65,13 @@ impl Frequencies {
 }
 
 /// The answer to a request that is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     pub error: String,
 }
 
 /// The changes of a reload, a line each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloaded {
     pub changes: Vec<String>,
 }

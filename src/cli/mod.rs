@@ -27,6 +27,8 @@ mod names;
 mod epochs;
 #[cfg(feature = "control")]
 mod notify;
+#[cfg(feature = "control")]
+mod openapi;
 pub mod output;
 mod p4;
 #[cfg(feature = "control")]
@@ -137,7 +139,7 @@ enum Command {
     Without(Vec<String>),
 }
 
-/// Commands that are a switch or a controller, or ask one.
+/// Commands that are a switch or a controller, ask one, or describe what it answers.
 #[cfg(feature = "control")]
 #[derive(Debug, Subcommand)]
 enum Connected {
@@ -177,6 +179,8 @@ enum Connected {
     Parameters(parameters::ChangeParameters),
     /// Copy packets out of a running switch, as lines or as pcapng
     Capture(capture::Capture),
+    /// Print an OpenAPI document of the API of switches and controllers
+    Openapi(openapi::OpenApi),
 }
 
 #[cfg(feature = "control")]
@@ -201,6 +205,7 @@ impl Connected {
             Self::Evict(command) => command.run(json),
             Self::Parameters(command) => command.run(json),
             Self::Capture(command) => command.run(json),
+            Self::Openapi(command) => command.run(),
         }
     }
 }

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::named;
 
 named! {
     /// Why an answer is not complete.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Serialize, Deserialize, JsonSchema, thiserror::Error)]
     #[serde(rename_all = "snake_case")]
     pub enum Reason {
         /// Something is missing of a switch, or packets could not be followed: the gaps say what.
@@ -118,7 +120,7 @@ impl Reason {
 }
 
 /// Why an answer is not complete; it is when there is no reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Reasons(BTreeSet<Reason>);
 

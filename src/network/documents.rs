@@ -1,12 +1,13 @@
 //! The documents about a switch and its controller, which the API and `--json` share.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::EpochAttention;
-use crate::json::{Time, digits};
+use crate::json::{Digits, Time, digits};
 
 /// `GET /v1/switches` of a controller.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkSwitches {
     pub epoch_ns: u64,
     pub transit_ns: u64,
@@ -20,24 +21,25 @@ pub struct NetworkSwitches {
 }
 
 /// `DELETE /v1/switches/NAME` of a controller: it waits for this one no more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EvictedSwitch {
     pub name: String,
 }
 
 /// `PUT /v1/parameters` of a controller: what its switches measure with, and from when on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedParameters {
     pub program: String,
     /// The first epoch, and when it begins, in nanoseconds since 1970 and as a time of day.
     pub from_epoch: u64,
     #[serde(with = "digits")]
+    #[schemars(with = "Digits")]
     pub from_ns: u64,
     pub start: Option<Time>,
 }
 
 /// One switch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkSwitch {
     pub name: String,
     pub connected: bool,
@@ -60,7 +62,7 @@ pub struct NetworkSwitch {
 }
 
 /// `GET /v1/controller` of a switch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ControllerLink {
     /// Where the controller is, as it was configured.
     pub at: String,
@@ -83,7 +85,7 @@ pub struct ControllerLink {
 }
 
 /// A program of a switch that has a controller.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkedProgram {
     pub program: String,
     /// Why the controller does not take it.

@@ -50,8 +50,8 @@ pub enum Clients {
     Switches,
 }
 
-const OPERATOR: &str = "weir:operator";
-const READER: &str = "weir:reader";
+pub const OPERATOR: &str = "weir:operator";
+pub const READER: &str = "weir:reader";
 const SWITCH: &str = "weir:switch:";
 /// The roles of those who may ask a switch or controller.
 const API_ROLES: [&str; 2] = [OPERATOR, READER];

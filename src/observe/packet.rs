@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::forward::Forward;
@@ -61,7 +62,7 @@ pub struct Recorder {
 }
 
 /// The way of a packet through one program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramTrace {
     pub program: String,
     /// The arrays on the packet's way, by the program's stages as the budget numbers them; none when

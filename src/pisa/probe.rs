@@ -5,6 +5,7 @@
 //! for bit (`tests/pisa_order.rs`). What is told has been formatted, so it allocates: never on the
 //! fast path.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PortId;
@@ -21,12 +22,12 @@ pub trait Probe {
 }
 
 /// One register array, met once, or one step without memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AccessTrace {
     pub array: String,
-    /// The program's stage that the array stands in, from 1, as the budget numbers it. What tells of
-    /// an array leaves it to [`Layout::number`](super::Layout::number); none of what no stage
-    /// of the budget has.
+    // Filled in by `Layout::number`.
+    /// The program's stage that the array stands in, from 1, as the budget numbers it; null of what no
+    /// stage of the budget has.
     pub logical: Option<u32>,
     /// Bits of the hash that named the slot. The hash itself is not told: from some of them one
     /// could work the secret polynomial out.
@@ -34,13 +35,13 @@ pub struct AccessTrace {
     /// The cell that was read and written. None when the match in front of the ALU kept the packet
     /// off the array.
     pub cell: Option<CellTrace>,
-    /// What a [step](super::Step) computed, which has no array.
+    /// What a step computed, which has no array.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computed: Option<String>,
 }
 
 /// The one read-modify-write.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellTrace {
     pub slot: u32,
     pub before: String,

@@ -1,15 +1,16 @@
 //! MAC addresses, and match-action tables of every kind.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `weir show macs`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MacTable {
     pub macs: Vec<MacEntry>,
 }
 
 /// A MAC address that L2 learning knows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MacEntry {
     pub mac: String,
     pub vlan: u16,
@@ -25,13 +26,13 @@ pub struct MacEntry {
 }
 
 /// `weir table list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tables {
     pub tables: Vec<Table>,
 }
 
 /// A match-action table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
     pub name: String,
     pub entries: usize,
@@ -43,7 +44,7 @@ pub struct Table {
 }
 
 /// `weir table show`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRows {
     #[serde(flatten)]
     pub table: Table,
@@ -54,7 +55,7 @@ pub struct TableRows {
 }
 
 /// The result of a change of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableChanged {
     pub changed: usize,
     #[serde(flatten)]

@@ -22,7 +22,9 @@ impl<S: Service> SwitchSource<S> {
 }
 
 impl<S: Service> Answering for SwitchSource<S> {
-    const IS_LIVE: bool = S::IS_LIVE;
+    fn is_live(&self) -> bool {
+        self.service.is_live()
+    }
 
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         self.service.history(task, query)

@@ -45,7 +45,9 @@ impl Living {
 }
 
 impl Answering for Living {
-    const IS_LIVE: bool = false;
+    fn is_live(&self) -> bool {
+        false
+    }
 
     fn history(&self, task: Task, _: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         self.asked.fetch_add(1, SeqCst);

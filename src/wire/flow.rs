@@ -8,12 +8,13 @@ use std::hash::Hash;
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Headers, KeyField, Net, proto};
 
 /// A flow as people and JSON see it. Fields that the key does not hold are absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub src: Option<IpAddr>,

@@ -19,6 +19,8 @@ mod log;
 mod manual;
 mod metadata;
 #[cfg(feature = "control")]
+mod openapi;
+#[cfg(feature = "control")]
 mod page;
 mod pint;
 mod pipes;

@@ -11,6 +11,7 @@ mod rows;
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FlowName, ProgramAnswer, Query};
@@ -36,7 +37,7 @@ const RARE: f64 = 1e-4;
 const DEVIATIONS: f64 = 1.96;
 
 /// `weir show losses --where`: the links and switches that lost packets in these epochs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Places {
     /// Packets that all of them lost.
     pub lost_packets: u64,
@@ -73,7 +74,7 @@ pub struct Places {
 }
 
 /// How it is known that a place lost packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// Counters at both of its ends differ.
@@ -84,7 +85,7 @@ pub enum Evidence {
 }
 
 /// A direction of a link, or a switch, that lost packets.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossPlace {
     /// `link`, `switch`, or `group`: switches that did not report, with all their links, which the records do
     /// not tell apart; or, where that is inferred, `members` that no flow tells apart.
@@ -131,7 +132,7 @@ pub struct LossPlace {
 }
 
 /// The name of a link or switch.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceName {
     pub switch: String,
     pub port: Option<String>,
@@ -140,14 +141,14 @@ pub struct PlaceName {
 }
 
 /// Packets that were dropped for a reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DroppedFor {
     pub reason: String,
     pub packets: u64,
 }
 
 /// A flow that lost packets at a place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceVictim {
     #[serde(flatten)]
     pub name: FlowName,
@@ -161,7 +162,7 @@ pub struct PlaceVictim {
 }
 
 /// A link or switch that was not compared in some epochs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownPlace {
     pub switch: String,
     pub port: Option<String>,
@@ -171,7 +172,7 @@ pub struct UnknownPlace {
 }
 
 /// Packets that a port dropped as they came in or were to leave.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortDrops {
     pub switch: String,
     pub port: String,
@@ -180,7 +181,7 @@ pub struct PortDrops {
 }
 
 /// A flow with a path that cannot be its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongPath {
     #[serde(flatten)]
     pub name: FlowName,

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json::large;
+use crate::json::{Form, large};
 use crate::pisa::DropReason;
 use crate::stats::PortStats;
 
 /// Counters of one port, or of several ports added up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     pub rx_packets: u64,
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub rx_bytes: u64,
     pub tx_packets: u64,
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub tx_bytes: u64,
     pub copied_packets: u64,
     pub without_shim_packets: u64,

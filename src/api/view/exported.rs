@@ -1,11 +1,12 @@
 //! How an export to a collector stands.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::output::{Cell, Page, Table, row};
 
 /// `weir show ipfix`: totals since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exported {
     /// The collector's address.
     pub collector: String,

@@ -2,18 +2,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::json::digits;
+use crate::json::{Digits, digits};
 use crate::observe::{PacketTrace, ProgramTrace, SentTrace};
 use crate::pisa::{LookupTrace, PortId, Verdict};
 use crate::wire::{Fragment, Headers, Net};
 
 /// All that happened to one packet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Packet {
     /// Nanoseconds since 1970, or of the capture's clock.
     #[serde(with = "digits")]
+    #[schemars(with = "Digits")]
     pub at_ns: u64,
     /// The port it came in by.
     pub port: String,
@@ -34,7 +36,7 @@ pub struct Packet {
 }
 
 /// The headers found by the parser.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketHeaders {
     pub src_mac: String,
     pub dst_mac: String,
@@ -64,7 +66,7 @@ pub struct PacketHeaders {
 }
 
 /// A look-up in a match-action table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lookup {
     pub table: String,
     pub key: String,
@@ -75,14 +77,14 @@ pub struct Lookup {
     pub action: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketDrop {
     pub reason: String,
     pub packets: u64,
 }
 
 /// A frame given to a port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub port: String,
     pub frame: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Counts;
@@ -11,7 +12,7 @@ use crate::pisa::PortId;
 use crate::stats::{MissingCounts, SwitchStats};
 
 /// One port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Port {
     pub name: String,
     pub dev: String,
@@ -48,7 +49,7 @@ impl Port {
 }
 
 /// Ports that were removed while the switch ran, added up. The keys are those of a port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     pub removed_ports: u64,
     #[serde(flatten)]
@@ -65,7 +66,7 @@ impl Removed {
 
 /// All ports added up, those included that were removed. After a drain `rx_packets + copied_packets
 /// = tx_packets + dropped_packets`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Packets {
     pub rx_packets: u64,
     pub copied_packets: u64,
@@ -95,7 +96,7 @@ impl Packets {
 
 /// Packets whose flow lacks something. Those of fragments, ports and transport are measured, with the
 /// ports 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lacking {
     /// The EtherType is that of IP, and the IP header is cut or wrong. They are not measured.
     pub no_ip_header_packets: u64,
@@ -136,7 +137,7 @@ impl Lacking {
 }
 
 /// Counters of the switch itself, beside those of its ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// Packets that are neither IPv4 nor IPv6.
     pub unmeasured_packets: u64,
@@ -185,7 +186,7 @@ impl Measurement {
 }
 
 /// `weir show ports`, and the totals at the end of `weir run`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ports {
     pub packets: Packets,
     pub measurement: Measurement,

@@ -1,5 +1,6 @@
 //! Layouts of programs and the content of their registers.
 
+use schemars::JsonSchema;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -9,7 +10,7 @@ use crate::pisa::{self, ArrayCells, SlotSource};
 use crate::telemetry::BankCells;
 
 /// A program's pipeline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramLayout {
     /// In the order in which a bank has them.
     pub arrays: Vec<ArrayLayout>,
@@ -22,7 +23,7 @@ pub struct ProgramLayout {
 }
 
 /// A register array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrayLayout {
     pub name: String,
     /// Number among the arrays of its name, from 0.
@@ -47,7 +48,7 @@ pub struct ArrayLayout {
 }
 
 /// From a hash to a slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
     /// `modulo`; `high_bits` of the hash, modulo the slots; or `parts`, the same within a part of the
     /// array, whose place and length are parameters.
@@ -60,7 +61,7 @@ pub struct Range {
 }
 
 /// A hash. Polynomials are secrets and stand nowhere; their names do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hash {
     /// `crc`, `standard`, `index` or `global`.
     pub form: String,
@@ -70,13 +71,13 @@ pub struct Hash {
     pub key: Vec<KeyField>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolynomialName {
     pub label: String,
     pub index: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyField {
     pub field: String,
     pub bits: u32,
@@ -84,7 +85,7 @@ pub struct KeyField {
 }
 
 /// What a stage has beside arrays.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageLayout {
     pub side: String,
     pub stage: u32,
@@ -97,7 +98,7 @@ pub struct StageLayout {
 }
 
 /// A CRC that fills a field of the PHV.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageHash {
     pub name: String,
     pub bits: u32,
@@ -105,7 +106,7 @@ pub struct StageHash {
     pub hash: Option<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StageTable {
     pub name: String,
     pub entries: u64,
@@ -218,12 +219,12 @@ impl StageLayout {
 }
 
 /// `POST /v1/registers`: the registers of programs at the end of one epoch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Registers<V = Vec<CellValue>> {
     pub programs: Vec<ProgramRegisters<V>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRegisters<V> {
     pub program: String,
     pub layout: ProgramLayout,
@@ -232,7 +233,7 @@ pub struct ProgramRegisters<V> {
 }
 
 /// The registers of one core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegisterBank<V> {
     pub core: usize,
     /// The epochs that it covers: more than one where the collector was late.
@@ -248,7 +249,7 @@ pub struct RegisterBank<V> {
 }
 
 /// The cells of an array.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegisterArray<V> {
     pub name: String,
     pub index: u32,
@@ -260,7 +261,7 @@ pub struct RegisterArray<V> {
 
 /// The content of a cell: a number, or the numbers of its fields. One that doubles would round is a
 /// string of digits, one of more than 64 bits a string of hexadecimal digits behind `0x`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CellValue {
     Number(u64),
@@ -324,7 +325,8 @@ impl CellValue {
 }
 
 /// Cells that are written as values one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(with = "Vec<CellValue>")]
 pub struct CellStream(pub ArrayCells);
 
 impl Serialize for CellStream {

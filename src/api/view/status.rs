@@ -2,27 +2,32 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Packets, Ports};
-use crate::json::large;
+use crate::json::{Form, large};
 use crate::stats::{ProgramStats, SwitchStats};
 
 /// Counters of one worker. Cycles are those of the CPU's time stamp counter, or of DPDK's timer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     pub core: usize,
     /// Times the poll loop went round, and of these the ones that found packets.
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub polls: u64,
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub busy_polls: u64,
     /// Packets that came in.
     pub packets: u64,
     /// The time of the rounds that found packets, and of the others, sleep included.
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub busy_cycles: u64,
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub idle_cycles: u64,
     pub late_epochs: u64,
     pub lost_epochs: u64,
@@ -31,13 +36,14 @@ pub struct Worker {
 }
 
 /// Packets and time of one worker's programs of one name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerProgram {
     pub program: String,
     /// Packets that went through its ingress stages.
     pub packets: u64,
     /// The time of its ingress and egress stages, estimated from a part of the bursts.
     #[serde(with = "large")]
+    #[schemars(with = "Form")]
     pub cycles: u64,
 }
 
@@ -65,7 +71,7 @@ impl WorkerProgram {
 
 /// Everything that `weir top` and `/metrics` need of a switch, at one moment. Totals since the
 /// start, never reset.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     pub name: String,
     pub version: String,
@@ -79,7 +85,7 @@ pub struct Status {
 }
 
 /// `weir show ports --since-reset`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SinceReset {
     /// The time since the reset, or since the start when there was none.
     pub since_reset_seconds: f64,

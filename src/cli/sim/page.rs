@@ -105,7 +105,9 @@ fn map(simulation: &Simulation) -> Map {
 }
 
 impl Answering for SimulatedNetwork {
-    const IS_LIVE: bool = false;
+    fn is_live(&self) -> bool {
+        false
+    }
 
     fn history(&self, task: Task, query: &HeavyQuery) -> Result<Arc<dyn Queryable>, String> {
         let chosen = query.choose(self.programs.iter().map(|(program, _)| program), task);

@@ -12,6 +12,7 @@ use crate::wire::{Addr4, Addr6, FiveTuple, FlowKey, Headers, Pair4, Pair6, Tuple
 
 /// A flow's key in a slot: its fields, or with `digest32` the CRC-32 of the five-tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "HashpipeKey")]
 pub enum Key {
     #[default]
     #[serde(rename = "5tuple")]
