@@ -128,7 +128,7 @@ fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 # fuzz/ is a workspace of its own, which nothing else here builds: its lock file would go stale unseen.
 # A minimal toolchain has neither rustfmt nor clippy, and rustup may be missing, which makes setup add them. That is no
 # reason not to run the tests, but where all tests are required.
-lint: setup-build format ## formatting and clippy, with and without live ports
+lint: setup-build format deny ## formatting, dependencies, and clippy with and without live ports
 	@echo "== Lints" >&2
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets --features bench/micro -- -D warnings && \
@@ -136,6 +136,22 @@ lint: setup-build format ## formatting and clippy, with and without live ports
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 
+# Some seconds: the programs in target/tools are compiled already. One that is installed will do as well.
+deny: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+advisories: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+deny: ## licences, sources and duplicates of all dependencies (deny.toml)
+	@echo "== Dependencies" >&2
+	@scripts/setup.sh --tools lint
+	@if command -v cargo-deny >/dev/null; then \
+		cargo-deny $(LOCKED) --workspace check --deny unmatched-skip --deny unnecessary-skip licenses bans sources >&2 && \
+		cargo-deny $(LOCKED) --manifest-path fuzz/Cargo.toml --config deny.toml check sources >&2; \
+	else echo "skipped: no cargo-deny; cargo install cargo-deny" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
+
+advisories: ## known vulnerabilities of dependencies, and yanked ones; the database is fetched from GitHub
+	@scripts/setup.sh --tools lint
+	@cargo-deny $(LOCKED) --workspace check advisories
+
+.PHONY: deny advisories
 .PHONY: format
 format:
 	@echo "== Formatting and lock files" >&2
