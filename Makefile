@@ -164,6 +164,17 @@ doc: setup-build ## the library's documentation, without warnings
 	@echo "== Documentation" >&2
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(QUIET) --workspace --no-deps --document-private-items
 
+site: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+site: ## the documentation as a site, in out/site, with its links checked
+	@scripts/setup.sh --tools site
+	@mkdir -p target/site
+	@scripts/site.py target/site
+	@mdbook build target/site --dest-dir "$(CURDIR)/out/site"
+# Without those to other sites, which not every machine reaches.
+	@lychee --offline --no-progress --include-fragments --root-dir "$(CURDIR)/out/site" "out/site/**/*.html"
+	@echo "out/site/index.html" >&2
+
+.PHONY: site
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
 
