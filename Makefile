@@ -202,6 +202,18 @@ deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_A
 	@$(CARGO) build $(LOCKED) --release $(QUIET) --package weir --package pktgen --bins
 	@scripts/deb.sh
 
+# PARTS="tarball wheel" builds some of it.
+release: ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
+	@scripts/release.sh out/release
+
+# In a directory of another length, whose path would show.
+release-check: ## builds the release once more, elsewhere, and compares it with out/release byte for byte
+	@[ -f out/release/SHA256SUMS ] || { echo "There is no release to compare with: make release" >&2; exit 1; }
+	@rm -rf out/release-check
+	@WORK=target/release-check/in/another/directory scripts/release.sh out/release-check
+	@cd out/release && sha256sum --check ../release-check/SHA256SUMS
+
+.PHONY: release release-check
 .PHONY: man deb setup-package
 setup-package:
 	@scripts/setup.sh package
