@@ -6,6 +6,9 @@
 # Prints the package's path. Needs dpkg-deb and dpkg-shlibdeps (dpkg-dev).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# The same files give the same bytes.
+umask 022
+export LC_ALL=C TZ=UTC
 
 binaries=${1:-target/release}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)

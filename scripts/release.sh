@@ -94,7 +94,7 @@ wheel() {
     rm -rf "$work/wheel" && mkdir -p "$work/wheel"
     (cd "$source/python" && "$root/target/tools/bin/python3" -c \
         "import flit_core.buildapi as flit; print(flit.build_wheel('$work/wheel'))") >"$work/wheel.log"
-    cp "$work"/wheel/*.whl "$out"
+    install -m 0644 "$work"/wheel/*.whl "$out"
     say "$out/$(cat "$work/wheel.log")"
 }
 

@@ -131,7 +131,7 @@ def write(directory, lines, pages):
             to.with_name(to.name.replace("README", "index")).write_text(with_indices(file.read_text()))
         else:
             shutil.copyfile(file, to)
-    shutil.copyfile(ROOT / "docs/book.toml", directory / "book.toml")
+    shutil.copyfile(ROOT / "scripts/book.toml", directory / "book.toml")
     (source / "SUMMARY.md").write_text(with_indices("# Summary\n\n" + "\n".join(lines) + "\n"))
 
 
