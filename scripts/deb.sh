@@ -61,7 +61,8 @@ scripts/licences.py | gzip -9n >"$doc/THIRD-PARTY-LICENSES.gz"
 } >"$doc/copyright"
 {
     printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
-    sed -n 's/^- /  * /p; t; s/^  \([^ ]\)/    \1/p' CHANGELOG.md
+    awk -v version="## [$version]" 'index($0, "## [") == 1 { on = index($0, version) == 1 } on' CHANGELOG.md |
+        sed -n 's/^- /  * /p; t; s/^  \([^ ]\)/    \1/p'
     printf '\n -- the authors of weir <root@localhost>  %s\n' "$(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")"
 } | gzip -9n >"$doc/changelog.gz"
 find "$doc" -type f -exec chmod 0644 {} +
