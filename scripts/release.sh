@@ -62,7 +62,7 @@ compile() {
     )
 }
 
-# What is in the binaries, as CycloneDX: FILE, words of cargo.
+# The crates that weir and pktgen are built from, as CycloneDX: FILE, words of cargo.
 write_sbom() {
     local file=$1
     shift
@@ -72,8 +72,9 @@ write_sbom() {
     fi
     (cd "$source" && "$root/target/tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json --spec-version 1.5 \
         --target "$host" "$@" --override-filename sbom)
-    # It has the directory in which it ran.
-    sed "s|$source|/weir|g" "$source/sbom.json" >"$out/$file.cdx.json"
+    # They have the directory in which it ran.
+    sed "s|$source|/weir|g" "$source/sbom.json" >"$out/$file.weir.cdx.json"
+    sed "s|$source|/weir|g" "$source/pktgen/sbom.json" >"$out/$file.pktgen.cdx.json"
 }
 
 tarball() {
