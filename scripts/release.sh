@@ -112,11 +112,14 @@ deb() {
 
 # The static binaries and nothing else, as an archive that podman, docker and containerd load.
 image() {
-    local context=$work/image store=(--root "$work/containers" --runroot "$work/containers-run")
+    local context=$work/image run store
     if ! command -v podman >/dev/null; then
         say "skipped: no podman, so no container image"
         return
     fi
+    # Not the user's own store. podman takes no longer name than 50 characters for the second one.
+    run=$(mktemp -d)
+    store=(--root "$work/containers" --runroot "$run")
     rm -rf "$context" && mkdir -p "$context"
     tar -xzf "$out/$linux.tar.gz" --strip-components=1 -C "$context"
     podman "${store[@]}" build --quiet --timestamp "$SOURCE_DATE_EPOCH" --file "$source/packaging/Containerfile" \
@@ -126,6 +129,7 @@ image() {
     rm -f "$out/$linux-image.tar"
     podman "${store[@]}" save --quiet --format docker-archive --output "$out/$linux-image.tar" "weir:$version"
     podman "${store[@]}" rmi --force "weir:$version" >/dev/null
+    rm -rf "$run"
     say "$out/$linux-image.tar"
 }
 
