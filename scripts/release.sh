@@ -117,9 +117,9 @@ image() {
         say "skipped: no podman, so no container image"
         return
     fi
-    # Not the user's own store. podman takes no longer name than 50 characters for the second one.
+    # Not the user's own store. podman takes no longer name than 50 characters.
     run=$(mktemp -d)
-    store=(--root "$work/containers" --runroot "$run")
+    store=(--root "$run/root" --runroot "$run/run")
     rm -rf "$context" && mkdir -p "$context"
     tar -xzf "$out/$linux.tar.gz" --strip-components=1 -C "$context"
     podman "${store[@]}" build --quiet --timestamp "$SOURCE_DATE_EPOCH" --file "$source/packaging/Containerfile" \
@@ -129,7 +129,7 @@ image() {
     rm -f "$out/$linux-image.tar"
     podman "${store[@]}" save --quiet --format docker-archive --output "$out/$linux-image.tar" "weir:$version"
     podman "${store[@]}" rmi --force "weir:$version" >/dev/null
-    rm -rf "$run"
+    rm -rf "$run" "$context"
     say "$out/$linux-image.tar"
 }
 
