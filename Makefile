@@ -203,11 +203,11 @@ deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_A
 	@scripts/deb.sh
 
 # PARTS="tarball wheel" builds some of it.
-release: ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
+release: setup-demo ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
 	@scripts/release.sh out/release
 
 # In a directory of another length, whose path would show.
-release-check: ## builds the release once more, elsewhere, and compares it with out/release byte for byte
+release-check: setup-demo ## builds the release once more, elsewhere, and compares it with out/release byte for byte
 	@[ -f out/release/SHA256SUMS ] || { echo "There is no release to compare with: make release" >&2; exit 1; }
 	@rm -rf out/release-check
 	@WORK=target/release-check/in/another/directory scripts/release.sh out/release-check

@@ -49,7 +49,7 @@ lay_out_source() {
 compile() {
     local target=$work/$1 rustc=$2
     shift 2
-    say "Building $* …"
+    say "Building weir and pktgen ${*:-with live ports} …"
     (
         cd "$source"
         unset CARGO_ENCODED_RUSTFLAGS
