@@ -128,7 +128,7 @@ fuzz: ## every fuzz target, SECONDS=60 each; ends with the first finding
 # fuzz/ is a workspace of its own, which nothing else here builds: its lock file would go stale unseen.
 # A minimal toolchain has neither rustfmt nor clippy, and rustup may be missing, which makes setup add them. That is no
 # reason not to run the tests, but where all tests are required.
-lint: setup-build format ## formatting and clippy, with and without live ports
+lint: setup-build format deny ## formatting, dependencies, and clippy with and without live ports
 	@echo "== Lints" >&2
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --all-targets --features bench/micro -- -D warnings && \
@@ -136,6 +136,22 @@ lint: setup-build format ## formatting and clippy, with and without live ports
 		$(CARGO) clippy $(LOCKED) $(QUIET) --workspace --lib --bins $(OFFLINE) -- -D warnings; \
 	else echo "skipped: no clippy; rustup component add clippy" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
 
+# Some seconds: the programs in target/tools are compiled already. One that is installed will do as well.
+deny: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+advisories: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+deny: ## licences, sources and duplicates of all dependencies (deny.toml)
+	@echo "== Dependencies" >&2
+	@scripts/setup.sh --tools lint
+	@if command -v cargo-deny >/dev/null; then \
+		cargo-deny $(LOCKED) --workspace check --deny unmatched-skip --deny unnecessary-skip licenses bans sources >&2 && \
+		cargo-deny $(LOCKED) --manifest-path fuzz/Cargo.toml --config deny.toml check sources >&2; \
+	else echo "skipped: no cargo-deny; cargo install cargo-deny" >&2; [ -z "$$WEIR_REQUIRE_NETNS" ]; fi
+
+advisories: ## known vulnerabilities of dependencies, and yanked ones; the database is fetched from GitHub
+	@scripts/setup.sh --tools lint
+	@cargo-deny $(LOCKED) --workspace check advisories
+
+.PHONY: deny advisories
 .PHONY: format
 format:
 	@echo "== Formatting and lock files" >&2
@@ -148,6 +164,17 @@ doc: setup-build ## the library's documentation, without warnings
 	@echo "== Documentation" >&2
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(QUIET) --workspace --no-deps --document-private-items
 
+site: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+site: ## the documentation as a site, in out/site, with its links checked
+	@scripts/setup.sh --tools site
+	@mkdir -p target/site
+	@scripts/site.py target/site
+	@mdbook build target/site --dest-dir "$(CURDIR)/out/site"
+# Without those to other sites, which not every machine reaches.
+	@lychee --offline --no-progress --include-fragments --root-dir "$(CURDIR)/out/site" "out/site/**/*.html"
+	@echo "out/site/index.html" >&2
+
+.PHONY: site
 setup: ## install the system packages that are missing, and say what for
 	@scripts/setup.sh build test
 
@@ -175,6 +202,18 @@ deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_A
 	@$(CARGO) build $(LOCKED) --release $(QUIET) --package weir --package pktgen --bins
 	@scripts/deb.sh
 
+# PARTS="tarball wheel" builds some of it.
+release: setup-demo ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
+	@scripts/release.sh out/release
+
+# In a directory of another length, whose path would show.
+release-check: setup-demo ## builds the release once more, elsewhere, and compares it with out/release byte for byte
+	@[ -f out/release/SHA256SUMS ] || { echo "There is no release to compare with: make release" >&2; exit 1; }
+	@rm -rf out/release-check
+	@WORK=target/release-check/in/another/directory scripts/release.sh out/release-check
+	@cd out/release && sha256sum --check ../release-check/SHA256SUMS
+
+.PHONY: release release-check
 .PHONY: man deb setup-package
 setup-package:
 	@scripts/setup.sh package

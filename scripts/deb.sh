@@ -6,6 +6,9 @@
 # Prints the package's path. Needs dpkg-deb and dpkg-shlibdeps (dpkg-dev).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# The same files give the same bytes.
+umask 022
+export LC_ALL=C TZ=UTC
 
 binaries=${1:-target/release}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -48,6 +51,7 @@ chmod 0644 "$root"/usr/share/man/man1/*
 
 cp docs/*.md docs/*.toml "$doc"
 cp -r docs/pictures "$doc"
+scripts/licences.py | gzip -9n >"$doc/THIRD-PARTY-LICENSES.gz"
 [[ -d docs/reproduce ]] && cp -r docs/reproduce "$doc"
 [[ -d docs/containerlab ]] && cp -r docs/containerlab "$doc"
 {
@@ -57,7 +61,8 @@ cp -r docs/pictures "$doc"
 } >"$doc/copyright"
 {
     printf 'weir (%s) unstable; urgency=medium\n\n' "$version"
-    sed -n 's/^- /  * /p; t; s/^  \([^ ]\)/    \1/p' CHANGELOG.md
+    awk -v version="## [$version]" 'index($0, "## [") == 1 { on = index($0, version) == 1 } on' CHANGELOG.md |
+        sed -n 's/^- /  * /p; t; s/^  \([^ ]\)/    \1/p'
     printf '\n -- the authors of weir <root@localhost>  %s\n' "$(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}")"
 } | gzip -9n >"$doc/changelog.gz"
 find "$doc" -type f -exec chmod 0644 {} +
@@ -72,12 +77,16 @@ abi=$(grep -o 'librte-eal[0-9]*' <<<"$linked" | head -1 | tr -dc 0-9)
 driver() { local name; for name in "$@"; do printf ', librte-%s%s' "$name" "$abi"; done; }
 [[ -n $abi ]] || { echo "weir was built without live ports: there is nothing for a service to run" >&2; exit 1; }
 
+# As dpkg-gencontrol counts it: what a file system makes of the files differs.
+kilobytes=$(find "$root" -path "$root/DEBIAN" -prune -o -type f -printf '%s\n' -o -printf '1024\n' |
+    awk '{ total += int(($1 + 1023) / 1024) } END { print total }')
+
 cat >"$root/DEBIAN/control" <<END
 Package: weir
 Version: $version
 Architecture: $architecture
 Maintainer: the authors of weir <root@localhost>
-Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f 1)
+Installed-Size: $kilobytes
 Depends: $linked$(driver bus-vdev mempool-ring net-tap net-ring net-null net-pcap)
 Recommends: librte-meta-net, librte-meta-bus, iproute2
 Suggests: bash-completion, dpdk, iperf3, prometheus

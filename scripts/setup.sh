@@ -4,6 +4,7 @@
 #   scripts/setup.sh [demo] [build] [test] [bench] [package] [nic]     default: build test
 #   scripts/setup.sh --packages [group]…       the system's packages alone
 #   scripts/setup.sh --others                   what tests need beside them, in target/
+#   scripts/setup.sh --tools lint|site|release  what the make target of that name runs of PyPI, in target/tools
 #   scripts/setup.sh --check [group]…           say what is missing, install nothing, exit 1 if anything is
 set -euo pipefail
 
@@ -85,6 +86,25 @@ add_python() {
     fi
 }
 
+# Programs of PyPI, compiled already, in target/tools: scripts/tools/GROUP.txt lists them with their hashes.
+add_tools() {
+    local root list tools
+    root=$(dirname "$0")/..
+    list=$root/scripts/tools/$1.txt
+    tools=$root/target/tools
+    if ! cmp --quiet "$list" "$tools/$1.txt"; then
+        say "Adding to target/tools from PyPI: $(sed -n 's/==.*//p' "$list" | xargs) …"
+        # Not bin/pip, which names the directory that the environment was made in.
+        if { { [[ -x $tools/bin/python3 ]] || python3 -m venv "$tools"; } &&
+            "$tools/bin/python3" -m pip install --quiet --disable-pip-version-check \
+                --require-hashes --no-deps --only-binary :all: -r "$list"; } >&2; then
+            cp "$list" "$tools/$1.txt"
+        else
+            say "They cannot be installed"
+        fi
+    fi
+}
+
 # A program of a Debian package, in target/. The package is not installed, because it would start a service.
 add_program() {
     local package=$1 program=$2 into
@@ -107,6 +127,7 @@ add_others() {
         add_program prometheus prometheus # runs the queries of packaging/
         add_program nfdump nfcapd         # collects what weir exports as IPFIX
         add_python
+        add_tools lint
     ) 9>"$target/setup.lock"
 }
 
@@ -128,9 +149,14 @@ for argument in "$@"; do
         add_others
         exit 0
         ;;
+    --tools)
+        mkdir -p "$(dirname "$0")/../target"
+        (flock 9; add_tools "${2:?a group of scripts/tools}") 9>"$(dirname "$0")/../target/setup.lock"
+        exit 0
+        ;;
     demo | build | test | bench | package | nic) groups+=("$argument") ;;
     *)
-        say "usage: scripts/setup.sh [--check | --packages | --others] [demo] [build] [test] [bench] [package] [nic]"
+        say "usage: scripts/setup.sh [--check | --packages | --others | --tools GROUP] [demo] [build] [test] [bench] [package] [nic]"
         exit 2
         ;;
     esac

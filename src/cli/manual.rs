@@ -145,9 +145,10 @@ fn date() -> String {
     }
 }
 
-/// The date at the end of the changes' first heading.
+/// The date of the newest version in the changes, at the end of its heading. What is not released has none.
 fn newest(changes: &str) -> &str {
-    let heading = changes.lines().find(|line| line.starts_with("## ")).unwrap_or_default();
+    let dated = |line: &&str| line.starts_with("## [") && line.ends_with(|last: char| last.is_ascii_digit());
+    let heading = changes.lines().find(dated).unwrap_or_default();
     heading.rsplit(' ').next().unwrap_or_default()
 }
 
@@ -172,7 +173,7 @@ mod tests {
             let parts: Vec<_> = text.split('-').map(|part| (part.len(), part.parse::<u32>().is_ok())).collect();
             parts == [(4, true), (2, true), (2, true)]
         };
-        assert!(is_date(newest(include_str!("../../CHANGELOG.md"))), "CHANGELOG.md: ## NAME, YYYY-MM-DD");
+        assert!(is_date(newest(include_str!("../../CHANGELOG.md"))), "CHANGELOG.md: ## [VERSION] - YYYY-MM-DD");
         assert!(is_date(&date()), "{}", date());
         let page = &pages(Cli::command()).unwrap()[0].1;
         let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
