@@ -30,10 +30,22 @@ class Lacking:
 
 
 @document
+class Tunnelled:
+    """Packets of tunnels, where the flows inside are measured."""
+
+    read_packets: int
+    cut_packets: int
+    fragment_packets: int
+    too_deep_packets: int
+    other_packets: int
+
+
+@document
 class Measurement:
     unmeasured_packets: int
     too_many_tags_packets: int
     lacking: Lacking
+    tunnels: Tunnelled
     late_epochs: int
     late_sub_epochs: int
     lost_epochs: int
