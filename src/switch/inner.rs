@@ -4,11 +4,11 @@
 //! burst are read once, when it has been parsed, and stand beside the PHVs; a PHV has the place of its own. It has the
 //! inner flow while programs see it, and the outer one everywhere else.
 
-use super::ingress::Rejected;
 use super::BURST;
+use super::ingress::Rejected;
 use crate::pisa::Phv;
 use crate::stats::TunnelCounts;
-use crate::wire::{Frame, Headers, Net, Tunnels};
+use crate::wire::{Flow, Frame, Headers, Net, Tunnels};
 
 const _: () = assert!(BURST < u8::MAX as usize);
 
@@ -27,13 +27,7 @@ impl InnerHeaders {
 
     /// Reads the inner headers of a burst. Returns the number of packets that have an inner flow and no outer one.
     #[inline(never)]
-    pub fn read<F: Frame>(
-        &mut self,
-        burst: &[F],
-        phvs: &mut [Phv],
-        rejected: &Rejected,
-        counts: &TunnelCounts,
-    ) -> u64 {
+    pub fn read<F: Frame>(&mut self, burst: &[F], phvs: &mut [Phv], rejected: &Rejected, counts: &TunnelCounts) -> u64 {
         let mut without_outer = 0;
         let packets = burst.iter().zip(phvs).zip(rejected).zip(&mut self.inner).zip(1..);
         for ((((frame, phv), rejected), inner), place) in packets {
@@ -80,6 +74,11 @@ impl InnerHeaders {
         let mut shown = *phv;
         shown.headers.take_flow(self.of(&phv.headers));
         shown
+    }
+
+    /// The inner flow of a frame with these headers.
+    pub fn flow(&self, frame: &[u8], headers: &Headers) -> Option<Flow> {
+        self.tunnels.inner(frame, headers).ok()??.flow()
     }
 
     /// A frame's headers with its inner flow, of a packet that is in no burst.

@@ -83,7 +83,10 @@ fn flows_inside_a_tunnel_are_counted() {
     }
     assert_eq!(outer["tunnels"]["read_packets"], 0);
     // Of a configuration as well.
-    files.write("weir.toml", "[switch]\nkey = \"inner\"\n[[port]]\nname = \"a\"\ndev = \"tap:a\"\n[[program]]\nname = \"hashpipe\"\n");
+    files.write(
+        "weir.toml",
+        "[switch]\nkey = \"inner\"\n[[port]]\nname = \"a\"\ndev = \"tap:a\"\n[[program]]\nname = \"hashpipe\"\n",
+    );
     let document = files.weir("replay t.pcap -c weir.toml --in a --json --top 50").json();
     assert_heaviest(&reported(&document, "hashpipe", "packets"), &truth, 50);
     let refused = files.weir("p4 -c weir.toml --target v1model --out x");

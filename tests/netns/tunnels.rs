@@ -67,8 +67,7 @@ fn losses_of_the_flows_inside_a_tunnel_are_exact() {
     let mut told = None;
     for round in 1..=ROUNDS {
         let sports = 1000 * round..1000 * round + FLOWS;
-        let packet =
-            |sport| vxlan::packet([[2, 0, 0, 0, 0, 0x77], mac(b)], [[10, 9, 0, 1], [10, 9, 0, 2]], sport);
+        let packet = |sport| vxlan::packet([[2, 0, 0, 0, 0, 0x77], mac(b)], [[10, 9, 0, 1], [10, 9, 0, 2]], sport);
         let packets: Vec<_> = sports.clone().map(packet).collect();
         let sent: Vec<_> = packets.iter().cycle().take(packets.len() * PACKETS).cloned().collect();
         let (mut lost, arrived) = (count(&sent), count(&cross(&lab, a, b, &sent, 1)));

@@ -56,8 +56,11 @@ fn tunnel() -> impl Strategy<Value = (Result<u16, u8>, Vec<u8>, bool)> {
         list.into_iter().map(one).collect::<Vec<_>>().concat()
     });
     prop_oneof![
-        (select(vec![4789, 8472]), mostly(8), any::<[u8; 7]>())
-            .prop_map(|(port, flags, rest)| (Ok(port), [&[flags][..], &rest].concat(), true)),
+        (select(vec![4789, 8472]), mostly(8), any::<[u8; 7]>()).prop_map(|(port, flags, rest)| (
+            Ok(port),
+            [&[flags][..], &rest].concat(),
+            true
+        )),
         (mostly(0), ethertypes(), any::<[u8; 4]>(), words(6)).prop_map(|(flags, ethertype, rest, options)| {
             let first = (options.len() / 4) as u8;
             let header = [&[first, flags & 0xc0][..], &ethertype.to_be_bytes(), &rest, &options].concat();
@@ -106,9 +109,8 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
             [&[2; 12][..], &ethertype, &header, &inside].concat()
         },
     );
-    let on_ethernet = (labels(), inside()).prop_map(|(labels, (_, packet))| {
-        [&[2; 12][..], &[0x88, 0x47], &labels, &packet].concat()
-    });
+    let on_ethernet =
+        (labels(), inside()).prop_map(|(labels, (_, packet))| [&[2; 12][..], &[0x88, 0x47], &labels, &packet].concat());
     let frame = prop_oneof![6 => in_ip, 1 => on_ethernet];
     (frame, proptest::option::of(packets::shim_values())).prop_map(|(frame, shim)| match shim {
         Some(shim) => packets::with_shim(&frame, shim),

@@ -6,7 +6,7 @@ src/tables/documents.rs), and a test compares them.
 
 from typing import Any, Literal
 
-from .answers import EpochAttention, Frequency
+from .answers import EpochAttention, Flow, Frequency
 from .claims import Time
 from .decode import document
 
@@ -347,6 +347,7 @@ class Packet:
     wire_bytes: int
     frame: str
     headers: PacketHeaders | None
+    inner: Flow | None = None
     programs: list[ProgramTrace]
     lookups: list[Lookup]
     verdict: Literal["port", "flood", "drop"] | None

@@ -513,8 +513,7 @@ fn a_frame_is_too_deep_from_its_last_tag_on() {
 /// Edges whose programs see the flows inside tunnels.
 fn inner_edges(header: &str) -> Net {
     let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1600, "");
-    let edge =
-        format!("[switch]\ntelemetry_header = \"{header}\"\nkey = \"inner\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let edge = format!("[switch]\ntelemetry_header = \"{header}\"\nkey = \"inner\"\nreproducible = 1\n{edge}{PROGRAM}");
     let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
     // Each switch hears the other's hosts.
     net.send((0, 0), &udp(0, 9, [0xff; 6], 67, 40));
