@@ -471,7 +471,9 @@ fn programs_see_the_flows_inside_tunnels() {
         let mut answer = Burst::from_iter([HeapFrame::new(&udp(2, 0, host_mac(0), 53, 40))]);
         assembly.switches[0].process(2, &mut answer, NOW, &mut TxBursts::new(3));
         assembly.learning.as_mut().unwrap().serve(NOW);
-        [&entered, &seen].map(|phvs| phvs.lock().unwrap().clear());
+        for phvs in [&entered, &seen] {
+            phvs.lock().unwrap().clear();
+        }
     }
     assert_eq!(assembly.switches[0].stats().tunnels.read.get(), 40);
 }

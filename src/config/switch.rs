@@ -41,8 +41,8 @@ pub struct SwitchConfig {
     /// How a packet's class and epoch bit travel between switches: shim, a header of its own, or
     /// dscp, three bits of its IP header.
     pub telemetry_header: TelemetryHeader,
-    /// The headers that name a packet's flow to programs: outer, the first IP header, or inner, those of
-    /// the packet inside a tunnel (VXLAN, Geneve, GRE, GTP-U, MPLS, IP in IP).
+    /// The headers that name a packet's flow to programs: outer, the first IP header, or inner, those
+    /// of the packet inside a tunnel (VXLAN, Geneve, GRE, GTP-U, MPLS, IP in IP).
     pub key: KeyHeaders,
     /// How long the results of past epochs are kept.
     pub history: Length,
@@ -191,8 +191,8 @@ impl From<BatchOrderConfig> for BatchOrder {
 }
 
 impl SwitchConfig {
-    /// The tunnels whose inner flows are measured, if any are. Where the DSCP is the telemetry header, a packet
-    /// without IP before its MPLS labels has no place for its class, and is not measured.
+    /// The tunnels whose inner flows are measured, if any are. Where the DSCP is the telemetry header,
+    /// a packet without IP before its MPLS labels has no place for its class, and is not measured.
     pub fn tunnels(&self) -> Option<Tunnels> {
         let mpls_on_ethernet = self.telemetry_header == TelemetryHeader::Shim;
         (self.key == KeyHeaders::Inner).then_some(Tunnels { mpls_on_ethernet })

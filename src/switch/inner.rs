@@ -1,8 +1,9 @@
 //! Flows of packets inside tunnels.
 //!
-//! With `key = "inner"` programs see the flow of the packet that a tunnel's packet carries. The inner headers of a
-//! burst are read once, when it has been parsed, and stand beside the PHVs; a PHV has the place of its own. It has the
-//! inner flow while programs see it, and the outer one everywhere else.
+//! With `key = "inner"` programs see the flow of the packet that a tunnel's packet carries. The
+//! inner headers of a burst are read once, when it has been parsed, and stand beside the PHVs; a
+//! PHV has the place of its own. It has the inner flow while programs see it, and the outer one
+//! everywhere else.
 
 use super::BURST;
 use super::ingress::Rejected;
@@ -25,7 +26,8 @@ impl InnerHeaders {
         Box::new(Self { tunnels, inner: [Headers::default(); BURST], outer: [Headers::default(); BURST] })
     }
 
-    /// Reads the inner headers of a burst. Returns the number of packets that have an inner flow and no outer one.
+    /// Reads the inner headers of a burst. Returns the number of packets that have an inner flow
+    /// and no outer one.
     #[inline(never)]
     pub fn read<F: Frame>(&mut self, burst: &[F], phvs: &mut [Phv], rejected: &Rejected, counts: &TunnelCounts) -> u64 {
         let mut without_outer = 0;

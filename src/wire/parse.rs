@@ -212,8 +212,8 @@ pub(super) fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     }
 }
 
-/// Parses a header of IPv4 with its extension headers. Returns the frame up to the end of the packet, and the offset
-/// of what the protocol names.
+/// Parses a header of IPv4 with its extension headers. Returns the frame up to the end of the packet,
+/// and the offset of what the protocol names.
 #[inline(always)]
 pub(super) fn parse_ipv4_header<'a>(frame: &'a [u8], at: usize, headers: &mut Headers) -> Option<(&'a [u8], usize)> {
     let ip = chunk::<IPV4>(frame, at)?;

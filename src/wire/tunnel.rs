@@ -1,18 +1,19 @@
 //! The packet that a packet of a tunnel carries.
 //!
-//! One tunnel is looked into: a packet inside the inner one is not looked for. Work is bounded: at most
-//! [`MAX_LABELS`] MPLS labels, [`MAX_GTP_EXTENSIONS`] extension headers of GTP-U and
-//! [`MAX_TAGS`] VLAN tags of an inner frame, each looked at once; the inner IP packet is parsed as an outer
-//! one is.
+//! One tunnel is looked into: a packet inside the inner one is not looked for. Work is bounded: at
+//! most [`MAX_LABELS`] MPLS labels, [`MAX_GTP_EXTENSIONS`] extension headers of GTP-U and
+//! [`MAX_TAGS`] VLAN tags of an inner frame, each looked at once; the inner IP packet is parsed as
+//! an outer one is.
 //!
-//! A tunnel is known by its EtherType, its IP protocol, or its UDP destination port, at which another
-//! protocol may be spoken. A packet inside is taken for one where all headers before it are whole and right.
+//! A tunnel is known by its EtherType, its IP protocol, or its UDP destination port, at which
+//! another protocol may be spoken. A packet inside is taken for one where all headers before it are
+//! whole and right.
 
 use super::parse::{ETHERNET, chunk, is_tag, parse_ipv4, parse_ipv4_header, parse_ipv6, parse_ipv6_header};
 use super::{Fragment, Headers, MAX_TAGS, MissingHeader, Net, ethertype, proto, tunnel_port};
 
-/// MPLS labels that are looked behind. Networks with segment routing have the largest stacks, of some 10
-/// labels.
+/// MPLS labels that are looked behind. Networks with segment routing have the largest stacks, of
+/// some 10 labels.
 pub const MAX_LABELS: usize = 16;
 
 /// Extension headers of GTP-U that are looked behind. A packet of 5G has one.
@@ -42,7 +43,8 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// The headers of the packet that a frame with these headers carries; `None` where it is no tunnel's.
+    /// The headers of the packet that a frame with these headers carries; `None` where it is no
+    /// tunnel's.
     ///
     /// # Errors
     /// If it is a tunnel's, and the inner flow cannot be read.
@@ -138,7 +140,8 @@ fn gtp(packet: &[u8], at: usize) -> Result<Option<Headers>, Unread> {
     /// Version 1, and not GTP'.
     const VERSION: u8 = 0x30;
     const VERSION_MASK: u8 = 0xf0;
-    /// Extension headers, a sequence number, a number of N-PDU: with one of these all three have room.
+    /// Extension headers, a sequence number, a number of N-PDU: with one of these all three have
+    /// room.
     const OPTIONAL: u8 = 0x07;
     const EXTENDED: u8 = 0x04;
     const USER_DATA: u8 = 255;

@@ -74,7 +74,7 @@ fn flows_inside_a_tunnel_are_counted() {
     let (tunnels, key) = (&document["tunnels"], &document["configuration"]["key"]);
     assert_eq!((&tunnels["read_packets"], &tunnels["other_packets"], key), (&2100.into(), &1.into(), &"inner".into()));
     let text = files.weir(&format!("{words} --key inner")).stdout;
-    assert!(text.contains("2 100 packets of tunnels count with the flow inside"), "{text}");
+    assert!(text.contains("2100 packets of tunnels count with the flow inside\n1 packets"), "{text}");
 
     let outer = files.weir(&format!("{words} --json")).json();
     for program in ["hashpipe", "chamelemon", "disketch"] {

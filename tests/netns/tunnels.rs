@@ -1,5 +1,5 @@
-//! Twenty flows in one VXLAN tunnel cross two switches, the link between which loses packets: the controller names each
-//! flow with its lost packets.
+//! Twenty flows in one VXLAN tunnel cross two switches, the link between which loses packets: the
+//! controller names each flow with its lost packets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use crate::vxlan;
 /// Long enough for a machine that does other things as well.
 const AGREED: &str = "--epoch 500ms --transit 200ms --key inner";
 const SWITCH: &str = "[switch]\nepoch = \"500ms\"\ntransit = \"200ms\"\nkey = \"inner\"\n";
-/// How often traffic is tried again, with other flows, when the machine was too busy to measure each epoch whole.
+/// How often traffic is tried again, with other flows, when the machine was too busy to measure
+/// each epoch whole.
 const ROUNDS: u16 = 3;
 const FLOWS: u16 = 20;
 const PACKETS: usize = 10;
@@ -64,10 +65,10 @@ fn losses_of_the_flows_inside_a_tunnel_are_exact() {
     });
     // The fault sees the outer headers.
     near.ask("port fault fabric tx:drop=20%,dport=4789");
-    let mut told = None;
+    let (mut told, to) = (None, mac(b));
     for round in 1..=ROUNDS {
         let sports = 1000 * round..1000 * round + FLOWS;
-        let packet = |sport| vxlan::packet([[2, 0, 0, 0, 0, 0x77], mac(b)], [[10, 9, 0, 1], [10, 9, 0, 2]], sport);
+        let packet = |sport| vxlan::packet([[2, 0, 0, 0, 0, 0x77], to], [[10, 9, 0, 1], [10, 9, 0, 2]], sport);
         let packets: Vec<_> = sports.clone().map(packet).collect();
         let sent: Vec<_> = packets.iter().cycle().take(packets.len() * PACKETS).cloned().collect();
         let (mut lost, arrived) = (count(&sent), count(&cross(&lab, a, b, &sent, 1)));

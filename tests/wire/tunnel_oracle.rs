@@ -1,5 +1,5 @@
-//! What a tunnel's packet carries, read naively: headers are taken off the front one after the other, and what is left
-//! is parsed as a frame of its own.
+//! What a tunnel's packet carries, read naively: headers are taken off the front one after the
+//! other, and what is left is parsed as a frame of its own.
 
 use weir::wire::{Fragment, Headers, MissingHeader, Net, Unread, parse, proto};
 
@@ -23,7 +23,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The flow, and where its IP and transport headers stand, of the packet inside the first tunnel of a frame.
+/// The flow, and where its IP and transport headers stand, of the packet inside the first tunnel of
+/// a frame.
 pub fn inner(frame: &[u8], outer: &Headers) -> Result<Option<Headers>, Unread> {
     let mut found = match outer.net {
         Net::Other if [0x8847, 0x8848].contains(&outer.ethertype) => labels(Rest(&frame[14 + outer.tag_bytes()..]))?,
@@ -58,16 +59,17 @@ pub fn inner(frame: &[u8], outer: &Headers) -> Result<Option<Headers>, Unread> {
             }
         }
     };
-    // The end of a packet is that of the outer one, and what is inside ends there: places count from its end.
+    // The end of a packet is that of the outer one, and what is inside ends there: places count
+    // from its end.
     let end = packet_end(frame, outer) as u16;
-    (found.l3, found.l4) = (end - found.l3, if found.l4 == 0 { 0 } else { end - found.l4 });
+    (found.l3, found.l4) = (end.wrapping_sub(found.l3), if found.l4 == 0 { 0 } else { end.wrapping_sub(found.l4) });
     Ok(Some(found))
 }
 
 /// Where the outer packet ends in its frame.
 fn packet_end(frame: &[u8], outer: &Headers) -> usize {
     let at = usize::from(outer.l3);
-    let stated = match outer.net {
+    let stated: usize = match outer.net {
         Net::Other => 0,
         Net::Ipv4 => u16::from_be_bytes([frame[at + 2], frame[at + 3]]).into(),
         Net::Ipv6 => match u16::from_be_bytes([frame[at + 4], frame[at + 5]]) {
@@ -214,8 +216,8 @@ fn ip(ethertype: u16, rest: Rest<'_>) -> Result<Headers, Unread> {
         Some(MissingHeader::Fragment) => Err(Unread::Fragment),
         None | Some(MissingHeader::Transport) => {
             let end = frame.len() as u16;
-            headers.l3 = end - headers.l3;
-            headers.l4 = if headers.l4 == 0 { 0 } else { end - headers.l4 };
+            headers.l3 = end.wrapping_sub(headers.l3);
+            headers.l4 = if headers.l4 == 0 { 0 } else { end.wrapping_sub(headers.l4) };
             Ok(headers)
         }
     }

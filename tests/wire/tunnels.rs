@@ -41,9 +41,20 @@ fn labels() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What stands between UDP or IP and a packet, with the port or the protocol by which it is known, and whether a whole
-/// frame follows.
-fn tunnel() -> impl Strategy<Value = (Result<u16, u8>, Vec<u8>, bool)> {
+/// By what a tunnel is known: a UDP port, or an IP protocol.
+type Known = Result<u16, u8>;
+
+fn to_port(port: u16) -> Known {
+    Ok(port)
+}
+
+fn of_ip(proto: u8) -> Known {
+    Err(proto)
+}
+
+/// What stands between UDP or IP and a packet, with the port or the protocol by which it is known,
+/// and whether a whole frame follows.
+fn tunnel() -> impl Strategy<Value = (Known, Vec<u8>, bool)> {
     let ethertypes = || select(vec![0x0800u16, 0x86dd, 0x6558, 0x8847, 0x8848, 0x88be]);
     let mostly = |byte: u8| prop_oneof![8 => Just(byte), 1 => any::<u8>()];
     let words = |max: usize| vec(any::<[u8; 4]>(), 0..max).prop_map(|words| words.concat());
@@ -64,13 +75,13 @@ fn tunnel() -> impl Strategy<Value = (Result<u16, u8>, Vec<u8>, bool)> {
         (mostly(0), ethertypes(), any::<[u8; 4]>(), words(6)).prop_map(|(flags, ethertype, rest, options)| {
             let first = (options.len() / 4) as u8;
             let header = [&[first, flags & 0xc0][..], &ethertype.to_be_bytes(), &rest, &options].concat();
-            (Ok(6081), header, ethertype == 0x6558)
+            (to_port(6081), header, ethertype == 0x6558)
         }),
         (select(vec![0u16, 0x8000, 0x2000, 0xb000, 0x3000, 0x4000, 1]), ethertypes(), any::<[u8; 12]>()).prop_map(
             |(flags, ethertype, fields)| {
                 let len = 4 * (flags >> 12 & 0xb).count_ones() as usize;
                 let header = [&flags.to_be_bytes()[..], &ethertype.to_be_bytes(), &fields[..len]].concat();
-                (Err(47), header, ethertype == 0x6558)
+                (of_ip(47), header, ethertype == 0x6558)
             }
         ),
         (select(vec![0x30u8, 0x32, 0x34, 0x37, 0x20]), mostly(255), any::<[u8; 6]>(), any::<[u8; 3]>(), extensions)
@@ -78,12 +89,12 @@ fn tunnel() -> impl Strategy<Value = (Result<u16, u8>, Vec<u8>, bool)> {
                 let next = if extensions.is_empty() { 0 } else { 0x85 };
                 let extensions = if flags & 4 == 0 { Vec::new() } else { extensions };
                 let optional = if flags & 7 == 0 { Vec::new() } else { [&optional[..], &[next]].concat() };
-                (Ok(2152), [&[flags, message][..], &rest, &optional, &extensions].concat(), false)
+                (to_port(2152), [&[flags, message][..], &rest, &optional, &extensions].concat(), false)
             }),
-        labels().prop_map(|labels| (Ok(6635), labels, false)),
-        labels().prop_map(|labels| (Err(137), labels, false)),
-        select(vec![4u8, 41]).prop_map(|proto| (Err(proto), Vec::new(), false)),
-        any::<u16>().prop_map(|port| (Ok(port), Vec::new(), true)),
+        labels().prop_map(|labels| (to_port(6635), labels, false)),
+        labels().prop_map(|labels| (of_ip(137), labels, false)),
+        select(vec![4u8, 41]).prop_map(|proto| (of_ip(proto), Vec::new(), false)),
+        any::<u16>().prop_map(|port| (to_port(port), Vec::new(), true)),
     ]
 }
 
@@ -106,11 +117,11 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
                 false => [&[0x45, 0][..], &len(20), &[0, 1, high, low, 64, proto, 0, 0], &[1; 4], &[2; 4]].concat(),
             };
             let ethertype = if v6 { [0x86, 0xdd] } else { [8, 0] };
-            [&[2; 12][..], &ethertype, &header, &inside].concat()
+            [&[2u8; 12][..], &ethertype, &header, &inside].concat()
         },
     );
-    let on_ethernet =
-        (labels(), inside()).prop_map(|(labels, (_, packet))| [&[2; 12][..], &[0x88, 0x47], &labels, &packet].concat());
+    let on_ethernet = (labels(), inside())
+        .prop_map(|(labels, (_, packet))| [&[2u8; 12][..], &[0x88, 0x47], &labels, &packet].concat());
     let frame = prop_oneof![6 => in_ip, 1 => on_ethernet];
     (frame, proptest::option::of(packets::shim_values())).prop_map(|(frame, shim)| match shim {
         Some(shim) => packets::with_shim(&frame, shim),

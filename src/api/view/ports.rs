@@ -135,7 +135,8 @@ impl Lacking {
     }
 }
 
-/// Packets of tunnels, where the flows inside are measured. All but the first count with the flow of the tunnel.
+/// Packets of tunnels, where the flows inside are measured. All but the first count with the flow of
+/// the tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunnelled {
     /// They count with the flow inside.

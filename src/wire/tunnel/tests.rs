@@ -79,7 +79,7 @@ fn vxlan_and_geneve() {
     }
     reads(&to_port(4789, &[&VXLAN, &ethernet_of([0x86, 0xdd], &INNER6)]), FLOW6);
     // Four tags inside, and one more.
-    let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x91, 0, 0, 4];
+    let tags = [0x88u8, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x91, 0, 0, 4];
     let tagged = |tags: &[u8]| to_port(4789, &[&VXLAN, &MACS, tags, &[8, 0], &INNER4]);
     reads(&tagged(&tags), FLOW4);
     assert_eq!(found(&tagged(&[&tags[..], &[0x81, 0, 0, 5]].concat())), Err(Unread::TooDeep));
@@ -92,7 +92,7 @@ fn vxlan_and_geneve() {
     };
     reads(&geneve(0, 0, [0x65, 0x58], &inner), FLOW4);
     // Two options of eight bytes, one of them critical.
-    let options = [1, 2, 0x80, 1, 9, 9, 9, 9, 1, 2, 3, 1, 8, 8, 8, 8];
+    let options = [1u8, 2, 0x80, 1, 9, 9, 9, 9, 1, 2, 3, 1, 8, 8, 8, 8];
     reads(&geneve(4, 0x40, [0x65, 0x58], &[&options[..], &inner].concat()), FLOW4);
     reads(&geneve(0, 0, [0x86, 0xdd], &INNER6), FLOW6);
     assert_eq!(found(&geneve(0, 0x80, [0x65, 0x58], &inner)), Err(Unread::Other), "a control message");
@@ -126,7 +126,7 @@ fn gtp_with_extension_headers() {
     let extended = [0x34, 255, 0, 40, 0, 0, 0, 1, 0, 0, 0, 0x85];
     reads(&gtp(&[&extended, &[1, 0x10, 9, 0], &INNER4]), FLOW4);
     // Four extension headers, the last one of eight bytes, and one more.
-    let more = |number: usize, last: &[u8]| gtp(&[&extended, &[1, 0, 0, 0x85].repeat(number), last, &INNER4]);
+    let more = |number: usize, last: &[u8]| gtp(&[&extended, &[1u8, 0, 0, 0x85].repeat(number), last, &INNER4]);
     reads(&more(3, &[2, 0, 0, 0, 0, 0, 0, 0]), FLOW4);
     assert_eq!(found(&more(4, &[1, 0, 0, 0])), Err(Unread::TooDeep));
     assert_eq!(found(&more(0, &[0, 0, 0, 0])), Err(Unread::Other), "an extension header without a length");
@@ -138,7 +138,7 @@ fn gtp_with_extension_headers() {
 
 #[test]
 fn stacks_of_labels() {
-    let stack = |labels: usize| [[0, 1, 0x10, 64].repeat(labels - 1), vec![0, 2, 0x11, 64]].concat();
+    let stack = |labels: usize| [[0u8, 1, 0x10, 64].repeat(labels - 1), vec![0, 2, 0x11, 64]].concat();
     for labels in [1, 2, MAX_LABELS] {
         reads(&frame(&[&[0x88, 0x47], &stack(labels), &INNER4]), FLOW4);
         reads(&frame(&[&[0x88, 0x48], &stack(labels), &INNER6]), FLOW6);

@@ -549,8 +549,7 @@ fn labels_on_ethernet_are_measured_where_a_shim_is() {
     for (header, measured) in [("shim", 10), ("dscp", 0)] {
         let mut net = inner_edges(header);
         let inner = udp(5, 6, host_mac(2), 80, 40);
-        let mut frame = [&inner[..12], &[0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64], &inner[14..]].concat();
-        frame[..6].copy_from_slice(&host_mac(2));
+        let frame = [&inner[..12], &[0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64], &inner[14..]].concat();
         for n in 0..10 {
             net.loses = n == 4;
             assert_eq!(net.send((0, 0), &frame).len(), usize::from(n != 4), "{header}");
