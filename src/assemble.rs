@@ -166,6 +166,7 @@ pub fn telemetries(
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let clock = EpochClock::new(epoch).with_transit(transit);
         let (telemetry, channels) = Telemetry::new(programs, clock, SPARES);
+        let telemetry = telemetry.looking_into(config.switch.tunnels());
         telemetries.push(telemetry.drawing(hashes, config.known_as(), replica));
         collecting.push(channels);
     }

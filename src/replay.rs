@@ -255,6 +255,11 @@ impl Replayer {
         self.ports().measurement.lacking
     }
 
+    /// Packets of tunnels, where the flows inside are measured.
+    pub fn tunnels(&self) -> view::Tunnelled {
+        self.ports().measurement.tunnels
+    }
+
     /// The counters, as `weir show ports` has them.
     pub fn ports(&self) -> view::Ports {
         view::Ports::collect(

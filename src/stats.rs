@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use crate::lock::Hold;
 pub use crate::pisa::Count;
 use crate::pisa::{DropReason, MAX_PORTS, PortId};
-use crate::wire::MissingHeader;
+use crate::wire::{Headers, MissingHeader, Unread};
 
 /// Counters of one worker for one port. Over all ports and after a drain, `rx_packets + copies =
 /// tx_packets + Σ drops`; a drop stands with the port that the packet came from, and one on the way
@@ -82,6 +82,32 @@ impl MissingCounts {
     }
 }
 
+/// Packets of tunnels, where the flows inside are measured: those whose inner flow was read, and the
+/// others by the reason.
+#[derive(Debug, Default)]
+pub struct TunnelCounts {
+    pub read: Count,
+    pub cut: Count,
+    pub fragment: Count,
+    pub too_deep: Count,
+    pub other: Count,
+}
+
+impl TunnelCounts {
+    /// Counts a packet by what [`Tunnels::inner`](crate::wire::Tunnels::inner) found.
+    pub fn count(&self, found: &Result<Option<Headers>, Unread>) {
+        let count = match found {
+            Ok(None) => return,
+            Ok(Some(_)) => &self.read,
+            Err(Unread::Cut) => &self.cut,
+            Err(Unread::Fragment) => &self.fragment,
+            Err(Unread::TooDeep) => &self.too_deep,
+            Err(Unread::Other) => &self.other,
+        };
+        count.add(1);
+    }
+}
+
 /// Counters of one worker. They outlive all changes of the worker's switch. No two workers write to one
 /// cache line.
 #[derive(Debug)]
@@ -94,6 +120,8 @@ pub struct SwitchStats {
     pub too_many_tags: Count,
     /// Packets whose flow lacks something: see [`MissingHeader`].
     pub lacking: MissingCounts,
+    /// Packets of tunnels.
+    pub tunnels: TunnelCounts,
     /// Ends of an epoch at which a program found no zeroed bank, so that its record also covers the
     /// next epoch.
     pub late_epochs: Count,
@@ -128,6 +156,7 @@ impl Default for SwitchStats {
             unmeasured: Count::default(),
             too_many_tags: Count::default(),
             lacking: MissingCounts::default(),
+            tunnels: TunnelCounts::default(),
             late_epochs: Count::default(),
             late_sub_epochs: Count::default(),
             lost_epochs: Count::default(),

@@ -9,6 +9,7 @@ mod deparse;
 mod egress;
 mod features;
 mod ingress;
+mod inner;
 mod parts;
 mod replicate;
 mod observed;
@@ -90,6 +91,19 @@ named! {
         Shim = "shim",
         /// Three bits of the packet's own IP header, as in ChameleMon's paper.
         Dscp = "dscp",
+    }
+}
+
+named! {
+    /// The headers that name a packet's flow. All switches of a network have the same.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+    #[serde(rename_all = "lowercase")]
+    pub enum KeyHeaders {
+        /// The first IP header, also of a tunnel's packets.
+        #[default]
+        Outer = "outer",
+        /// Those of the packet inside, of a tunnel's packets.
+        Inner = "inner",
     }
 }
 
@@ -421,8 +435,14 @@ impl Switch {
         if self.telemetry.draws {
             self.telemetry.draw(phvs);
         }
+        if let Some(inner) = &mut self.telemetry.inner {
+            inner.show(phvs);
+        }
         for program in &mut self.telemetry.programs {
             watch.program(program.as_mut(), phvs, self.order);
+        }
+        if let Some(inner) = &self.telemetry.inner {
+            inner.hide(phvs);
         }
         if let Some(verdict) = fixed {
             if !burst.is_empty() {

@@ -18,6 +18,8 @@ mod graph;
 mod program_words;
 #[path = "../fuzz/checks/record.rs"]
 mod record;
+#[path = "../fuzz/checks/tunnel.rs"]
+mod tunnel;
 #[path = "../fuzz/checks/wire_parse.rs"]
 mod wire_parse;
 
@@ -77,6 +79,11 @@ fn records() {
 #[test]
 fn words_of_programs() {
     each("program_words", text(program_words::run));
+}
+
+#[test]
+fn tunnels() {
+    each("tunnel", tunnel::run);
 }
 
 #[test]

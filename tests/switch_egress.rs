@@ -17,15 +17,19 @@ use weir::wire::{Fragment, Frame, Headers, HeapFrame, Net, Shim, dscp, identity,
 
 #[path = "common/frames.rs"]
 mod frames;
+#[path = "common/vxlan.rs"]
+mod vxlan;
 
-use frames::{host_mac, mend, own, port, udp};
+use frames::{address, host_mac, mend, own, port, udp};
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PORTS: usize = 4;
+const HASHPIPE: &str = "[[program]]\nname = \"hashpipe\"\n";
 
-/// Notes what its egress stages see, and changes what packets carry.
+/// Notes what its stages see, and changes what packets carry.
 struct Watcher {
     needs: Needs,
+    entered: Arc<Mutex<Vec<Phv>>>,
     seen: Arc<Mutex<Vec<Phv>>>,
     /// Packets that a port did not take.
     unsent: Arc<Mutex<Vec<Phv>>>,
@@ -55,7 +59,9 @@ fn digest(phv: &Phv) -> u16 {
 }
 
 impl Dataplane for Watcher {
-    fn ingress(&mut self, _: &mut [Phv], _: BatchOrder) {}
+    fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
+        self.entered.lock().unwrap().extend_from_slice(phvs);
+    }
 
     fn trace(&mut self, _: &mut Phv, _: &mut dyn Probe) {}
 
@@ -196,7 +202,8 @@ impl Bench {
     fn new(world: World) -> Self {
         let mut assembly = assemble(&world.config(), None, 1).unwrap();
         let [seen, unsent] = [(); 2].map(|()| Arc::<Mutex<Vec<Phv>>>::default());
-        let program = Watcher { needs: world.needs, seen: seen.clone(), unsent: unsent.clone() };
+        let program =
+            Watcher { needs: world.needs, entered: Arc::default(), seen: seen.clone(), unsent: unsent.clone() };
         let clock = EpochClock::new(Some(1 << 26));
         let (telemetry, _) = Telemetry::new(vec![Box::new(program)], clock, 1);
         assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
@@ -414,4 +421,82 @@ fn an_answer_is_seen_and_so_is_what_ended() {
     assert!(one(false, Needs::EGRESS, 0, link_local.clone()).is_empty());
     let seen = one(false, Needs::ENDS, 0, link_local);
     assert_eq!(seen.iter().map(|phv| phv.disposition).collect::<Vec<_>>(), [Disposition::Ended]);
+}
+
+/// Programs see the flows inside a tunnel at both ends of the switch, in copies and where a port takes no packet; the
+/// switch forwards by the outer headers, and packets leave as they came.
+#[test]
+fn programs_see_the_flows_inside_tunnels() {
+    let ports = ["a", "b", "c"].map(|name| port(name, "host", 1500, "")).concat();
+    let config = Config::parse(&format!("[switch]\nkey = \"inner\"\nreproducible = 1\n{ports}")).unwrap();
+    let mut assembly = assemble(&config, None, 1).unwrap();
+    let [entered, seen, unsent] = [(); 3].map(|()| Arc::<Mutex<Vec<Phv>>>::default());
+    let needs = [Needs::EGRESS, Needs::IDENTITY, Needs::ENDS, Needs::DROPS, Needs::SHIM].into_iter();
+    let needs = needs.fold(Needs::NONE, |needs, need| needs | need);
+    let program = Watcher { needs, entered: entered.clone(), seen: seen.clone(), unsent: unsent.clone() };
+    let (telemetry, _) = Telemetry::new(vec![Box::new(program)], EpochClock::new(Some(1 << 26)), 1);
+    let telemetry = telemetry.looking_into(config.switch.tunnels());
+    assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
+
+    let tunnelled = |sport| vxlan::packet([host_mac(0), host_mac(2)], [0, 2].map(|n| address(n).octets()), sport);
+    let plain = udp(0, 2, host_mac(2), 53, 40);
+    // Every third packet is in no tunnel.
+    let frames: Vec<_> = (0..30).map(|n| if n % 3 == 0 { plain.clone() } else { tunnelled(1000 + n) }).collect();
+    let flow = |n: usize| if n % 3 == 0 { None } else { Some(vxlan::flow(1000 + n as u16)) };
+    let flows: Vec<_> = (0..30).map(|n| flow(n).unwrap_or_else(|| parsed(&plain).flow().unwrap())).collect();
+    let of = |phvs: &Mutex<Vec<Phv>>| -> Vec<_> {
+        std::mem::take(&mut *phvs.lock().unwrap()).iter().map(|phv| phv.headers.flow().unwrap()).collect()
+    };
+    for known in [false, true] {
+        let mut burst: Burst<_> = frames.iter().map(|frame| HeapFrame::new(frame)).collect();
+        let mut out = TxBursts::new(3);
+        assembly.switches[0].process(0, &mut burst, NOW, &mut out);
+        assert_eq!(of(&entered), flows);
+        // A flood is of two copies each, which are seen after the packets that entered.
+        let copies = if known { 1 } else { 2 };
+        let expected: Vec<_> = flows.iter().flat_map(|flow| std::iter::repeat_n(*flow, copies)).collect();
+        let leaving: Vec<_> = seen.lock().unwrap().iter().filter(|phv| phv.disposition.leaves()).copied().collect();
+        let identities: std::collections::HashSet<_> = leaving.iter().map(|phv| phv.identity).collect();
+        assert_eq!(identities.len(), 21, "one of each inner packet, and of the plain one");
+        assert_eq!(leaving.iter().map(|phv| phv.headers.flow().unwrap()).collect::<Vec<_>>(), expected);
+        seen.lock().unwrap().clear();
+        for (id, queue) in out.queues() {
+            assert!(id == 2 || !known, "it leaves by the outer addresses");
+            assert!(queue.iter().zip(&frames).all(|(frame, sent)| frame.bytes() == sent));
+            assembly.switches[0].unsent(id, queue, DropReason::TxFull);
+            assert_eq!(of(&unsent), flows);
+            queue.clear();
+        }
+        // The other host says where it is.
+        let mut answer = Burst::from_iter([HeapFrame::new(&udp(2, 0, host_mac(0), 53, 40))]);
+        assembly.switches[0].process(2, &mut answer, NOW, &mut TxBursts::new(3));
+        assembly.learning.as_mut().unwrap().serve(NOW);
+        for phvs in [&entered, &seen] {
+            phvs.lock().unwrap().clear();
+        }
+    }
+    assert_eq!(assembly.switches[0].stats().tunnels.read.get(), 40);
+}
+
+fn parsed(frame: &[u8]) -> Headers {
+    let mut headers = Headers::default();
+    parse(frame, &mut headers).unwrap();
+    headers
+}
+
+/// A router that measures the flows inside tunnels sends packets where their outer headers say.
+#[test]
+fn tunnels_are_routed_by_their_outer_headers() {
+    let ports = (0..3).map(|n| port(&format!("p{n}"), "host", 1500, &format!("addresses = [\"10.0.{n}.1/24\"]\n")));
+    let neighbour = "[[neighbour]]\naddress = \"10.0.2.10\"\nport = \"p2\"\nmac = \"02:01:00:00:00:02\"\n";
+    let head = "[switch]\nforward = \"route\"\nkey = \"inner\"\nreproducible = 1\n".to_owned();
+    let text: String = [head].into_iter().chain(ports).chain([neighbour.into(), HASHPIPE.into()]).collect();
+    let mut assembly = assemble(&Config::parse(&text).unwrap(), None, 1).unwrap();
+    let packet = vxlan::packet([host_mac(0), own(0)], [0, 2].map(|n| address(n).octets()), 7);
+    let mut burst: Burst<_> = (0..20).map(|_| HeapFrame::new(&packet)).collect();
+    let mut out = TxBursts::new(3);
+    assembly.switches[0].process(0, &mut burst, NOW, &mut out);
+    let left: Vec<_> = out.queues().map(|(id, queue)| (id, queue.len())).collect();
+    assert_eq!(left, [(2, 20)]);
+    assert_eq!(assembly.switches[0].stats().tunnels.read.get(), 20);
 }

@@ -116,8 +116,8 @@ impl ControllerTime {
         let program = ProgramConfig::new::<ChameleMon>(config.clone());
         let mut controller = Controller::new(&program, ControllerSettings::new(LENGTH, self.seed));
         let reader = program.reader("", &hashes);
-        let header = weir::switch::TelemetryHeader::default();
-        let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header };
+        let (header, key) = (weir::switch::TelemetryHeader::default(), weir::switch::KeyHeaders::default());
+        let profile = NetworkProfile { program, length: LENGTH, transit: TRANSIT, header, key };
         for edge in 0..EDGES {
             let (name, profile, parameters) = (format!("edge{edge}"), profile.clone(), profile.program.start());
             controller.join(&JoinRequest { name, profile, parameters, first_epoch: 0 }, 0)?;

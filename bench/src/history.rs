@@ -10,6 +10,7 @@ use weir::history::{Held, Room};
 use weir::network::controller::{Controller, ControllerSettings, HISTORY_BYTES, JoinRequest, NetworkProfile, Report};
 use weir::program::{AnyRecord, ProgramConfig};
 use weir::sim::{Network, Setup, Shape};
+use weir::switch::KeyHeaders;
 use weir::trace::Workload;
 
 /// Length of an epoch by default, in nanoseconds.
@@ -124,7 +125,8 @@ impl HistoryMemory {
         let mut controller = Controller::new(&self.program, settings);
         for name in names {
             let (name, program, transit) = (name.clone(), self.program.clone(), setup.transit);
-            let profile = NetworkProfile { program, length: LENGTH, transit, header: setup.fabric.telemetry_header };
+            let (header, key) = (setup.fabric.telemetry_header, KeyHeaders::default());
+            let profile = NetworkProfile { program, length: LENGTH, transit, header, key };
             let parameters = self.program.start();
             controller.join(&JoinRequest { name, profile, parameters, first_epoch: 0 }, 0)?;
         }

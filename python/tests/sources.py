@@ -22,7 +22,8 @@ WRITTEN = {
 WORDS = {
     **dict.fromkeys(["u8", "u16", "u32", "u64", "usize", "Nanos"], "int"),
     **dict.fromkeys(["String", "Arc<str>", "&'static str", "IpAddr", "PortName", "Time", "Unit"], "str"),
-    **dict.fromkeys(["Certainty", "Evidence", "CountedFrom", "TelemetryHeader", "BatchOrderConfig", "Limit"], "str"),
+    **dict.fromkeys(["Certainty", "Evidence", "CountedFrom", "TelemetryHeader", "KeyHeaders"], "str"),
+    **dict.fromkeys(["BatchOrderConfig", "Limit"], "str"),
     # Whose keys are left to docs/json.md.
     **dict.fromkeys(
         ["ProgramConfig", "Target", "PhysicalStage", "ProgramReports", "Refusal", "Lesser"], "dict[str, Any]"

@@ -112,6 +112,7 @@ fn measured(now: &Measurement, before: &Measurement) -> Measurement {
         unmeasured_packets: now.unmeasured_packets.saturating_sub(before.unmeasured_packets),
         too_many_tags_packets: now.too_many_tags_packets.saturating_sub(before.too_many_tags_packets),
         lacking: now.lacking.since(&before.lacking),
+        tunnels: now.tunnels.since(&before.tunnels),
         late_epochs: now.late_epochs.saturating_sub(before.late_epochs),
         late_sub_epochs: now.late_sub_epochs.saturating_sub(before.late_sub_epochs),
         lost_epochs: now.lost_epochs.saturating_sub(before.lost_epochs),

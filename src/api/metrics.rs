@@ -234,6 +234,15 @@ impl Families<'_> {
                 counted.lacking.later_fragment_packets,
             ),
             ("portless_packets", "Packets of protocols without ports", counted.lacking.portless_packets),
+            ("tunnel_read_packets", "Packets of tunnels that count with the flow inside", counted.tunnels.read_packets),
+            ("tunnel_cut_packets", "Packets of tunnels that end before the inner ports", counted.tunnels.cut_packets),
+            ("tunnel_fragment_packets", "Fragments of tunnels but the first", counted.tunnels.fragment_packets),
+            (
+                "tunnel_too_deep_packets",
+                "Packets of tunnels with too many labels, tags or extension headers",
+                counted.tunnels.too_deep_packets,
+            ),
+            ("tunnel_other_packets", "Packets of tunnels without known IP inside", counted.tunnels.other_packets),
             (
                 "epochs_late",
                 "Epochs whose record also covers the next, the collector being behind",

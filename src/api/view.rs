@@ -17,7 +17,7 @@ use crate::output::Page;
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use exported::Exported;
-pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed};
+pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed, Tunnelled};
 pub use registers::{
     ArrayLayout, CellStream, CellValue, ProgramLayout, ProgramRegisters, RegisterArray, RegisterBank, Registers,
 };

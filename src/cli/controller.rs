@@ -30,7 +30,7 @@ use crate::network::socket::{self, Access};
 use crate::network::tls::{self, Clients};
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::web;
 
 /// How often it is looked whether the controller is to stop.
@@ -69,6 +69,9 @@ pub struct Controller {
     /// How a packet's class and epoch bit travel between the switches
     #[arg(long, value_enum, help_heading = NETWORK)]
     telemetry_header: Option<TelemetryHeader>,
+    /// Which headers name a packet's flow in the switches: those of a tunnel, or of the packet inside
+    #[arg(long, value_enum, help_heading = NETWORK)]
+    key: Option<KeyHeaders>,
     /// How long after the transit time a record is waited for
     #[arg(long, value_name = "LENGTH", help_heading = NETWORK)]
     record_timeout: Option<Length>,
@@ -133,6 +136,7 @@ impl Controller {
         overrule(&mut config.epoch, &self.epoch);
         overrule(&mut config.transit, &self.transit);
         overrule(&mut config.telemetry_header, &self.telemetry_header);
+        overrule(&mut config.key, &self.key);
         config.record_timeout = self.record_timeout.or(config.record_timeout);
         overrule(&mut config.horizon, &self.horizon);
         config.shift &= !self.no_shift;

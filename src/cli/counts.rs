@@ -54,7 +54,8 @@ fn sums_text(ports: &view::Ports) -> String {
         (measurement.refused_macs, "times a new MAC address found the table full"),
         (measurement.moved_macs, "times a MAC address moved to another port (weir show macs)"),
     ];
-    for (n, what) in measurement.lacking.rows().into_iter().chain(of_switch) {
+    let of_packets = measurement.lacking.rows().into_iter().chain(measurement.tunnels.rows());
+    for (n, what) in of_packets.chain(of_switch) {
         if n > 0 {
             text += &format!("\n{} {what}", output::grouped(n));
         }

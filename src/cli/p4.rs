@@ -13,7 +13,7 @@ use crate::api::view::ProgramLayout;
 use crate::config::Config;
 use crate::pisa::hash::HashFamily;
 use crate::program::{P4Constant, P4Entry, P4Form, P4Halves, P4Register, P4Target, ProgramConfig};
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch::EpochClock;
 
 /// Most epochs that one file has table entries for.
@@ -153,6 +153,10 @@ impl P4 {
             Some(path) => Config::load(path)?,
             None => in_memory(self.programs.or_default()?),
         };
+        if config.switch.key == KeyHeaders::Inner {
+            let why = "the P4 sources read no packets inside tunnels; outer is what they have";
+            return Err(Failure::Usage(format!("switch.key = inner: {why}")));
+        }
         let (hashes, origin) = self.hashes(config.switch.reproducible)?;
         let epoch = config.switch.epoch.nanos();
         if !epoch.is_power_of_two() {

@@ -14,12 +14,13 @@ use super::output::{self, Csv, Format, Page};
 use super::register_files::{ExportOptions, FILES};
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
 use crate::answers::{ByRoute, Claim, Exact, NamedFlows, Query, Task};
-use crate::api::view::{Lacking, Packets, Port};
+use crate::api::view::{Lacking, Packets, Port, Tunnelled};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Length};
 use crate::history::{Gap, Window};
 use crate::json::{Time, digits};
 use crate::program::ProgramConfig;
 use crate::replay::Replayer;
+use crate::switch::KeyHeaders;
 use crate::wire::Pattern;
 use frames::FrameFiles;
 use ingress::Ingress;
@@ -38,6 +39,7 @@ const ANSWERS: &str = "Answers";
     "weir replay FILE.pcap --program {program} --score",
     "weir replay FILE.pcap.gz --epoch 100ms --top 20 --json",
     "weir replay FILE.pcap --frequency '10.0.0.0/24 → *:443 tcp' --score",
+    "weir replay FILE.pcap --key inner",
     "weir replay FILE.pcap --epoch 1s --registers DIR --records DIR",
     "weir replay FILE.pcapng -c weir.toml --registers DIR --frames DIR",
     "tcpdump -w - -c 1000 | weir replay -",
@@ -54,7 +56,7 @@ pub struct Replay {
         short,
         long,
         value_name = "FILE",
-        conflicts_with_all = ["programs", "epoch", "order", "reproducible"],
+        conflicts_with_all = ["programs", "epoch", "order", "key", "reproducible"],
         help_heading = help::MEASUREMENT
     )]
     config: Option<PathBuf>,
@@ -83,6 +85,9 @@ pub struct Replay {
     /// Run a burst through the pipeline packet by packet or stage by stage
     #[arg(long, value_enum, default_value_t, help_heading = help::MEASUREMENT)]
     order: BatchOrderConfig,
+    /// Which headers name a packet's flow: those of a tunnel, or of the packet inside
+    #[arg(long, value_enum, default_value_t, help_heading = help::MEASUREMENT)]
+    key: KeyHeaders,
     /// Hash polynomials from this seed instead of secret ones
     #[arg(long, value_name = "SEED", help_heading = help::MEASUREMENT)]
     reproducible: Option<u64>,
@@ -104,6 +109,7 @@ struct Configuration {
     /// Null: all of the capture is one epoch.
     epoch_ns: Option<u64>,
     order: BatchOrderConfig,
+    key: KeyHeaders,
     programs: Vec<ProgramConfig>,
 }
 
@@ -140,6 +146,7 @@ struct Document {
     ports: Option<Vec<Port>>,
     /// Packets whose flow lacks something.
     lacking: Lacking,
+    tunnels: Tunnelled,
     captures: Said,
     /// Whether a signal ended the reading.
     interrupted: bool,
@@ -176,7 +183,7 @@ impl Replay {
 
         let stop = signals::stop(signals::clear_line).map_err(Failure::failed)?;
         let started = Instant::now();
-        let mut reading = Reading::new(&mut replayer, ingress, &mut exact);
+        let mut reading = Reading::new(&mut replayer, ingress, &mut exact, config.switch.tunnels());
         let read = self.files.iter().try_for_each(|file| {
             let read = reading.file(file, &stop);
             match (stop.load(Relaxed), captures::is_stdin(file)) {
@@ -217,6 +224,7 @@ impl Replay {
             let mut config = in_memory(self.programs.or_default()?);
             config.switch.forward = ForwardMode::Xconnect;
             config.switch.order = self.order;
+            config.switch.key = self.key;
             config.switch.reproducible = self.reproducible;
             config.switch.epoch = self.epoch.unwrap_or(config.switch.epoch);
             config.validate()?;
@@ -281,7 +289,12 @@ impl Replay {
         let document = Document {
             version: env!("CARGO_PKG_VERSION"),
             seed: config.switch.reproducible,
-            configuration: Configuration { epoch_ns, order: config.switch.order, programs: programs.clone() },
+            configuration: Configuration {
+                epoch_ns,
+                order: config.switch.order,
+                key: config.switch.key,
+                programs: programs.clone(),
+            },
             memory,
             packets: totals.packets,
             bytes: totals.bytes,
@@ -296,6 +309,7 @@ impl Replay {
             outbound_packets: is_configured.then_some(totals.outbound),
             ports: is_configured.then_some(ports.ports),
             lacking: replayer.lacking(),
+            tunnels: replayer.tunnels(),
             captures: totals.captures,
             interrupted: totals.interrupted,
             error: totals.error,
@@ -349,7 +363,8 @@ fn head(document: &Document) -> String {
             output::count(document.unmeasured_packets, "packet")
         );
     }
-    for (packets, what) in document.lacking.rows().into_iter().filter(|(packets, _)| *packets > 0) {
+    let of_packets = document.lacking.rows().into_iter().chain(document.tunnels.rows());
+    for (packets, what) in of_packets.filter(|(packets, _)| *packets > 0) {
         text += &format!("{} {what}\n", output::grouped(packets));
     }
     if document.drops.dropped_packets > 0 {

@@ -10,7 +10,7 @@ use super::{Failure, Programs, help, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
 use crate::forward::route::Net;
 use crate::port::{FaultError, FaultSpec};
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 
 /// Groups of options.
 const PORTS: &str = "Ports";
@@ -68,6 +68,9 @@ pub struct Run {
     /// How a packet's class and epoch bit travel between switches
     #[arg(long, value_enum, help_heading = help::MEASUREMENT)]
     telemetry_header: Option<TelemetryHeader>,
+    /// Which headers name a packet's flow: those of a tunnel, or of the packet inside
+    #[arg(long, value_enum, help_heading = help::MEASUREMENT)]
+    key: Option<KeyHeaders>,
     /// Packet buffers
     #[arg(long, value_name = "N", help_heading = CORES)]
     buffers: Option<u32>,
@@ -177,6 +180,7 @@ impl Run {
         overrule(&mut switch.link_local, &self.link_local);
         overrule(&mut switch.epoch, &self.epoch);
         overrule(&mut switch.telemetry_header, &self.telemetry_header);
+        overrule(&mut switch.key, &self.key);
         overrule(&mut switch.order, &self.order);
         switch.buffers = self.buffers.or(switch.buffers);
         switch.reproducible = self.reproducible.or(switch.reproducible);

@@ -17,7 +17,7 @@ use super::{
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
 use crate::program::ProgramConfig;
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch;
 
 /// A controller and its network.
@@ -39,6 +39,8 @@ pub struct NetworkConfig {
     pub transit: Length,
     /// How a packet's class and epoch bit travel between the switches: shim or dscp.
     pub telemetry_header: TelemetryHeader,
+    /// The headers that name a packet's flow in all switches: outer or inner.
+    pub key: KeyHeaders,
     /// How long after the transit time a record of a connected switch is waited for: by default an
     /// epoch, at most 64. The others' records are kept meanwhile.
     pub record_timeout: Option<Length>,
@@ -111,6 +113,7 @@ impl Default for NetworkConfig {
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             telemetry_header: TelemetryHeader::default(),
+            key: KeyHeaders::default(),
             record_timeout: None,
             horizon: DEFAULT_HORIZON,
             history: Length(Duration::from_secs(60)),

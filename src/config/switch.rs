@@ -10,8 +10,9 @@ use super::page::loopback;
 use super::{Config, ConfigError, Idle, Length, NAME_PATTERN, check_length, check_name, check_range, wrong};
 use crate::json::{Form, large};
 use crate::pisa::{BatchOrder, Target};
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch;
+use crate::wire::Tunnels;
 
 /// The target that is chosen by what fits.
 const AUTO: &str = "auto";
@@ -40,6 +41,9 @@ pub struct SwitchConfig {
     /// How a packet's class and epoch bit travel between switches: shim, a header of its own, or
     /// dscp, three bits of its IP header.
     pub telemetry_header: TelemetryHeader,
+    /// The headers that name a packet's flow to programs: outer, the first IP header, or inner, those
+    /// of the packet inside a tunnel (VXLAN, Geneve, GRE, GTP-U, MPLS, IP in IP).
+    pub key: KeyHeaders,
     /// How long the results of past epochs are kept.
     pub history: Length,
     /// The hardware whose limits the pipeline must keep: rmt, tofino, tofino2, or software; auto
@@ -111,6 +115,7 @@ impl Default for SwitchConfig {
             epoch: Length(Duration::from_nanos(epoch::DEFAULT_LENGTH)),
             transit: Length(Duration::from_nanos(epoch::DEFAULT_TRANSIT)),
             telemetry_header: TelemetryHeader::default(),
+            key: KeyHeaders::default(),
             history: Length(Duration::from_secs(60)),
             target: AUTO.into(),
             order: BatchOrderConfig::Fastest,
@@ -186,6 +191,13 @@ impl From<BatchOrderConfig> for BatchOrder {
 }
 
 impl SwitchConfig {
+    /// The tunnels whose inner flows are measured, if any are. Where the DSCP is the telemetry header,
+    /// a packet without IP before its MPLS labels has no place for its class, and is not measured.
+    pub fn tunnels(&self) -> Option<Tunnels> {
+        let mpls_on_ethernet = self.telemetry_header == TelemetryHeader::Shim;
+        (self.key == KeyHeaders::Inner).then_some(Tunnels { mpls_on_ethernet })
+    }
+
     /// Checks the constraints that the types do not express.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         check_name("switch.name", &self.name)?;

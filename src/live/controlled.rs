@@ -25,6 +25,7 @@ fn hello(config: &Config, ports: &[CountedPort]) -> Option<Hello> {
         length,
         transit: EpochClock::longest_transit(length).min(config.switch.transit.nanos()),
         header: config.switch.telemetry_header,
+        key: config.switch.key,
         programs,
         software: format!("weir {}", env!("CARGO_PKG_VERSION")),
     };

@@ -10,7 +10,7 @@ use crate::forward::Forward;
 use crate::pisa::{AccessTrace, BatchOrder, DropReason, LookupTrace, Phv, PortId, Probe, Verdict};
 use crate::program::{Dataplane, Needs};
 use crate::telemetry::epoch::Nanos;
-use crate::wire::{Filter, Headers};
+use crate::wire::{Filter, Flow, Headers};
 
 /// An observer of the dataplane while a burst passes. [`Unobserved`] compiles to the bare
 /// calls.
@@ -164,6 +164,8 @@ pub struct PacketTrace {
     pub bytes: Vec<u8>,
     /// None for a runt.
     pub headers: Option<Headers>,
+    /// The flow inside a tunnel, where such flows are measured.
+    pub inner: Option<Flow>,
     pub programs: Vec<ProgramTrace>,
     pub lookups: Vec<LookupTrace>,
     /// None when the packet was not let in.

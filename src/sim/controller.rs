@@ -11,6 +11,7 @@ use crate::network::controller::{
     Controller, ControllerSettings, JoinError, JoinRequest, NetworkProfile, ParameterUpdate, Report,
 };
 use crate::program::ProgramConfig;
+use crate::switch::KeyHeaders;
 use crate::telemetry::epoch::Nanos;
 
 /// One switch's record, and what its clock showed when it was sent.
@@ -73,6 +74,7 @@ impl SimulatedController {
             length: setup.epoch,
             transit: setup.transit,
             header: setup.fabric.telemetry_header,
+            key: KeyHeaders::default(),
         };
         let now = setup.first_epoch() * setup.epoch;
         for (name, own) in switches {

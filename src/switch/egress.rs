@@ -98,7 +98,13 @@ impl<F: Frame> Wide for Identified<'_, F> {
         let Some(unit) = &telemetry.identity else { return };
         let mut identities = [0; BURST];
         let packet = |at: usize| Some((&phvs.get(at)?.headers, out.waiting(exits.get(at)?)?));
-        unit.of_burst(exits.len(), packet, &mut identities);
+        match &telemetry.inner {
+            None => unit.of_burst(exits.len(), packet, &mut identities),
+            Some(inner) => {
+                let packet = |at: usize| packet(at).map(|(outer, frame)| (inner.of(outer), frame));
+                unit.of_burst(exits.len(), packet, &mut identities);
+            }
+        }
         phvs.iter_mut().zip(identities).take(exits.len()).for_each(|(phv, identity)| phv.identity = identity);
     }
 }
@@ -352,8 +358,14 @@ impl Switch {
         let written = |phv: &Phv| (phv.shim, phv.digest);
         let before: ArrayVec<_, BURST> =
             if cfg!(debug_assertions) { phvs.iter().map(written).collect() } else { ArrayVec::new() };
+        if let Some(inner) = &mut self.telemetry.inner {
+            inner.show(phvs);
+        }
         for (number, program) in self.telemetry.programs.iter_mut().enumerate() {
             watch.egress(number, program.as_mut(), phvs, self.order);
+        }
+        if let Some(inner) = &self.telemetry.inner {
+            inner.hide(phvs);
         }
         debug_assert!(
             writes || before.iter().copied().eq(phvs.iter().map(written)),

@@ -25,12 +25,16 @@ impl Switch {
         let mut found = Found::default();
         let (phvs, burst_rejected) = (&mut self.phvs[..], &mut rejected);
         wide(Parsed { burst, phvs, begun, telemetry: &telemetry, rejected: burst_rejected, found: &mut found });
+        if let Some(inner) = &mut self.telemetry.inner {
+            found.unmeasured -= inner.read(burst, &mut self.phvs[..], &rejected, &self.stats.tunnels);
+        }
         let Found { bytes, lacking, unmeasured, too_many_tags, rejects } = found;
         self.stats.port(ingress).rx_bytes.add(bytes);
         self.stats.unmeasured.add(unmeasured);
         self.stats.too_many_tags.add(too_many_tags);
         if lacking > 0 {
             let packets = self.phvs.iter().take(burst.len()).zip(&rejected).filter(|(_, rejected)| rejected.is_none());
+            let packets = packets.filter(|(phv, _)| phv.headers.inner == 0);
             packets.filter_map(|(phv, _)| phv.headers.missing()).for_each(|missing| self.stats.lacking.count(missing));
         }
         if role == Role::Fabric && header == TelemetryHeader::Dscp {

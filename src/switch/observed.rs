@@ -70,6 +70,7 @@ impl Switch {
     fn trace_packet<F: Frame>(&mut self, ingress: PortId, frame: F, now: Nanos, out: &mut TxBursts<F>) -> PacketTrace {
         let mut headers = Headers::default();
         let headers = parse(frame.bytes(), &mut headers).is_ok().then_some(headers);
+        let inner = headers.as_ref().and_then(|headers| self.telemetry.inner.as_ref()?.flow(frame.bytes(), headers));
         let (bytes, wire_bytes) = (frame.bytes().to_vec(), frame.wire_len() as u32);
         let before = self.drops(ingress);
         let queued: Vec<usize> = out.queues.iter().map(|queue| queue.len()).collect();
@@ -84,7 +85,7 @@ impl Switch {
         });
         let Recorder { programs, lookups, verdict, .. } = recorder;
         let sent = new.collect();
-        PacketTrace { at_ns: now, ingress, wire_bytes, bytes, headers, programs, lookups, verdict, drops, sent }
+        PacketTrace { at_ns: now, ingress, wire_bytes, bytes, headers, inner, programs, lookups, verdict, drops, sent }
     }
 
     fn drops(&self, port: PortId) -> Drops {

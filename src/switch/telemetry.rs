@@ -1,10 +1,12 @@
 //! The telemetry programs of a replica, and the rotation of their banks.
 
+use super::inner::InnerHeaders;
 use crate::pisa::hash::{HashFamily, IdentityHash};
 use crate::pisa::{DropAt, DropReason, Generator, Phv};
 use crate::program::{Dataplane, Needs, SubEpoch};
 use crate::stats::SwitchStats;
 use crate::telemetry::epoch::{BankRotation, Collecting, End, EpochClock, EpochEvent, FullBank, Nanos};
+use crate::wire::Tunnels;
 
 /// Telemetry programs with their registers, and where these go at the end of an epoch.
 pub struct Telemetry {
@@ -28,6 +30,8 @@ pub struct Telemetry {
     pub(super) writes_late: bool,
     /// What makes a packet's identity, where one is needed.
     pub(super) identity: Option<Box<IdentityHash>>,
+    /// Where the flows of packets inside tunnels are measured.
+    pub(super) inner: Option<Box<InnerHeaders>>,
     /// Programs need random numbers: those of packets before ingress stages, and before egress stages.
     pub(super) draws: bool,
     generators: [Generator; 2],
@@ -69,6 +73,7 @@ impl Telemetry {
             describes,
             writes_late,
             identity,
+            inner: None,
             draws,
             generators,
         };
@@ -80,6 +85,12 @@ impl Telemetry {
     pub fn drawing(self, hashes: &HashFamily, name: &str, replica: u32) -> Self {
         let generators = [2 * replica, 2 * replica + 1].map(|stream| hashes.generator(name, stream));
         Self { generators, ..self }
+    }
+
+    /// Measures the flows of packets inside these tunnels; `None`: those of the tunnels.
+    #[must_use]
+    pub fn looking_into(self, tunnels: Option<Tunnels>) -> Self {
+        Self { inner: tunnels.map(InnerHeaders::new), ..self }
     }
 
     /// Draws a random number for each packet that ingress stages are to see.
@@ -99,6 +110,8 @@ impl Telemetry {
     /// Tells programs of a packet that is dropped.
     #[cold]
     pub(super) fn dropped(&mut self, phv: &Phv, reason: DropReason, at: DropAt) {
+        let shown = self.inner.as_ref().map(|inner| inner.shown(phv));
+        let phv = shown.as_ref().unwrap_or(phv);
         self.programs.iter_mut().for_each(|program| program.dropped(phv, reason, at));
     }
 

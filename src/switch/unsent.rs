@@ -28,6 +28,9 @@ impl Switch {
             if role == Role::Fabric && self.header == TelemetryHeader::Dscp {
                 take_dscp(&mut phv, by_bit);
             }
+            if let Some(inner) = &self.telemetry.inner {
+                inner.give(frame.bytes(), &mut phv.headers);
+            }
             self.telemetry.dropped(&phv, reason, DropAt::Behind);
         }
     }

@@ -163,10 +163,13 @@ pub struct Headers {
     pub draw: u32,
     /// Not of the frame either: the switch made the packet (`Phv::is_made`).
     pub made: bool,
+    /// Nor this: the place of the packet's inner headers among those of its burst, from 1; 0 where the
+    /// outer headers name its flow.
+    pub inner: u8,
 }
 
 impl Headers {
-    /// Bytes in front that hold all fields but the last five, without a gap.
+    /// Bytes in front that hold all fields but the last six, without a gap.
     pub const FRONT: usize = 64;
 
     /// VLAN identifier, 0 for an untagged or priority-tagged frame.
@@ -213,6 +216,13 @@ impl Headers {
     #[inline(always)]
     pub fn has_ports(&self) -> bool {
         self.net != Net::Other && self.l4 != 0 && super::proto::has_ports(self.proto)
+    }
+
+    /// Takes over what names a flow of other headers.
+    #[inline(always)]
+    pub fn take_flow(&mut self, other: &Self) {
+        let Self { src_ip, dst_ip, sport, dport, proto, net, .. } = *other;
+        *self = Self { src_ip, dst_ip, sport, dport, proto, net, ..*self };
     }
 
     /// What the packet's flow lacks; `None` also of ICMP, which has no ports, and of a packet that is

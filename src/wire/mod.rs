@@ -23,6 +23,7 @@ pub mod ndp;
 pub mod shim;
 pub mod tcp;
 pub mod dscp;
+pub mod tunnel;
 pub mod vlan;
 
 pub use error::{Layer, WireError};
@@ -31,10 +32,11 @@ pub use flow::{Addr4, Addr6, FiveTuple, Flow, FlowKey, NOTHING, Pair4, Pair6, Pl
 pub use frame::{Frame, HeapFrame};
 pub use headers::{Fragment, Headers, Mac, MissingHeader, Net};
 pub use key::KeyField;
-pub use numbers::{ethertype, ppp, proto};
+pub use numbers::{ethertype, ppp, proto, tunnel_port};
 pub use parse::{MAX_EXTENSIONS, MAX_TAGS, Runt, parse, parse_any, parse_plain, parse_shimmed};
 pub use pattern::{Pattern, PatternError};
 pub use shim::Shim;
+pub use tunnel::{Tunnels, Unread};
 
 /// Maximum number of frames that are received, processed and sent together.
 pub const BURST: usize = 64;

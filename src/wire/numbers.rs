@@ -10,6 +10,11 @@ pub mod ethertype {
     pub const QINQ: u16 = 0x88a8;
     /// EtherType of outer tags before 802.1ad.
     pub const QINQ_OLD: u16 = 0x9100;
+    /// Ethernet in GRE and Geneve (RFC 1701, transparent Ethernet bridging).
+    pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
+    pub const MPLS: u16 = 0x8847;
+    /// Labels that the receiver assigned, once those of multicast (RFC 5332).
+    pub const MPLS_UPSTREAM: u16 = 0x8848;
     pub const PPPOE_DISCOVERY: u16 = 0x8863;
     pub const PPPOE_SESSION: u16 = 0x8864;
     /// Local experimental EtherType 1: the telemetry shim.
@@ -26,9 +31,13 @@ pub mod ppp {
 pub mod proto {
     pub const HOP_BY_HOP: u8 = 0;
     pub const ICMP: u8 = 1;
+    /// IPv4 in IP (RFC 2003).
+    pub const IPV4: u8 = 4;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
     pub const DCCP: u8 = 33;
+    /// IPv6 in IP (RFC 2473, RFC 4213).
+    pub const IPV6: u8 = 41;
     pub const ROUTING: u8 = 43;
     pub const FRAGMENT: u8 = 44;
     pub const GRE: u8 = 47;
@@ -41,6 +50,8 @@ pub mod proto {
     pub const SCTP: u8 = 132;
     pub const MOBILITY: u8 = 135;
     pub const UDP_LITE: u8 = 136;
+    /// MPLS in IP (RFC 4023).
+    pub const MPLS: u8 = 137;
     pub const HIP: u8 = 139;
     pub const SHIM6: u8 = 140;
 
@@ -104,4 +115,17 @@ pub mod proto {
             _ => (usize::from(length) + 1) * 8,
         }
     }
+}
+
+/// Destination ports of tunnels over UDP.
+pub mod tunnel_port {
+    /// VXLAN (RFC 7348), and the port that Linux had before one was assigned.
+    pub const VXLAN: u16 = 4789;
+    pub const VXLAN_OF_LINUX: u16 = 8472;
+    /// Geneve (RFC 8926).
+    pub const GENEVE: u16 = 6081;
+    /// GTP-U (3GPP TS 29.281).
+    pub const GTP_U: u16 = 2152;
+    /// MPLS in UDP (RFC 7510).
+    pub const MPLS: u16 = 6635;
 }

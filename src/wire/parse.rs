@@ -31,7 +31,7 @@ pub const MAX_EXTENSIONS: usize = 8;
 pub struct Runt;
 
 const MACS: usize = 12;
-const ETHERNET: usize = MACS + 2;
+pub(super) const ETHERNET: usize = MACS + 2;
 const BEHIND_SHIM: usize = MACS + shim::LEN;
 /// The header of a PPPoE session and the PPP protocol behind it.
 const PPPOE: usize = 6 + 2;
@@ -206,12 +206,21 @@ pub fn pppoe_session(frame: &[u8], headers: &Headers) -> Option<u16> {
 }
 
 #[inline(always)]
-fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
-    let Some(ip) = chunk::<IPV4>(frame, at) else { return };
+pub(super) fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
+    if let Some((packet, at)) = parse_ipv4_header(frame, at, headers) {
+        parse_transport(packet, at, headers);
+    }
+}
+
+/// Parses a header of IPv4 with its extension headers. Returns the frame up to the end of the packet,
+/// and the offset of what the protocol names.
+#[inline(always)]
+pub(super) fn parse_ipv4_header<'a>(frame: &'a [u8], at: usize, headers: &mut Headers) -> Option<(&'a [u8], usize)> {
+    let ip = chunk::<IPV4>(frame, at)?;
     let header = usize::from(ip[0] & 0x0f) * 4;
     let total = length_or_rest(be16(ip, 2), frame.len() - at);
     if ip[0] >> 4 != 4 || header < IPV4 || total < header {
-        return;
+        return None;
     }
     headers.net = Net::Ipv4;
     headers.l3 = at as u16;
@@ -225,12 +234,20 @@ fn parse_ipv4(frame: &[u8], at: usize, headers: &mut Headers) {
     if proto::is_extension_of_ipv4(headers.proto) && headers.fragment != Fragment::Later {
         at = skip_extensions(packet, at, headers);
     }
-    parse_transport(packet, at, headers);
+    Some((packet, at))
 }
 
 #[inline(always)]
-fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
-    let Some(ip) = chunk::<IPV6>(frame, at).filter(|ip| ip[0] >> 4 == 6) else { return };
+pub(super) fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
+    if let Some((packet, at)) = parse_ipv6_header(frame, at, headers) {
+        parse_transport(packet, at, headers);
+    }
+}
+
+/// As [`parse_ipv4_header`], of IPv6.
+#[inline(always)]
+pub(super) fn parse_ipv6_header<'a>(frame: &'a [u8], at: usize, headers: &mut Headers) -> Option<(&'a [u8], usize)> {
+    let ip = chunk::<IPV6>(frame, at).filter(|ip| ip[0] >> 4 == 6)?;
     headers.net = Net::Ipv6;
     headers.l3 = at as u16;
     headers.tos = (be16(ip, 0) >> 4) as u8;
@@ -239,8 +256,7 @@ fn parse_ipv6(frame: &[u8], at: usize, headers: &mut Headers) {
     headers.src_ip = be128(ip, 8);
     headers.dst_ip = be128(ip, 24);
     let packet = upto(frame, at + IPV6 + length_or_rest(be16(ip, 4), frame.len() - at - IPV6));
-    let at = skip_extensions(packet, at + IPV6, headers);
-    parse_transport(packet, at, headers);
+    Some((packet, skip_extensions(packet, at + IPV6, headers)))
 }
 
 /// Steps over the whole extension headers; returns the offset of the header that the protocol
@@ -301,7 +317,7 @@ fn addresses<const N: usize>(head: &[u8; N]) -> Headers {
 }
 
 #[inline(always)]
-fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+pub(super) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
 }
 

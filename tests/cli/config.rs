@@ -62,6 +62,7 @@ pub const WRONG: [(&str, usize, &str); 43] = [
         5,
         "acl[1].name = x: each name once",
     ),
+    ("[switch]\nkey = \"src\"\n", 2, "unknown variant `src`, expected `outer` or `inner`"),
     ("[switch]\nacl_default = \"maybe\"\n", 2, "unknown variant `maybe`, expected `permit` or `deny`"),
     (
         "[[port]]\nname = \"a\"\ndev = \"null\"\n[[mirror]]\nfrom = \"a\"\nto = \"b\"\n",

@@ -34,6 +34,8 @@ mod sim;
 mod skip;
 mod table;
 mod trace;
+#[path = "../common/vxlan.rs"]
+mod vxlan;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use weir::trace::{CaptureWriter, Trace};
 use weir::wire::Flow;
 
-use crate::{Files, frame, keys};
+use crate::{Files, frame, keys, vxlan};
 
 const SMALL: &str = "isp/burst,flows=300,packets=20000,seed=3";
 
@@ -43,6 +43,55 @@ fn a_program_with_nothing_to_show_of_a_capture_says_so() {
     let text = files.weir("replay t.pcap --program hopcounters").stdout;
     assert!(text.contains("hopcounters: nothing to show of a capture by itself; weir sim and"), "{text}");
     assert!(!text.contains("heaviest"), "{text}");
+}
+
+/// Each program counts 20 flows of one tunnel as 20, with their packets, and as one where the outer headers name
+/// them.
+#[test]
+fn flows_inside_a_tunnel_are_counted() {
+    let files = Files::new();
+    let mut capture = CaptureWriter::new(Vec::new()).unwrap();
+    let mut truth = Counts::new();
+    let packets = (1..=20u16).flat_map(|sport| (0..10 * sport).map(move |_| sport));
+    for (sport, at_ns) in packets.zip(0..) {
+        let frame = vxlan::packet([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]], [[192, 0, 2, 1], [192, 0, 2, 2]], sport);
+        capture.write(at_ns, &frame).unwrap();
+        *truth.entry(vxlan::flow(sport)).or_default() += 1;
+    }
+    // ARP inside the tunnel has the tunnel's flow.
+    let mut arp = vxlan::packet([[2; 6], [2; 6]], [[192, 0, 2, 1], [192, 0, 2, 2]], 1);
+    arp[14 + 20 + 8 + 8 + 13] = 6;
+    capture.write(3000, &arp).unwrap();
+    files.write("t.pcap", capture.finish().unwrap());
+
+    let words = "replay t.pcap --program hashpipe --program chamelemon:hh_threshold=1 --program disketch:memory=1MB --reproducible 1";
+    let document = files.weir(&format!("{words} --key inner --score --json --top 50")).json();
+    truth.insert("192.0.2.1:50000 → 192.0.2.2:4789 udp".parse::<weir::wire::Pattern>().unwrap().flow().unwrap(), 1);
+    for program in ["hashpipe", "chamelemon", "disketch"] {
+        assert_heaviest(&reported(&document, program, "packets"), &truth, 50);
+    }
+    assert_eq!(document["programs"]["hashpipe"]["score"]["recall"], 1.0);
+    assert_eq!(document["programs"]["chamelemon"]["true_flows"], 21);
+    let (tunnels, key) = (&document["tunnels"], &document["configuration"]["key"]);
+    assert_eq!((&tunnels["read_packets"], &tunnels["other_packets"], key), (&2100.into(), &1.into(), &"inner".into()));
+    let text = files.weir(&format!("{words} --key inner")).stdout;
+    assert!(text.contains("2100 packets of tunnels count with the flow inside\n1 packets"), "{text}");
+
+    let outer = files.weir(&format!("{words} --json")).json();
+    for program in ["hashpipe", "chamelemon", "disketch"] {
+        let counts: Vec<_> = reported(&outer, program, "packets").iter().map(|(_, packets)| *packets).collect();
+        assert_eq!(counts, [2101], "{program}");
+    }
+    assert_eq!(outer["tunnels"]["read_packets"], 0);
+    // Of a configuration as well.
+    files.write(
+        "weir.toml",
+        "[switch]\nkey = \"inner\"\n[[port]]\nname = \"a\"\ndev = \"tap:a\"\n[[program]]\nname = \"hashpipe\"\n",
+    );
+    let document = files.weir("replay t.pcap -c weir.toml --in a --json --top 50").json();
+    assert_heaviest(&reported(&document, "hashpipe", "packets"), &truth, 50);
+    let refused = files.weir("p4 -c weir.toml --target v1model --out x");
+    assert!(refused.refused(2).contains("switch.key = inner: the P4 sources read no packets inside tunnels"));
 }
 
 /// A program that counts flows without knowing their names has those that another program found.

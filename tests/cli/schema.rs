@@ -44,6 +44,7 @@ const MORE: [&str; 40] = [
     "[ipfix]\ntemplate_refresh = 20",
     "[switch]\npairs = [[\"a\"]]",
     "[switch]\ntelemetry_header = \"mpls\"",
+    "[switch]\nkey = \"src\"",
     "[api]\nmode = \"0666\"",
     "[api]\nmode = \"0660\"",
     "[api]\nkey = \"k.pem\"",

@@ -40,5 +40,8 @@ mod several;
 mod observers;
 mod tags;
 mod traffic;
+mod tunnels;
 mod utilisation;
 mod vlan;
+#[path = "../common/vxlan.rs"]
+mod vxlan;

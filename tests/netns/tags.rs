@@ -37,7 +37,7 @@ fn frames(to: [u8; 6], tags: &[(u16, u16)]) -> Vec<Vec<u8>> {
     (0..FRAMES).map(frame).collect()
 }
 
-fn mac(host: &Host) -> [u8; 6] {
+pub fn mac(host: &Host) -> [u8; 6] {
     let output = host.space.try_run(&format!("ip -o link show {host}"));
     let text = String::from_utf8(output.stdout).expect("text");
     let address = text.split("link/ether ").nth(1).and_then(|rest| rest.get(..17)).expect("an address");

@@ -14,3 +14,5 @@ mod pint;
 #[path = "../common/records.rs"]
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod records;
+#[path = "../common/vxlan.rs"]
+mod vxlan;

@@ -8,3 +8,5 @@ mod packets;
 mod parser;
 mod reprs;
 mod shim;
+mod tunnel_oracle;
+mod tunnels;

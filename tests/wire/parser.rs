@@ -23,6 +23,7 @@ fn stale() -> Headers {
         deeper_tcis: [0xffff; 2],
         draw: 0,
         made: false,
+        inner: 0,
         net: Net::Ipv6,
         proto: 0xff,
         tos: 0xff,

@@ -6,7 +6,7 @@ src/tables/documents.rs), and a test compares them.
 
 from typing import Any, Literal
 
-from .answers import EpochAttention, Frequency
+from .answers import EpochAttention, Flow, Frequency
 from .claims import Time
 from .decode import document
 
@@ -30,10 +30,22 @@ class Lacking:
 
 
 @document
+class Tunnelled:
+    """Packets of tunnels, where the flows inside are measured."""
+
+    read_packets: int
+    cut_packets: int
+    fragment_packets: int
+    too_deep_packets: int
+    other_packets: int
+
+
+@document
 class Measurement:
     unmeasured_packets: int
     too_many_tags_packets: int
     lacking: Lacking
+    tunnels: Tunnelled
     late_epochs: int
     late_sub_epochs: int
     lost_epochs: int
@@ -335,6 +347,7 @@ class Packet:
     wire_bytes: int
     frame: str
     headers: PacketHeaders | None
+    inner: Flow | None = None
     programs: list[ProgramTrace]
     lookups: list[Lookup]
     verdict: Literal["port", "flood", "drop"] | None

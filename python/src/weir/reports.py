@@ -19,7 +19,7 @@ from .answers import (
 )
 from .claims import Claim, Time
 from .decode import document, flat
-from .documents import Lacking, Packets, Port
+from .documents import Lacking, Packets, Port, Tunnelled
 from .frames import Table
 from .simulated import Score
 
@@ -37,6 +37,7 @@ class Memory:
 class Configuration:
     epoch_ns: int | None
     order: str
+    key: str
     programs: list[dict[str, Any]]
 
 
@@ -129,6 +130,7 @@ class Replay:
     outbound_packets: int | None = None
     ports: list[Port] | None = None
     lacking: Lacking
+    tunnels: Tunnelled
     captures: Said
     interrupted: bool
     error: str | None = None

@@ -335,7 +335,7 @@ impl Net {
         for name in SWITCHES {
             let (name, program, header) = (name.to_string(), program.clone(), Default::default());
             let (parameters, length, transit) = (program.start(), LENGTH, TRANSIT);
-            let profile = NetworkProfile { program, length, transit, header };
+            let profile = NetworkProfile { program, length, transit, header, key: Default::default() };
             controller.join(&JoinRequest { name, profile, parameters, first_epoch: 0 }, 1).unwrap();
         }
         Self { program: program.clone(), controller }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::{Digits, digits};
 use crate::observe::{PacketTrace, ProgramTrace, SentTrace};
 use crate::pisa::{LookupTrace, PortId, Verdict};
-use crate::wire::{Fragment, Headers, Net};
+use crate::wire::{Flow, Fragment, Headers, Net};
 
 /// All that happened to one packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,9 @@ pub struct Packet {
     pub frame: String,
     /// None for a runt.
     pub headers: Option<PacketHeaders>,
+    /// The flow inside a tunnel, where such flows are measured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub inner: Option<Flow>,
     pub programs: Vec<ProgramTrace>,
     pub lookups: Vec<Lookup>,
     /// port, flood or drop; none when the packet was not let in.
@@ -113,6 +116,7 @@ impl Packet {
             wire_bytes: trace.wire_bytes,
             frame: hex(&trace.bytes),
             headers: trace.headers.as_ref().map(PacketHeaders::new),
+            inner: trace.inner,
             programs: trace.programs.clone(),
             lookups: trace.lookups.iter().map(lookup).collect(),
             verdict: trace.verdict.map(|verdict| verdict_name(verdict).into()),

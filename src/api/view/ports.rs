@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Counts;
 use crate::config::PortConfig;
 use crate::pisa::PortId;
-use crate::stats::{MissingCounts, SwitchStats};
+use crate::stats::{MissingCounts, SwitchStats, TunnelCounts};
 
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -136,6 +136,56 @@ impl Lacking {
     }
 }
 
+/// Packets of tunnels, where the flows inside are measured. All but the first count with the flow of
+/// the tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnelled {
+    /// They count with the flow inside.
+    pub read_packets: u64,
+    /// They end before the inner ports.
+    pub cut_packets: u64,
+    /// Fragments but the first, of the packet of the tunnel or of the inner one.
+    pub fragment_packets: u64,
+    /// They have more MPLS labels, VLAN tags or extension headers than are looked behind.
+    pub too_deep_packets: u64,
+    /// There is no IP inside, or the tunnel's header is none that is known.
+    pub other_packets: u64,
+}
+
+impl Tunnelled {
+    fn add(&mut self, counts: &TunnelCounts) {
+        self.read_packets += counts.read.get();
+        self.cut_packets += counts.cut.get();
+        self.fragment_packets += counts.fragment.get();
+        self.too_deep_packets += counts.too_deep.get();
+        self.other_packets += counts.other.get();
+    }
+
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            read_packets: self.read_packets.saturating_sub(before.read_packets),
+            cut_packets: self.cut_packets.saturating_sub(before.cut_packets),
+            fragment_packets: self.fragment_packets.saturating_sub(before.fragment_packets),
+            too_deep_packets: self.too_deep_packets.saturating_sub(before.too_deep_packets),
+            other_packets: self.other_packets.saturating_sub(before.other_packets),
+        }
+    }
+
+    /// Numbers and what they are of, in words.
+    pub fn rows(&self) -> [(u64, &'static str); 5] {
+        [
+            (self.read_packets, "packets of tunnels count with the flow inside"),
+            (self.cut_packets, "packets of tunnels that end before the inner ports count with the tunnel's flow"),
+            (self.fragment_packets, "fragments of tunnels but the first count with the tunnel's flow"),
+            (
+                self.too_deep_packets,
+                "packets of tunnels with too many labels, tags or extension headers count with the tunnel's flow",
+            ),
+            (self.other_packets, "packets of tunnels without known IP inside count with the tunnel's flow"),
+        ]
+    }
+}
+
 /// Counters of the switch itself, beside those of its ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
@@ -146,6 +196,8 @@ pub struct Measurement {
     pub too_many_tags_packets: u64,
     #[serde(default)]
     pub lacking: Lacking,
+    #[serde(default)]
+    pub tunnels: Tunnelled,
     /// Ends of an epoch whose record also covers the next one, because the collector was behind.
     pub late_epochs: u64,
     /// Ends of a sub-epoch whose record also covers the next one, for the same reason.
@@ -177,6 +229,7 @@ impl Measurement {
         self.unmeasured_packets += stats.unmeasured.get();
         self.too_many_tags_packets += stats.too_many_tags.get();
         self.lacking.add(&stats.lacking);
+        self.tunnels.add(&stats.tunnels);
         self.late_epochs += stats.late_epochs.get();
         self.late_sub_epochs += stats.late_sub_epochs.get();
         self.lost_epochs += stats.lost_epochs.get();

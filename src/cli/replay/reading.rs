@@ -12,7 +12,7 @@ use crate::cli::captures;
 use crate::program::Exact;
 use crate::replay::{Replayer, RxPacket};
 use crate::trace::{Captured, LinkType, Metadata, Timeline};
-use crate::wire::{Headers, parse};
+use crate::wire::{Headers, Tunnels, parse};
 
 /// The captures' statements about themselves, and the errors found in them.
 #[derive(Default, Serialize)]
@@ -71,13 +71,20 @@ pub struct Reading<'a> {
     replayer: &'a mut Replayer,
     ingress: Ingress,
     exact: &'a mut [Box<dyn Exact>],
+    tunnels: Option<Tunnels>,
     timeline: Timeline,
     pub totals: Totals,
 }
 
 impl<'a> Reading<'a> {
-    pub fn new(replayer: &'a mut Replayer, ingress: Ingress, exact: &'a mut [Box<dyn Exact>]) -> Self {
-        Self { replayer, ingress, exact, timeline: Timeline::default(), totals: Totals::default() }
+    /// `tunnels`: those into which the exact counts look, as the switch does.
+    pub fn new(
+        replayer: &'a mut Replayer,
+        ingress: Ingress,
+        exact: &'a mut [Box<dyn Exact>],
+        tunnels: Option<Tunnels>,
+    ) -> Self {
+        Self { replayer, ingress, exact, tunnels, timeline: Timeline::default(), totals: Totals::default() }
     }
 
     /// Takes one capture in, up to the first record that cannot be read. The error says which that
@@ -86,9 +93,9 @@ impl<'a> Reading<'a> {
         let name = captures::name(file);
         let mut reader = captures::open(file, stop)?;
         let progress = ProgressBar::new_spinner().with_message(format!("replaying {name}"));
-        let Self { replayer, ingress, exact, timeline, totals } = self;
-        let headers = Headers::default();
-        let mut take = Take { replayer, ingress, exact, headers, totals, number: 0, taken: Ok(()) };
+        let Self { replayer, ingress, exact, tunnels, timeline, totals } = self;
+        let (headers, tunnels) = (Headers::default(), *tunnels);
+        let mut take = Take { replayer, ingress, exact, tunnels, headers, totals, number: 0, taken: Ok(()) };
         let mut read = Ok(());
         while take.taken.is_ok()
             && let Some(captured) = reader.next()
@@ -128,6 +135,7 @@ struct Take<'a> {
     replayer: &'a mut Replayer,
     ingress: &'a mut Ingress,
     exact: &'a mut [Box<dyn Exact>],
+    tunnels: Option<Tunnels>,
     headers: Headers,
     totals: &'a mut Totals,
     /// Of the last packet in its capture.
@@ -164,6 +172,9 @@ impl Take<'_> {
         let (at, bytes) = (captured.at_ns, captured.bytes);
         self.replayer.receive(RxPacket { ingress, at, held_ns, bytes, wire_len });
         if !self.exact.is_empty() && parse(captured.bytes, headers).is_ok() {
+            if let Some(Ok(Some(inner))) = self.tunnels.map(|tunnels| tunnels.inner(captured.bytes, headers)) {
+                headers.take_flow(&inner);
+            }
             self.exact.iter_mut().for_each(|exact| exact.packet(headers, wire_len));
         }
         Ok(())

@@ -65,6 +65,9 @@ pub fn text(packet: &Packet, what: &str) -> String {
     page.text += &page.bold(&format!("{what}: {bytes} bytes in by port {}{at}", packet.port));
     page.text += "\n";
     parsed(&mut page, packet.headers.as_ref());
+    if let Some(inner) = &packet.inner {
+        page.line("inner", &format!("{inner}, the flow inside the tunnel, which programs have"));
+    }
     looked_up(&mut page, "access", packet.lookups.iter().filter(|lookup| lookup.table == "acl"));
     // A program with egress stages alone is shown there.
     let here = packet.programs.iter().filter(|program| !program.stages.is_empty() || program.egress_stages.is_empty());

@@ -9,7 +9,7 @@ impl NetworkConfig {
     /// The profile of all switches that run one of the programs.
     pub fn profile(&self, program: &ProgramConfig) -> NetworkProfile {
         let (length, transit) = (self.epoch.nanos(), self.transit.nanos());
-        NetworkProfile { program: program.clone(), length, transit, header: self.telemetry_header }
+        NetworkProfile { program: program.clone(), length, transit, header: self.telemetry_header, key: self.key }
     }
 
     /// How the controller of a program behaves. `salt` makes the sampling of this deployment its

@@ -8,7 +8,7 @@ use super::finality::Pending;
 use super::local::WHOLE_RUN;
 use super::{Controller, Member, ParameterUpdate};
 use crate::program::{Clash, Difference, Foreign, ProgramConfig};
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch::Nanos;
 
 /// Most bytes of a switch's name.
@@ -29,6 +29,9 @@ pub struct NetworkProfile {
     /// What carries a packet's class and epoch between switches.
     #[serde(default)]
     pub header: TelemetryHeader,
+    /// The headers that name a packet's flow.
+    #[serde(default)]
+    pub key: KeyHeaders,
 }
 
 /// A switch that joins.
@@ -108,6 +111,7 @@ impl NetworkProfile {
                 ("the epoch's length in ns", profile.length.to_string()),
                 ("the transit time in ns", profile.transit.to_string()),
                 ("telemetry_header", profile.header.name().to_owned()),
+                ("key", profile.key.name().to_owned()),
             ]
         };
         let number = Difference::first(numbers(self), numbers(other));

@@ -8,7 +8,7 @@ use crate::answers::Queryable;
 use crate::history::Room;
 use crate::lock::Hold;
 use crate::program::{AnySchedule, ProgramConfig};
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch::Nanos;
 use crate::telemetry::epoch::wall_clock;
 use crate::telemetry::{Closed, Sink};
@@ -190,8 +190,8 @@ impl LocalController {
     /// a replay before it.
     fn begin(&mut self, name: &str, epoch: u64, LocalSettings { length, transit, replays, .. }: LocalSettings) {
         let program = self.schedule.program();
-        let profile =
-            NetworkProfile { program, length, transit: transit.min(length / 2), header: TelemetryHeader::default() };
+        let (header, key) = (TelemetryHeader::default(), KeyHeaders::default());
+        let profile = NetworkProfile { program, length, transit: transit.min(length / 2), header, key };
         let parameters = self.schedule.at(epoch);
         let first_epoch = epoch.saturating_add(u64::from(!replays));
         let request = JoinRequest { name: name.into(), profile, parameters, first_epoch };

@@ -41,7 +41,8 @@ fn profile() -> NetworkProfile {
 
 fn profile_of(config: Config) -> NetworkProfile {
     let program = ProgramConfig::new::<ChameleMon>(config);
-    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header: crate::switch::TelemetryHeader::Shim }
+    let (header, key) = (crate::switch::TelemetryHeader::Shim, crate::switch::KeyHeaders::Outer);
+    NetworkProfile { program, length: LENGTH, transit: TRANSIT, header, key }
 }
 
 fn settings() -> ControllerSettings {

@@ -55,6 +55,9 @@ pub struct Hello {
     /// The programs whose records it can send: 1 to 8.
     #[prost(message, repeated, tag = "9")]
     pub programs: ::prost::alloc::vec::Vec<Program>,
+    /// The packet inside a tunnel names a flow, and not that of the tunnel.
+    #[prost(bool, tag = "10")]
+    pub inner_key: bool,
 }
 /// A program of a switch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,7 +7,7 @@ use crate::config::MAX_NETWORKED;
 use crate::network::controller::{JoinError, NetworkProfile, ParameterUpdate};
 use crate::pisa::hash::HashFamily;
 use crate::program::ProgramConfig;
-use crate::switch::TelemetryHeader;
+use crate::switch::{KeyHeaders, TelemetryHeader};
 use crate::telemetry::epoch::Nanos;
 use crate::text::is_name;
 
@@ -77,6 +77,7 @@ pub struct Hello {
     pub length: Nanos,
     pub transit: Nanos,
     pub header: TelemetryHeader,
+    pub key: KeyHeaders,
     /// The programs whose records it can send; of one that this process cannot read, why not.
     pub programs: Vec<Result<Offer, BadMessage>>,
     /// Name and version of its software, for people.
@@ -97,13 +98,13 @@ const SOFTWARE: usize = 64;
 impl Hello {
     /// What the network of one of the switch's programs is to be like.
     pub fn profile(&self, program: ProgramConfig) -> NetworkProfile {
-        NetworkProfile { program, length: self.length, transit: self.transit, header: self.header }
+        NetworkProfile { program, length: self.length, transit: self.transit, header: self.header, key: self.key }
     }
 }
 
 impl From<&Hello> for proto::Hello {
     fn from(hello: &Hello) -> Self {
-        let Hello { name, length, transit, header, programs, software } = hello;
+        let Hello { name, length, transit, header, key, programs, software } = hello;
         Self {
             version: VERSION,
             name: name.clone(),
@@ -112,6 +113,7 @@ impl From<&Hello> for proto::Hello {
             programs: programs.iter().flatten().map(Into::into).collect(),
             software: software.clone(),
             dscp: *header == TelemetryHeader::Dscp,
+            inner_key: *key == KeyHeaders::Inner,
         }
     }
 }
@@ -126,7 +128,8 @@ impl TryFrom<proto::Hello> for Hello {
     type Error = Refusal;
 
     fn try_from(hello: proto::Hello) -> Result<Self, Refusal> {
-        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, programs, software, dscp } = hello;
+        let proto::Hello { version, name, epoch_ns: length, transit_ns: transit, programs, software, dscp, inner_key } =
+            hello;
         if version != VERSION {
             return Err(Refusal::Version(version));
         }
@@ -144,7 +147,8 @@ impl TryFrom<proto::Hello> for Hello {
         }
         let programs = programs.iter().map(Offer::try_from).collect();
         let header = if dscp { TelemetryHeader::Dscp } else { TelemetryHeader::Shim };
-        Ok(Self { name, length, transit, header, programs, software })
+        let key = if inner_key { KeyHeaders::Inner } else { KeyHeaders::Outer };
+        Ok(Self { name, length, transit, header, key, programs, software })
     }
 }
 
@@ -244,6 +248,7 @@ mod tests {
             length: 1 << 26,
             transit: 10_000_000,
             header: TelemetryHeader::Dscp,
+            key: KeyHeaders::Inner,
             programs: vec![Ok(offer()), Ok(offer())],
             software: "weir 0.1.0".into(),
         }

@@ -182,12 +182,13 @@ impl ControllerServer {
 
     /// Of each of the switch's programs: its place among the network's, or why it has none.
     fn places(&self, hello: &Hello) -> Result<Vec<Result<usize, Refusal>>, Refusal> {
-        let Hello { length, transit, header, .. } = hello;
+        let Hello { length, transit, header, key, .. } = hello;
         let pairs = |own: &NetworkProfile| {
             [
                 ("switch.epoch", format!("{length} ns"), format!("{} ns", own.length)),
                 ("switch.transit", format!("{transit} ns"), format!("{} ns", own.transit)),
                 ("switch.telemetry_header", header.name().into(), own.header.name().into()),
+                ("switch.key", key.name().into(), own.key.name().into()),
             ]
         };
         let differing = self.profiles.iter().flat_map(pairs).find(|(_, theirs, ours)| theirs != ours);

@@ -140,8 +140,8 @@ mod tests {
     fn state() -> State {
         let program = ProgramConfig::new::<ChameleMon>(Config::default());
         let updates = vec![ParameterUpdate { epoch: 7, parameters: program.start() }];
-        let profile =
-            NetworkProfile { program, length: 1 << 26, transit: 1, header: crate::switch::TelemetryHeader::Dscp };
+        let (header, key) = (crate::switch::TelemetryHeader::Dscp, crate::switch::KeyHeaders::Inner);
+        let profile = NetworkProfile { program, length: 1 << 26, transit: 1, header, key };
         let controller = Saved { version: 2, profile: Some(profile), updates, switches: vec!["edge1".into()] };
         let controllers = vec![controller.clone(), Saved { switches: Vec::new(), ..controller }];
         State { hashes: HashFamily::from_secret([211; 32]), salt: u64::MAX, controllers }

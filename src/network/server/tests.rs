@@ -57,6 +57,7 @@ fn hello_with(name: &str, programs: &[ProgramConfig]) -> Hello {
         length: config.epoch.nanos(),
         transit: config.transit.nanos(),
         header: config.telemetry_header,
+        key: config.key,
         programs: programs.iter().map(offer).collect(),
         software: "test".into(),
     }
@@ -392,6 +393,9 @@ fn switches_that_do_not_fit_are_told_why() {
     let (code, why) = refused(&|hello| hello.epoch_ns += 1);
     assert_eq!(code, Code::FailedPrecondition);
     assert_eq!(why, "switch.epoch of the switch is 100000001 ns, and the controller's is 100000000 ns");
+    let (code, why) = refused(&|hello| hello.inner_key = true);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(why, "switch.key of the switch is inner, and the controller's is outer");
     // A switch of whose programs none fits is told of the last.
     let (code, why) = refused(&|hello| {
         hello.programs.truncate(1);

@@ -18,6 +18,7 @@ use weir::wire::{Flow, Frame, HeapFrame};
 
 use crate::frames::{address, host_mac, mend, own, port, udp};
 use crate::records::Records;
+use crate::vxlan;
 
 const NOW: u64 = 1_790_000_000_000_000_000;
 const PROGRAM: &str = "[[program]]\nname = \"chamelemon\"\nhh_threshold = 3\n";
@@ -507,4 +508,55 @@ fn a_frame_is_too_deep_from_its_last_tag_on() {
     }
     // The broadcast of the beginning is IP.
     assert_eq!(net.switches[0].switches[0].stats().unmeasured.get(), 4);
+}
+
+/// Edges whose programs see the flows inside tunnels.
+fn inner_edges(header: &str) -> Net {
+    let edge = port("a", "host", 1500, "") + &port("b", "host", 1500, "") + &port("up", "fabric", 1600, "");
+    let edge = format!("[switch]\ntelemetry_header = \"{header}\"\nkey = \"inner\"\nreproducible = 1\n{edge}{PROGRAM}");
+    let mut net = Net::new(&[edge.clone(), edge], &[((0, 2), (1, 2))]);
+    // Each switch hears the other's hosts.
+    net.send((0, 0), &udp(0, 9, [0xff; 6], 67, 40));
+    net.send((1, 0), &udp(2, 9, [0xff; 6], 67, 40));
+    net
+}
+
+/// A tunnel's flows are 20 at both ends, with losses of their own, whatever carries the class.
+#[test]
+fn losses_inside_tunnels_are_exact() {
+    for header in ["shim", "dscp"] {
+        let mut net = inner_edges(header);
+        let packet = |sport| vxlan::packet([host_mac(0), host_mac(2)], [0, 2].map(|n| address(n).octets()), sport);
+        for sport in 0..20 {
+            for n in 0..=sport {
+                net.loses = sport % 3 == 0 && n < 2;
+                let lost = net.loses;
+                let arrived = net.send((0, 0), &packet(sport));
+                assert_eq!(arrived, if lost { vec![] } else { vec![((1, 0), packet(sport))] }, "{header} {sport}");
+            }
+        }
+        let read = net.switches.iter().map(|assembly| assembly.switches[0].stats().tunnels.read.get());
+        assert_eq!(read.collect::<Vec<_>>(), [210, 210 - 13], "{header}");
+        let lost = (0..20).step_by(3).map(|sport| (vxlan::flow(sport), if sport == 0 { 1 } else { 2 }));
+        assert_lost(net.records(), &lost.collect::<Vec<_>>());
+    }
+}
+
+/// Packets behind MPLS labels alone have no outer flow. They are measured at both ends where a shim carries their
+/// class, and at none where the DSCP would.
+#[test]
+fn labels_on_ethernet_are_measured_where_a_shim_is() {
+    for (header, measured) in [("shim", 10), ("dscp", 0)] {
+        let mut net = inner_edges(header);
+        let inner = udp(5, 6, host_mac(2), 80, 40);
+        let frame = [&inner[..12], &[0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64], &inner[14..]].concat();
+        for n in 0..10 {
+            net.loses = n == 4;
+            assert_eq!(net.send((0, 0), &frame).len(), usize::from(n != 4), "{header}");
+        }
+        let stats = net.switches[0].switches[0].stats();
+        assert_eq!((stats.tunnels.read.get(), stats.unmeasured.get()), (measured, 10 - measured), "{header}");
+        let lost = [(flow(5, 6, 80), 1)];
+        assert_lost(net.records(), if measured > 0 { &lost } else { &[] });
+    }
 }

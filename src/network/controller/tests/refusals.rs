@@ -40,6 +40,8 @@ fn switches_that_differ_may_not_join() {
     );
     let tos = NetworkProfile { header: crate::switch::TelemetryHeader::Dscp, ..profile() };
     assert!(refused(other(tos)).contains("telemetry_header is dscp, and the network's is shim"));
+    let inner = NetworkProfile { key: crate::switch::KeyHeaders::Inner, ..profile() };
+    assert!(refused(other(inner)).contains("key is inner, and the network's is outer"));
     let shorter = profile_of(Config { tower: "8x4096".parse().unwrap(), ..config() });
     assert!(refused(other(shorter)).contains("tower is 8x4096, and the network's is 8x4096+16x2048"));
     let wide = profile_of(Config { arrays: 900, ..config() });
