@@ -227,6 +227,7 @@ fn the_documented_example() {
             "seconds",
             "seed",
             "start",
+            "tunnels",
             "unmeasured_packets",
             "version"
         ]

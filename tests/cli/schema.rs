@@ -25,7 +25,7 @@ const BEYOND: [&str; 11] = [
 ];
 
 /// More that is wrong in itself.
-const MORE: [&str; 40] = [
+const MORE: [&str; 41] = [
     "[switch]\nname = \"\"",
     "[switch]\nname = \"-w\"",
     "[switch]\nname = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",

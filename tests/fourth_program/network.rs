@@ -91,7 +91,13 @@ fn parameters_fit_every_switch() {
     let join = |controller: &mut Controller, name: &str, config: &Config| {
         let program = ProgramConfig::new::<Microbursts>(config.clone());
         let parameters = program.start();
-        let profile = NetworkProfile { program, length: LENGTH, transit: 1_000_000, header: Default::default() };
+        let profile = NetworkProfile {
+            program,
+            length: LENGTH,
+            transit: 1_000_000,
+            header: Default::default(),
+            key: Default::default(),
+        };
         let request = JoinRequest { name: name.into(), profile, parameters, first_epoch: 7 };
         controller.join(&request, 6 * LENGTH).map(drop).map_err(|error| error.to_string())
     };

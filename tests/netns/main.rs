@@ -44,4 +44,5 @@ mod tunnels;
 mod utilisation;
 mod vlan;
 #[path = "../common/vxlan.rs"]
+#[allow(dead_code, reason = "some of it is for other tests")]
 mod vxlan;

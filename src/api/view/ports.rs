@@ -138,7 +138,7 @@ impl Lacking {
 
 /// Packets of tunnels, where the flows inside are measured. All but the first count with the flow of
 /// the tunnel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tunnelled {
     /// They count with the flow inside.
     pub read_packets: u64,
