@@ -77,7 +77,7 @@ fn losses_of_the_flows_inside_a_tunnel_are_exact() {
         assert!(lost.len() > 5, "a fifth of 200 packets is lost: {lost:?}");
         // The records of the horizon.
         sleep(Duration::from_secs(2));
-        let answer = controller.ask("show losses --last 8s");
+        let answer = controller.ask("show losses --last 8s --top 100");
         let losses = answer["losses"].as_array().unwrap();
         let of_round = losses.iter().filter(|loss| {
             let sport = loss["flow"]["sport"].as_u64().and_then(|sport| u16::try_from(sport).ok());
