@@ -29,6 +29,8 @@ const MOST_FAILED: usize = 16;
 const BACKGROUND_SPAN: f64 = 1000.0;
 /// A set that is less likely than another one by more than this, in logarithms, is of no account.
 const NO_MATCH: f64 = 15.0;
+/// Rate of a failed member from which its fit starts.
+const FIRST_RATE: f64 = 0.01;
 /// Most sets over which flows' losses are averaged.
 const AVERAGED: usize = 8;
 
@@ -67,10 +69,8 @@ impl<'a> Search<'a> {
         if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
             return f64::NEG_INFINITY;
         }
-        let quiet = &self.model.quiet;
-        let mut start = quiet.rates.clone();
-        // The rate at which a member loses packets where all that flows lost that cross it, it did.
-        failed.iter().for_each(|member| start[*member] = quiet.unexplained[*member] / quiet.reached[*member].max(1.0));
+        let mut start = self.model.quiet.rates.clone();
+        failed.iter().for_each(|member| start[*member] = FIRST_RATE);
         let prior = self.log_prior(failed);
         // Widths only make a set less likely.
         let fit = self.model.fit(failed, &start, self.most - NO_MATCH - prior, &mut self.room);
