@@ -442,7 +442,7 @@ fn programs_see_the_flows_inside_tunnels() {
     let plain = udp(0, 2, host_mac(2), 53, 40);
     // Every third packet is in no tunnel.
     let frames: Vec<_> = (0..30).map(|n| if n % 3 == 0 { plain.clone() } else { tunnelled(1000 + n) }).collect();
-    let flow = |n: usize| if n % 3 == 0 { None } else { Some(vxlan::flow(1000 + n as u16)) };
+    let flow = |n: usize| if n.is_multiple_of(3) { None } else { Some(vxlan::flow(1000 + n as u16)) };
     let flows: Vec<_> = (0..30).map(|n| flow(n).unwrap_or_else(|| parsed(&plain).flow().unwrap())).collect();
     let of = |phvs: &Mutex<Vec<Phv>>| -> Vec<_> {
         std::mem::take(&mut *phvs.lock().unwrap()).iter().map(|phv| phv.headers.flow().unwrap()).collect()

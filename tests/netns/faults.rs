@@ -235,7 +235,7 @@ fn beyond(weir: &Weir, host: &Host) -> [i128; 2] {
     };
     eventually("nothing to be under way", || {
         let first = differences();
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(Duration::from_millis(300));
         (first == differences()).then_some(first)
     })
 }
