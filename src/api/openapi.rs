@@ -1,5 +1,5 @@
 //! The API as an OpenAPI 3.1 document. Everything in it that can differ from the code is made of the code: paths
-//! and methods of the [routes](super::routes), schemas of the types that are read and written, with their comments
+//! and methods of the routes, schemas of the types that are read and written, with their comments
 //! as descriptions.
 
 use std::sync::Arc;
