@@ -26,7 +26,7 @@ const LARGEST_RATE: f64 = 1.0 - 1e-6;
 pub struct Model<'a> {
     pub trials: &'a Trials,
     pub alarm_rate: f64,
-    /// Without a failure.
+    /// The fit without a failure.
     pub quiet: Fit,
     victims: Vec<Victims>,
     /// Flows that lost none: size and number, by path and, where that is not known, by pair of switches.
@@ -48,7 +48,7 @@ struct Victims {
     by_path: Vec<(usize, [f64; 2])>,
     /// The others.
     others: Vec<FlowTrial>,
-    /// What is expected of them without a failure.
+    /// What the fit without a failure expects that members lost of their packets.
     quiet: Part,
 }
 
@@ -96,7 +96,8 @@ pub struct Fit {
 }
 
 impl<'a> Model<'a> {
-    pub fn new(trials: &'a Trials, alarm_rate: f64) -> Self {
+    /// `healthy` is the rate of all members from which the fit without a failure starts.
+    pub fn new(trials: &'a Trials, alarm_rate: f64, healthy: f64, room: &mut Room) -> Self {
         let mut by_ends: BTreeMap<usize, Victims> = BTreeMap::new();
         for flow in &trials.victims {
             by_ends.entry(flow.ends).or_insert_with(|| Victims::new(flow.ends)).add(*flow);
@@ -126,14 +127,15 @@ impl<'a> Model<'a> {
         for (path, members) in trials.paths.iter().enumerate() {
             members.iter().for_each(|member| paths_of[*member].push(path));
         }
-        let victims = by_ends.into_values().collect();
-        let quiet = Fit::default();
-        Self { trials, alarm_rate, quiet, victims, on_path, between, through, ends_of, paths_of }
+        let (victims, quiet) = (by_ends.into_values().collect(), Fit::default());
+        let mut model = Self { trials, alarm_rate, quiet, victims, on_path, between, through, ends_of, paths_of };
+        model.fit_quiet(healthy, room);
+        model
     }
 
-    /// Fits the rates without a failure, from this rate of all members on.
-    pub fn fit_quiet(&mut self, start: f64, room: &mut Room) {
-        self.quiet = self.fit(&[], &vec![start; self.trials.members], f64::NEG_INFINITY, room);
+    /// Fits the rates without a failure. All other fits take from it what a failure does not touch.
+    fn fit_quiet(&mut self, healthy: f64, room: &mut Room) {
+        self.quiet = self.fit(&[], &vec![healthy; self.trials.members], f64::NEG_INFINITY, room);
         let mut victims = std::mem::take(&mut self.victims);
         for of in &mut victims {
             let mut expected = Expected::new(vec![0.0; self.trials.members]);
@@ -211,7 +213,7 @@ impl<'a> Model<'a> {
         expected
     }
 
-    /// What is expected of flows between switches without a path across a failed member, without a failure.
+    /// The share in the fit without a failure of flows that can have crossed no failed member.
     fn untouched(&self, set: &FailedSet<'_>) -> Expected {
         let mut expected = Expected::new(self.through.clone());
         for of in self.victims.iter().filter(|of| !set.touched[of.ends]) {

@@ -52,9 +52,8 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub fn new(trials: &'a Trials, alarm_rate: f64) -> Self {
-        let mut model = Model::new(trials, alarm_rate);
         let mut room = Room::new(trials);
-        model.fit_quiet(alarm_rate / BACKGROUND_SPAN.sqrt(), &mut room);
+        let model = Model::new(trials, alarm_rate, alarm_rate / BACKGROUND_SPAN.sqrt(), &mut room);
         let reverse = trials.cables.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
         let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 5, MOST_SETS);
         let (seen, candidates) = (FxHashMap::default(), Vec::new());
