@@ -14,7 +14,8 @@ use weir::pisa::hash::HashFamily;
 use weir::trace::CaptureReader;
 use weir::wire::{Flow, FlowKey, Headers, Tuple4, parse, proto};
 
-use crate::common::{Controller, Host, Iperf, Lab, Link, Namespace, Protocol, Weir, capture, eventually};
+use crate::common::{Controller, Host, Iperf, Lab, Link, Protocol, Weir, capture, eventually};
+use crate::edges::Edges;
 
 /// Long enough for a machine that does other things as well.
 const EPOCH: &str = "250ms";
@@ -28,54 +29,22 @@ const ROUNDS: usize = 6;
 const NEAR: &str = "tx:drop=20%,seed=7,proto=icmp,src=10.0.0.1;tx:drop=2%,seed=3,proto=tcp,src=10.0.0.1";
 const FAR: &str = "tx:drop=100%,ecn=1";
 
-struct Network {
-    lab: Lab,
-    hosts: Vec<Host>,
-    beyond: Namespace,
+fn start(edges: &Edges, name: &str, fault: &str, core: usize) -> Weir {
+    let switch = format!("epoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{core}]");
+    edges.start(name, [&switch, "", &format!("fault = \"{fault}\"")])
 }
 
-impl Network {
-    fn new(test: &str) -> Option<Self> {
-        let lab = Lab::new(test)?;
-        let ports = lab.ports(Link::Veth, 2);
-        let beyond = lab.switch.sibling();
-        lab.switch.run(&format!("ip link set p2 netns {}", beyond.id()));
-        beyond.run("ip link set p2 up");
-        // Larger than the hosts' links by the shim, so that full packets carry it too.
-        lab.switch.run(&format!("ip link add f1 mtu 1600 type veth peer name f2 mtu 1600 netns {}", beyond.id()));
-        lab.switch.run("ip link set f1 up");
-        beyond.run("ip link set f2 up");
-        let hosts = ports.connect();
-        Some(Self { lab, hosts, beyond })
-    }
+fn start_near(edges: &Edges) -> Weir {
+    start(edges, "near", NEAR, 0)
+}
 
-    fn switch(&self, name: &str, host: &str, fabric: &str, fault: &str, core: usize) -> Weir {
-        let at = Controller::switch_socket(&self.lab);
-        let file = format!(
-            "[switch]\nepoch = \"{EPOCH}\"\ntransit = \"{TRANSIT}\"\ncores = [{core}]\n\
-             [[port]]\nname = \"host\"\ndev = \"veth:{host}\"\n\
-             [[port]]\nname = \"fabric\"\ndev = \"veth:{fabric}\"\nrole = \"fabric\"\nmtu = 1600\nfault = \"{fault}\"\n\
-             [[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n",
-            at.display()
-        );
-        fs::write(self.lab.path(&format!("{name}.toml")), file).unwrap();
-        let space = if name == "far" { &self.beyond } else { &self.lab.switch };
-        Weir::start(&self.lab, space, name, &format!("-vv --config {name}.toml"))
-    }
+fn start_far(edges: &Edges) -> Weir {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    start(edges, "far", FAR, usize::from(cores > 1))
+}
 
-    fn near(&self) -> Weir {
-        self.switch("near", "p1", "f1", NEAR, 0)
-    }
-
-    fn far(&self) -> Weir {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        self.switch("far", "p2", "f2", FAR, usize::from(cores > 1))
-    }
-
-    fn controller(&self) -> Controller {
-        let expected = "--switch near --switch far";
-        Controller::start(&self.lab, &format!("{expected} --epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv"))
-    }
+fn start_controller(edges: &Edges) -> Controller {
+    edges.controller(&format!("--epoch {EPOCH} --transit {TRANSIT} --record-timeout 2s -vv"))
 }
 
 fn running_epoch() -> u64 {
@@ -119,7 +88,7 @@ struct Wiretap {
 }
 
 impl Wiretap {
-    fn start(network: &Network, near: &Weir, far: &Weir) -> Self {
+    fn start(network: &Edges, near: &Weir, far: &Weir) -> Self {
         let tap = |weir: &Weir, name: &str| {
             let file = network.lab.path(name);
             (capture::start(weir, "--port fabric --direction both --filter ip", &file), file)
@@ -157,7 +126,7 @@ fn settled(controller: &Controller, near: &Weir, far: &Weir) -> [i64; 2] {
 
 /// Traffic until an attempt of which each epoch is known; then the losses are the faults' own
 /// counts.
-fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &Weir, far: &Weir) {
+fn traffic_is_accounted_for(network: &Edges, controller: &Controller, near: &Weir, far: &Weir) {
     let [host1, host2] = &network.hosts[..] else { unreachable!("two hosts") };
     for _ in 0..ROUNDS {
         until_known(controller);
@@ -202,9 +171,9 @@ fn traffic_is_accounted_for(network: &Network, controller: &Controller, near: &W
 
 #[test]
 fn victims_are_named_with_the_exact_number_of_packets() {
-    let Some(network) = Network::new("victims_are_named_with_the_exact_number_of_packets") else { return };
-    let controller = network.controller();
-    let (near, far) = (network.near(), network.far());
+    let Some(network) = Edges::new("victims_are_named_with_the_exact_number_of_packets") else { return };
+    let controller = start_controller(&network);
+    let (near, far) = (start_near(&network), start_far(&network));
     network.hosts[0].reaches(&network.hosts[1]);
     traffic_is_accounted_for(&network, &controller, &near, &far);
 
@@ -212,7 +181,7 @@ fn victims_are_named_with_the_exact_number_of_packets() {
     let epochs = controller.follow("show losses --each");
     drop(far);
     assert!(!network.hosts[0].ping(&network.hosts[1], "-c 2 -W 1"));
-    let far = network.far();
+    let far = start_far(&network);
     until_known(&controller);
     let epochs = epochs.stop();
     let unknown = |epoch: &&Value| {
@@ -228,7 +197,7 @@ fn victims_are_named_with_the_exact_number_of_packets() {
     // So does the controller: it goes on with the same hash functions, and no switch starts anew.
     let state = fs::read_to_string(network.lab.path("network.json")).unwrap();
     controller.kill();
-    let controller = network.controller();
+    let controller = start_controller(&network);
     until_known(&controller);
     traffic_is_accounted_for(&network, &controller, &near, &far);
     let link = near.ask("show controller");
@@ -247,7 +216,7 @@ fn victims_are_named_with_the_exact_number_of_packets() {
 
 /// The secret of the hash functions stands in the state and nowhere else, and no polynomial
 /// anywhere.
-fn secrets_are_kept(network: &Network, state: &str, told: &[String]) {
+fn secrets_are_kept(network: &Edges, state: &str, told: &[String]) {
     let path = network.lab.path("network.json");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     let [before, now] = [state, &fs::read_to_string(&path).unwrap()]

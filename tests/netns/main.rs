@@ -11,6 +11,7 @@ mod controller;
 mod counts;
 mod cpus;
 mod devices;
+mod edges;
 mod fabric;
 mod faults;
 mod fragments;

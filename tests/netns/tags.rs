@@ -1,18 +1,18 @@
 //! Customers' frames with tags of their own cross a provider's network of two switches: all of them
 //! arrive, byte for byte, and none is called lost.
 
-use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{Controller, Host, Lab, Link, Namespace, Weir, eventually, pcap};
+use crate::common::{eventually, pcap};
+use crate::edges::{Edges, mac};
 use crate::vlan::cross;
 
 /// Long enough for a machine that does other things as well.
 const AGREED: &str = "--epoch 500ms --transit 200ms";
-const SWITCH: &str = "[switch]\nepoch = \"500ms\"\ntransit = \"200ms\"\n";
+const SWITCH: &str = "epoch = \"500ms\"\ntransit = \"200ms\"\n";
 /// How often traffic is tried again when the machine was too busy to measure each epoch whole.
 const ROUNDS: usize = 3;
 const FRAMES: u16 = 100;
@@ -37,41 +37,13 @@ fn frames(to: [u8; 6], tags: &[(u16, u16)]) -> Vec<Vec<u8>> {
     (0..FRAMES).map(frame).collect()
 }
 
-pub fn mac(host: &Host) -> [u8; 6] {
-    let output = host.space.try_run(&format!("ip -o link show {host}"));
-    let text = String::from_utf8(output.stdout).expect("text");
-    let address = text.split("link/ether ").nth(1).and_then(|rest| rest.get(..17)).expect("an address");
-    let bytes: Vec<_> = address.split(':').map(|byte| u8::from_str_radix(byte, 16).expect("hexadecimal")).collect();
-    bytes.try_into().expect("six bytes")
-}
-
 /// Two provider edges with a link between them, their hosts, and the controller.
 fn cross_the_network(test: &str, header: &str) {
-    let Some(lab) = Lab::new(test) else { return };
-    let ports = lab.ports(Link::Veth, 2);
-    let beyond = lab.switch.sibling();
-    lab.switch.run(&format!("ip link set p2 netns {}", beyond.id()));
-    beyond.run("ip link set p2 up");
-    lab.switch.run(&format!("ip link add f1 mtu 1600 type veth peer name f2 mtu 1600 netns {}", beyond.id()));
-    lab.switch.run("ip link set f1 up");
-    beyond.run("ip link set f2 up");
-    let hosts = ports.connect();
-    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
-    let controller =
-        Controller::start(&lab, &format!("{AGREED} --telemetry-header {header} --switch near --switch far"));
-    let at = Controller::switch_socket(&lab);
-    let start = |space: &Namespace, name: &str, host: &str, fabric: &str| {
-        let file = format!(
-            "{SWITCH}telemetry_header = \"{header}\"\n\
-             [[port]]\nname = \"host\"\ndev = \"veth:{host}\"\nqinq = 200\n\
-             [[port]]\nname = \"fabric\"\ndev = \"veth:{fabric}\"\nrole = \"fabric\"\nmtu = 1600\n\
-             [[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n",
-            at.display()
-        );
-        fs::write(lab.path(&format!("{name}.toml")), file).unwrap();
-        Weir::start(&lab, space, name, &format!("--config {name}.toml"))
-    };
-    let (near, far) = (start(&lab.switch, "near", "p1", "f1"), start(&beyond, "far", "p2", "f2"));
+    let Some(edges) = Edges::new(test) else { return };
+    let [a, b] = &edges.hosts[..] else { unreachable!("two hosts") };
+    let controller = edges.controller(&format!("{AGREED} --telemetry-header {header}"));
+    let switch = format!("{SWITCH}telemetry_header = \"{header}\"");
+    let [near, far] = ["near", "far"].map(|name| edges.start(name, [&switch, "qinq = 200", ""]));
     a.reaches(b);
     eventually("an epoch of which all is known", || {
         (controller.ask("show losses --last 1s")["complete"] == true).then_some(())
@@ -80,7 +52,7 @@ fn cross_the_network(test: &str, header: &str) {
         let sent = frames(mac(b), &tags);
         let mut answer = Value::Null;
         for _ in 0..ROUNDS {
-            let arrived = cross(&lab, a, b, &sent, sent.len());
+            let arrived = cross(&edges.lab, a, b, &sent, sent.len());
             let unharmed = arrived.iter().filter(|frame| sent.contains(frame)).count();
             assert_eq!((arrived.len(), unharmed), (sent.len(), sent.len()), "{header} {tags:x?}");
             // The records of the horizon.

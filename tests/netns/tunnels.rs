@@ -2,20 +2,19 @@
 //! controller names each flow with its lost packets.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
 use weir::wire::{Headers, Tunnels, parse};
 
-use crate::common::{Controller, Lab, Link, Namespace, Weir, eventually};
-use crate::tags::mac;
+use crate::common::eventually;
+use crate::edges::{Edges, mac};
 use crate::vlan::cross;
 use crate::vxlan;
 
 /// Long enough for a machine that does other things as well.
 const AGREED: &str = "--epoch 500ms --transit 200ms --key inner";
-const SWITCH: &str = "[switch]\nepoch = \"500ms\"\ntransit = \"200ms\"\nkey = \"inner\"\n";
+const SWITCH: &str = "epoch = \"500ms\"\ntransit = \"200ms\"\nkey = \"inner\"\n";
 /// How often traffic is tried again, with other flows, when the machine was too busy to measure
 /// each epoch whole.
 const ROUNDS: u16 = 3;
@@ -36,29 +35,10 @@ fn count(frames: &[Vec<u8>]) -> BTreeMap<u16, i64> {
 
 #[test]
 fn losses_of_the_flows_inside_a_tunnel_are_exact() {
-    let Some(lab) = Lab::new("losses_of_the_flows_inside_a_tunnel_are_exact") else { return };
-    let ports = lab.ports(Link::Veth, 2);
-    let beyond = lab.switch.sibling();
-    lab.switch.run(&format!("ip link set p2 netns {}", beyond.id()));
-    beyond.run("ip link set p2 up");
-    lab.switch.run(&format!("ip link add f1 mtu 1600 type veth peer name f2 mtu 1600 netns {}", beyond.id()));
-    lab.switch.run("ip link set f1 up");
-    beyond.run("ip link set f2 up");
-    let hosts = ports.connect();
-    let [a, b] = &hosts[..] else { unreachable!("two hosts") };
-    let controller = Controller::start(&lab, &format!("{AGREED} --switch near --switch far"));
-    let at = Controller::switch_socket(&lab);
-    let start = |space: &Namespace, name: &str, host: &str, fabric: &str| {
-        let file = format!(
-            "{SWITCH}[[port]]\nname = \"host\"\ndev = \"veth:{host}\"\n\
-             [[port]]\nname = \"fabric\"\ndev = \"veth:{fabric}\"\nrole = \"fabric\"\nmtu = 1600\n\
-             [[program]]\nname = \"chamelemon\"\n[controller]\nat = \"{}\"\n",
-            at.display()
-        );
-        fs::write(lab.path(&format!("{name}.toml")), file).unwrap();
-        Weir::start(&lab, space, name, &format!("--config {name}.toml"))
-    };
-    let (near, far) = (start(&lab.switch, "near", "p1", "f1"), start(&beyond, "far", "p2", "f2"));
+    let Some(edges) = Edges::new("losses_of_the_flows_inside_a_tunnel_are_exact") else { return };
+    let [a, b] = &edges.hosts[..] else { unreachable!("two hosts") };
+    let controller = edges.controller(AGREED);
+    let [near, far] = ["near", "far"].map(|name| edges.start(name, [SWITCH, "", ""]));
     a.reaches(b);
     eventually("an epoch of which all is known", || {
         (controller.ask("show losses --last 1s")["complete"] == true).then_some(())
@@ -71,7 +51,7 @@ fn losses_of_the_flows_inside_a_tunnel_are_exact() {
         let packet = |sport| vxlan::packet([[2, 0, 0, 0, 0, 0x77], to], [[10, 9, 0, 1], [10, 9, 0, 2]], sport);
         let packets: Vec<_> = sports.clone().map(packet).collect();
         let sent: Vec<_> = packets.iter().cycle().take(packets.len() * PACKETS).cloned().collect();
-        let (mut lost, arrived) = (count(&sent), count(&cross(&lab, a, b, &sent, 1)));
+        let (mut lost, arrived) = (count(&sent), count(&cross(&edges.lab, a, b, &sent, 1)));
         arrived.iter().for_each(|(sport, packets)| *lost.get_mut(sport).expect("a flow that was sent") -= packets);
         lost.retain(|_, packets| *packets > 0);
         assert!(lost.len() > 5, "a fifth of 200 packets is lost: {lost:?}");
