@@ -213,7 +213,7 @@ impl Exporter {
         is_complete(&answer.claim) && answer.claim.gaps.is_empty() && answer.unknown_epochs == 0
     }
 
-    /// Exports the paths that are sure, each with the time of the packets of which it is.
+    /// Exports the paths that are sure. The time of a path is that of the packets that tell it.
     fn export_paths(&mut self, answer: &Claimed<Paths>, now: u32) -> bool {
         for path in answer.paths.iter().filter(|path| path.certainty == Certainty::Sure) {
             let switches: Option<Vec<_>> = path.switches.iter().cloned().collect();

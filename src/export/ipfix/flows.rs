@@ -8,7 +8,7 @@ use super::element::{self, Element, VARIABLE};
 use super::template::{self, Template, write_variable};
 use crate::wire::Flow;
 
-/// What was measured of a flow.
+/// A measured number or path of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measured {
     Packets(u64),
@@ -19,7 +19,7 @@ pub enum Measured {
     Path(Vec<Arc<str>>),
 }
 
-/// What was measured of a flow in some time.
+/// A measured number or path of a flow, and the time for which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     pub flow: Flow,

@@ -23,7 +23,7 @@ pub enum OptionsRecord<'a> {
     Domain { id: u32, name: &'a str },
     /// Totals of the export. Records that were not sent are of flows.
     Export { messages: u64, flow_records: u64, unsent_records: u64 },
-    /// What a metering process exported of this time, in nanoseconds since 1970, is not complete.
+    /// A metering process's records for this time, in nanoseconds since 1970, are not complete.
     Incomplete { metering_process: u32, time: Range<u64> },
     /// Packets that were dropped so far at a port, for a reason. `is_of_device` says that its device lost them.
     Drops { port: &'a str, reason: &'a str, is_of_device: bool, packets: u64 },

@@ -150,7 +150,7 @@ fn a_flow_has_the_elements_of_its_name() {
     assert_eq!(encode(flow("10.0.0.1", "::1", 1, 2, 6)), None);
 }
 
-/// What a program showed of an epoch.
+/// The heavy flows of an epoch.
 #[derive(Default)]
 struct Showed {
     heavy: Vec<(FlowName, u64)>,
@@ -297,7 +297,7 @@ fn final_epochs_are_exported_once() {
     assert_eq!(exporting.counters.view().flow_records, 3);
 }
 
-/// What is not complete has a record that says so: gaps, and epochs that were never analysed or forgotten.
+/// Gaps are exported as such, and so are epochs that were never analysed or were forgotten.
 #[test]
 fn what_is_missing_is_exported() {
     let mut exporting = Exporting::new(only(&[IpfixRecords::Losses]));
