@@ -26,7 +26,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-netns test-nic mutants bench figures figures-network figures-disketch p4 p4-tofino p4-demo fuzz lint doc setup clean
+.PHONY: help demo build test test-netns test-portless test-nic mutants bench figures figures-network figures-disketch p4 p4-tofino p4-demo fuzz lint doc setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,12 +45,9 @@ build: setup-build ## the release binaries, target/release/weir and pktgen
 	@$(CARGO) build $(LOCKED) --release --package weir --package pktgen --bins
 
 # The documentation's examples come last, so that what stands above them is near the end and cargo has the last word.
-test: setup-packages format ## everything: lints, documentation, unit tests with and without live ports, network namespaces
+test: setup-packages format ## everything: lints, documentation, unit tests, network namespaces
 # Downloaded while the first tests are compiled.
 	@scripts/setup.sh --others >/dev/null 2>&1 &
-	@echo "== Tests without live ports" >&2
-# Of the whole workspace, so that crates have the features that they have below, and are compiled once.
-	$(CARGO) test $(LOCKED) $(QUIET) --workspace $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
 	@echo "== Tests" >&2
 	@rm -f $(WEIR_NOT_RUN)
 # The examples as well, one of which a test runs: by itself it would compile weir once more, with the features of one crate.
@@ -71,6 +68,10 @@ tests-and-lints:
 	WEIR_EXAMPLES=built $(CARGO) test $(LOCKED) --workspace --lib --bins --tests; tests=$$?; \
 	[ $$tests -eq 0 ] || { kill $$lints 2>/dev/null; exit $$tests; }; \
 	wait $$lints; lints=$$?; cat target/lint.log >&2; exit $$lints
+
+# Of the whole workspace, so that crates have the features that they have in `make test`, and are compiled once.
+test-portless: setup-demo ## commands, and what they promise, without live ports; `make lint` only compiles that
+	$(CARGO) test $(LOCKED) $(QUIET) --workspace $(PORTLESS) $(PORTLESS_PROFILE) $(PORTLESS_TESTS) -- $(addprefix --skip ,$(PORTLESS_SAME))
 
 test-netns: setup ## only the tests between network namespaces
 	$(CARGO) build $(LOCKED) --package pktgen
@@ -203,7 +204,7 @@ deb: setup-build setup-package ## a Debian package, target/debian/weir_VERSION_A
 	@scripts/deb.sh
 
 # PARTS="tarball wheel" builds some of it.
-release: setup-demo ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
+release: setup-demo test-portless ## what is published, in out/release: a tarball, packages, an image, a wheel, what is in them, checksums
 	@scripts/release.sh out/release
 
 # In a directory of another length, whose path would show.

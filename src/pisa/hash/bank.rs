@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::burst::Words;
 use super::index::index_hash;
+#[cfg(target_arch = "x86_64")]
+use super::simd::MANY;
 use super::table::Rows;
 use super::{LANES, MAX_KEY, Polynomial};
 use crate::pisa::BATCH;
@@ -16,7 +18,7 @@ pub trait BurstKey<const N: usize>: Copy {
     fn bytes(&self) -> [u8; N];
     /// The keys as words whose bytes, the highest of each word first, begin with the key; `None`
     /// for keys of another form.
-    fn words(keys: &[Self; 8]) -> Option<&[[u32; 4]; 8]>;
+    fn words<const M: usize>(keys: &[Self; M]) -> Option<&[[u32; 4]; M]>;
 }
 
 impl<const N: usize> BurstKey<N> for [u8; N] {
@@ -26,7 +28,7 @@ impl<const N: usize> BurstKey<N> for [u8; N] {
     }
 
     #[inline(always)]
-    fn words(_: &[Self; 8]) -> Option<&[[u32; 4]; 8]> {
+    fn words<const M: usize>(_: &[Self; M]) -> Option<&[[u32; 4]; M]> {
         None
     }
 }
@@ -41,7 +43,7 @@ impl<const N: usize> BurstKey<N> for [u32; 4] {
     }
 
     #[inline(always)]
-    fn words(keys: &[Self; 8]) -> Option<&[[u32; 4]; 8]> {
+    fn words<const M: usize>(keys: &[Self; M]) -> Option<&[[u32; 4]; M]> {
         const { assert!(N <= 16) };
         Some(keys)
     }
@@ -57,10 +59,11 @@ pub struct IndexBank {
 enum Form {
     #[cfg(target_arch = "x86_64")]
     Affine(super::simd::Affine),
+    /// For few keys, and for many.
     #[cfg(target_arch = "x86_64")]
-    Eight(super::simd::Nibbles<1>),
+    Eight(super::simd::Nibbles<1>, super::simd::PlaneBank),
     #[cfg(target_arch = "x86_64")]
-    Sixteen(super::simd::Nibbles<2>),
+    Sixteen(super::simd::Nibbles<2>, super::simd::PlaneBank),
     Rows(Rows),
 }
 
@@ -77,12 +80,14 @@ impl Form {
     /// As [`Self::new`], without AVX-512 and GFNI.
     fn without_affine(lanes: &[Polynomial; LANES], used: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if used <= LANES / 2 {
-            if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
-                return Self::Eight(nibbles);
+        if let Some(planes) = super::simd::PlaneBank::new(lanes, used) {
+            if used > LANES / 2 {
+                if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
+                    return Self::Sixteen(nibbles, planes);
+                }
+            } else if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
+                return Self::Eight(nibbles, planes);
             }
-        } else if let Some(nibbles) = super::simd::Nibbles::new(lanes) {
-            return Self::Sixteen(nibbles);
         }
         _ = used;
         Self::Rows(Rows::new(lanes))
@@ -127,9 +132,11 @@ impl IndexBank {
             #[cfg(target_arch = "x86_64")]
             Form::Affine(affine) => affine.hashes(keys, number, out),
             #[cfg(target_arch = "x86_64")]
-            Form::Eight(nibbles) => nibbles.hashes(keys, number, out),
+            Form::Eight(_, planes) | Form::Sixteen(_, planes) if number >= MANY => planes.hashes(keys, number, out),
             #[cfg(target_arch = "x86_64")]
-            Form::Sixteen(nibbles) => nibbles.hashes(keys, number, out),
+            Form::Eight(nibbles, _) => nibbles.hashes(keys, number, out),
+            #[cfg(target_arch = "x86_64")]
+            Form::Sixteen(nibbles, _) => nibbles.hashes(keys, number, out),
             Form::Rows(rows) => {
                 for (at, key) in keys.iter().enumerate().take(number) {
                     let crcs = rows.crcs(&key.bytes());

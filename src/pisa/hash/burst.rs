@@ -12,8 +12,7 @@ pub type Words = [Sixteen; BATCH / 16];
 /// An argument for each packet of a burst, both addends of sixteen packets side by side.
 pub type Pairs = [[Sixteen; 2]; BATCH / 16];
 
-/// A [`Global`] hash in the form that takes sixteen packets at a time. Only a CPU with AVX-512 and GFNI
-/// has it.
+/// A [`Global`] hash in the form that takes many packets at a time, which a CPU with AVX2 has.
 #[derive(Clone)]
 pub struct BurstGlobal {
     #[cfg(target_arch = "x86_64")]
@@ -35,6 +34,22 @@ impl BurstGlobal {
         return super::simd::Joins::new(global.chained()).map(|joins| Self { joins });
         #[cfg(not(target_arch = "x86_64"))]
         None
+    }
+
+    /// The same in the form for CPUs without AVX-512 and GFNI, for comparison.
+    pub fn without_affine(global: &Global) -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        return super::simd::Joins::without_affine(global.chained()).map(|joins| Self { joins });
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+
+    /// The fewest packets of a burst that take less time together than one by one.
+    pub fn least(&self) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        return self.joins.least();
+        #[cfg(not(target_arch = "x86_64"))]
+        match self.joins {}
     }
 
     /// The hashes of the first `number` packets with one argument. What stands behind them is of no
@@ -109,21 +124,22 @@ mod tests {
         #[test]
         fn a_burst_is_hashed_as_its_packets(seed: u64, packets: [[u32; 16]; 4], ids: [u32; 64], limit: u32, number in 0..=BATCH) {
             let global = Global::derive(&HashFamily::reproducible(seed), "test", 0);
-            let Some(burst) = BurstGlobal::new(&global) else { return Ok(()) };
             let arguments = ids.map(|id| global.argument(&id.to_be_bytes()));
             let mut pairs = Pairs::default();
             arguments.iter().enumerate().for_each(|(place, argument)| set_pair(&mut pairs, place, *argument));
-            let [mut ones, mut each, mut inner] = [Words::default(); 3];
-            burst.of_packets(&packets, number, arguments[0], &mut ones);
-            burst.of_pairs(&packets, number, &pairs, &mut each);
-            burst.inner_of_packets(&packets, number, arguments[0], &mut inner);
-            let at_most = burst.at_most(&packets, number, arguments[0], limit);
-            prop_assert_eq!(at_most.checked_shr(number as u32).unwrap_or(0), 0);
-            for (place, packet) in packets.as_flattened().iter().enumerate().take(number) {
-                prop_assert_eq!(ones.as_flattened()[place], global.join(*packet, arguments[0]));
-                prop_assert_eq!(each.as_flattened()[place], global.join(*packet, arguments[place]));
-                prop_assert_eq!(inner.as_flattened()[place], global.inner(*packet, arguments[0]));
-                prop_assert_eq!(at_most >> place & 1 == 1, global.join(*packet, arguments[0]) <= limit);
+            for burst in [BurstGlobal::new(&global), BurstGlobal::without_affine(&global)].into_iter().flatten() {
+                let [mut ones, mut each, mut inner] = [Words::default(); 3];
+                burst.of_packets(&packets, number, arguments[0], &mut ones);
+                burst.of_pairs(&packets, number, &pairs, &mut each);
+                burst.inner_of_packets(&packets, number, arguments[0], &mut inner);
+                let at_most = burst.at_most(&packets, number, arguments[0], limit);
+                prop_assert_eq!(at_most.checked_shr(number as u32).unwrap_or(0), 0);
+                for (place, packet) in packets.as_flattened().iter().enumerate().take(number) {
+                    prop_assert_eq!(ones.as_flattened()[place], global.join(*packet, arguments[0]));
+                    prop_assert_eq!(each.as_flattened()[place], global.join(*packet, arguments[place]));
+                    prop_assert_eq!(inner.as_flattened()[place], global.inner(*packet, arguments[0]));
+                    prop_assert_eq!(at_most >> place & 1 == 1, global.join(*packet, arguments[0]) <= limit);
+                }
             }
         }
     }

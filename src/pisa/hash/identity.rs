@@ -1,6 +1,7 @@
 //! The identity of packets: the CRC of the bytes of each that no hop changes.
 
 use super::{BATCH, Crc, Polynomial};
+use crate::pisa::cpu::Instructions;
 use crate::wire::{Frame, Headers, identity};
 
 /// The hash unit that makes identities. All switches have the same.
@@ -14,11 +15,16 @@ impl IdentityHash {
     /// The unit in the fastest form that the CPU has.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
+        Self::limited(Instructions::Avx512)
+    }
+
+    /// The unit in the form for a CPU with no more than these instructions, for comparison.
+    pub fn limited(limit: Instructions) -> Self {
         let polynomial = Polynomial::STANDARD[0];
         Self {
-            crc: Crc::new(polynomial),
+            crc: Crc::limited(polynomial, limit),
             #[cfg(target_arch = "x86_64")]
-            fours: super::simd::Identities::new(polynomial),
+            fours: super::simd::Identities::new(polynomial, limit),
         }
     }
 
@@ -61,6 +67,7 @@ impl IdentityHash {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
     use proptest::prelude::*;
 
     use super::*;
@@ -106,15 +113,16 @@ mod tests {
                 let parsed = frame.as_ref().is_some_and(|frame| parse(frame.bytes(), &mut headers).is_ok());
                 frame.as_ref().filter(|_| parsed).map(|frame| (headers, frame))
             }).collect();
-            let unit = IdentityHash::new();
-            let mut identities = [7; BATCH];
-            let packet = |at: usize| packets[at].as_ref().map(|(headers, frame)| (headers, *frame));
-            unit.of_burst(packets.len(), packet, &mut identities);
             let crc = Crc::portable(Polynomial::STANDARD[0]);
-            for (packet, identity) in packets.iter().zip(identities) {
-                let expected =
-                    packet.as_ref().map_or(7, |(headers, frame)| crc.hash(&identity::invariant(headers, *frame)));
-                prop_assert_eq!(identity, expected);
+            for limit in Instructions::value_variants() {
+                let mut identities = [7; BATCH];
+                let packet = |at: usize| packets[at].as_ref().map(|(headers, frame)| (headers, *frame));
+                IdentityHash::limited(*limit).of_burst(packets.len(), packet, &mut identities);
+                for (packet, identity) in packets.iter().zip(identities) {
+                    let expected =
+                        packet.as_ref().map_or(7, |(headers, frame)| crc.hash(&identity::invariant(headers, *frame)));
+                    prop_assert_eq!(identity, expected, "{:?}", limit);
+                }
             }
         }
     }

@@ -79,6 +79,16 @@ impl Arguments {
         }
     }
 
+    /// The same in the form for CPUs without AVX-512 and GFNI, for comparison.
+    #[must_use]
+    pub fn without_affine(self) -> Self {
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            joins: super::simd::Joins::without_affine(self.global.chained()),
+            ..self
+        }
+    }
+
     /// The hash of a packet with argument number `at`.
     #[inline(always)]
     pub fn hash(&self, packet: u32, at: usize) -> u32 {
@@ -180,7 +190,7 @@ mod tests {
                 set.add(*wanted);
             }
             let arguments = Arguments::new(&global, &addends);
-            for form in [arguments.clone(), arguments.portable()] {
+            for form in [arguments.clone(), arguments.clone().without_affine(), arguments.portable()] {
                 let mut hashes = vec![[0; 16]; ids.len().div_ceil(16)];
                 form.hashes(packet, &mut hashes);
                 let limits: Vec<Sixteen> = hashes.iter().map(|hashes| hashes.map(|hash| hash ^ hash & 1)).collect();

@@ -6,6 +6,7 @@
 mod identities;
 mod joins;
 mod nibbles;
+mod planes;
 mod together;
 
 use core::arch::x86_64::*;
@@ -21,6 +22,7 @@ use crate::pisa::{BATCH, Slot};
 pub use identities::Identities;
 pub use joins::Joins;
 pub use nibbles::Nibbles;
+pub use planes::{MANY, PlaneBank, Planes, crcs_of_numbers};
 
 /// One CRC by carry-less multiplication.
 ///
@@ -254,6 +256,12 @@ fn bytes_of(bytes: &[u8; 16]) -> __m128i {
 fn xor(a: __m128i, b: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_xor_si128(a, b) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn xor256(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_xor_si256(a, b)
 }
 
 /// Bits 64 to 95.

@@ -133,7 +133,7 @@ proptest! {
     #[test]
     fn bank_forms_equal_the_sum_of_bitwise_crcs(
         polynomials in prop::collection::vec(polynomial(), 1..=LANES),
-        bytes in prop::collection::vec(any::<u8>(), 0..700),
+        bytes in prop::collection::vec(any::<u8>(), 0..1300),
     ) {
         let (shared, own) = (polynomials[0], &polynomials[1..]);
         let forms = [IndexBank::new, IndexBank::without_affine, IndexBank::portable];

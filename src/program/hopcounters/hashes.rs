@@ -19,6 +19,29 @@ pub struct Hashes {
     family: HashFamily,
 }
 
+/// The hashes of the packets of a batch, and what of them was hashed.
+pub struct FlowHashes {
+    len: usize,
+    keys: [Tuple4; BATCH],
+    hashes: [u32; BATCH],
+    /// Some of them are not of these keys.
+    has_ipv6: bool,
+}
+
+impl Default for FlowHashes {
+    fn default() -> Self {
+        Self { len: 0, keys: [Tuple4(0); BATCH], hashes: [0; BATCH], has_ipv6: false }
+    }
+}
+
+impl FlowHashes {
+    /// Of each packet in order; of a packet that is not IP a meaningless value.
+    #[inline(always)]
+    pub fn hashes(&self) -> &[u32; BATCH] {
+        &self.hashes
+    }
+}
+
 /// The index hash of an address family's five-tuples. Its highest bits are the group.
 fn layout<K: FlowKey>(groups: u32) -> HashLayout {
     let range = SlotRange::Parts(HighSlots { slots: NonZeroU32::new(groups).unwrap_or(NonZeroU32::MIN), spare: 0 });
@@ -57,18 +80,26 @@ impl Hashes {
         }
     }
 
-    /// The hashes of the packets of a batch.
+    /// Hashes the packets of a batch. A burst that leaves as it came is hashed once: where all packets have the
+    /// keys of the last batch, their hashes are there.
     #[inline(always)]
-    pub fn of_batch(&self, phvs: &[Phv], hashes: &mut [u32; BATCH]) {
-        let (mut keys, mut crcs) = ([Tuple4(0); BATCH], [[0; BATCH]; 2]);
+    pub fn of_batch(&self, phvs: &[Phv], batch: &mut FlowHashes) {
+        let mut keys = [Tuple4(0); BATCH];
         Vectors::here().keys(phvs, &mut keys);
-        self.crcs.hash_keys(&keys[..phvs.len().min(BATCH)], &mut crcs);
-        let [own, shared] = &crcs;
-        for ((hash, phv), (own, shared)) in hashes.iter_mut().zip(phvs).zip(own.iter().zip(shared)) {
-            *hash = index_hash(*own, *shared);
-            if phv.headers.net == Net::Ipv6 {
-                *hash = self.of_key(Tuple6::of(&phv.headers));
+        let len = phvs.len().min(BATCH);
+        if batch.has_ipv6 || batch.len != len || batch.keys[..len] != keys[..len] {
+            let mut crcs = [[0; BATCH]; 2];
+            self.crcs.hash_keys(&keys[..len], &mut crcs);
+            let [own, shared] = &crcs;
+            for (hash, (own, shared)) in batch.hashes.iter_mut().zip(own.iter().zip(shared)) {
+                *hash = index_hash(*own, *shared);
             }
+            (batch.len, batch.keys) = (len, keys);
+        }
+        batch.has_ipv6 = phvs.iter().any(|phv| phv.headers.net == Net::Ipv6);
+        if batch.has_ipv6 {
+            let packets = batch.hashes.iter_mut().zip(phvs).filter(|(_, phv)| phv.headers.net == Net::Ipv6);
+            packets.for_each(|(hash, phv)| *hash = self.of_key(Tuple6::of(&phv.headers)));
         }
     }
 
@@ -123,13 +154,20 @@ mod tests {
             let flows = [Tuple4(tuple).flow(), Tuple6(src, dst, ports).flow()];
             let headers = flows.map(|flow| Headers::of_flow(&flow).unwrap());
             let phvs = headers.map(|headers| Phv { headers, ..Phv::default() });
-            let mut batch = [0; BATCH];
+            let mut batch = FlowHashes::default();
+            // Twice, and then other packets with the same fields of IPv4.
+            for phvs in [phvs, phvs, [phvs[0]; 2]] {
+                hashes.of_batch(&phvs, &mut batch);
+                for (phv, hash) in phvs.iter().zip(batch.hashes()) {
+                    prop_assert_eq!(*hash, hashes.of_headers(&phv.headers));
+                }
+            }
             hashes.of_batch(&phvs, &mut batch);
             let keys: [Vec<u8>; 2] = [Tuple4(tuple).bytes().to_vec(), Tuple6(src, dst, ports).bytes().to_vec()];
             let layouts = [Hashes::source(64), Hashes::of_ipv6(64)];
             for (place, layout) in layouts.iter().enumerate() {
                 let right = layout.of_key(&family, &keys[place]);
-                let found = [hashes.of_flow(&flows[place]).unwrap(), hashes.of_headers(&headers[place]), batch[place]];
+                let found = [hashes.of_flow(&flows[place]).unwrap(), hashes.of_headers(&headers[place]), batch.hashes()[place]];
                 prop_assert_eq!(found, [right; 3]);
                 prop_assert_eq!(layout.slot_of_key(&family, &keys[place]), Some(right >> 26));
             }

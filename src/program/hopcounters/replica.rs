@@ -7,11 +7,11 @@ use arrayvec::ArrayVec;
 
 use super::apart::Apart;
 use super::dataplane::{Balance, Count, Hop, Own};
-use super::hashes::Hashes;
+use super::hashes::{FlowHashes, Hashes};
 use super::record::{Counted, HopRecord, Shape};
 use crate::pisa::{
     Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropAt, DropReason, Layout, Phv, Pipeline, PortId,
-    Probe, Registers, Side, Stage, StageUse,
+    Probe, Registers, Side, Slot, Stage, StageUse,
 };
 use crate::program::{AnyRecord, Bank, Dataplane, Needs};
 use crate::wire::{Fragment, Net, shim};
@@ -38,8 +38,13 @@ pub struct HopReplica {
     epoch: Option<u64>,
     bit: bool,
     apart: Apart,
-    hashes: Box<[u32; BATCH]>,
+    /// Room for a batch: hashes, and counters at ports.
+    flows: Box<FlowHashes>,
+    slots: Box<[Slot; BATCH]>,
 }
+
+/// The counter of a packet that has none: behind all of them.
+const NOWHERE: Slot = Slot(u32::MAX);
 
 /// Where the counters of a packet stand.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +99,8 @@ impl HopReplica {
             epoch: None,
             bit: false,
             apart: Apart::new(ports),
-            hashes: Box::new([0; BATCH]),
+            flows: Box::default(),
+            slots: Box::new([NOWHERE; BATCH]),
             shape,
         }
     }
@@ -133,19 +139,44 @@ impl HopReplica {
         Some(Own { slot: self.places.of_switch(odd, hash), ends })
     }
 
-    /// Takes at most a batch of packets that leave or end here.
+    /// Finds the counters of at most a batch of packets at the ports by which they came in or `LEAVES`, as
+    /// [`Self::counter`] does for one. Whether nothing else is to be counted of any of them.
     #[inline(always)]
-    fn leave(&mut self, phvs: &[Phv], order: BatchOrder) {
-        self.shape.hashes.of_batch(phvs, &mut self.hashes);
-        let (mut hops, mut own) = (ArrayVec::<Hop, BATCH>::new(), ArrayVec::<Own, BATCH>::new());
+    fn locate<const LEAVES: bool>(&mut self, phvs: &[Phv]) -> bool {
+        let Self { shape, places, open, flows, slots, .. } = self;
+        shape.hashes.of_batch(phvs, flows);
+        let mut are_plain = true;
+        for (slot, (phv, hash)) in slots.iter_mut().zip(phvs.iter().zip(flows.hashes())) {
+            let (epoch, port) = (phv.shim.epoch(), if LEAVES { phv.egress } else { phv.ingress });
+            let odd = epoch & 1 == 1;
+            let is_open = (open[usize::from(odd)] == epoch) & (u32::from(port) < places.ports);
+            let is_there = is_counted(phv) & is_open & (!LEAVES | is_sent(phv));
+            *slot = Slot(places.of_port(odd, port, *hash) | u32::from(is_there).wrapping_sub(1));
+            are_plain &= is_there & !(LEAVES & phv.is_made());
+        }
+        are_plain
+    }
+
+    /// Counts what is to be counted of packets that came in and have no counter.
+    #[cold]
+    fn enter_others(&mut self, phvs: &[Phv]) {
         for (place, phv) in phvs.iter().enumerate().take(BATCH) {
-            if !is_counted(phv) {
-                continue;
+            if is_counted(phv) && self.slots[place] == NOWHERE {
+                self.count_apart(phv.shim.epoch(), false, phv.ingress);
             }
-            let (hash, leaves) = (self.hashes[place & (BATCH - 1)], is_sent(phv));
-            if leaves && let Some(hop) = self.counter(phv, true, hash) {
-                let _ = hops.try_push(hop);
+        }
+    }
+
+    /// Counts what is to be counted, beside their counters, of packets that leave, end here, or were made here.
+    #[cold]
+    fn leave_others(&mut self, phvs: &[Phv], order: BatchOrder) {
+        let mut own = ArrayVec::<Own, BATCH>::new();
+        for (place, phv) in phvs.iter().enumerate().take(BATCH).filter(|(_, phv)| is_counted(phv)) {
+            let leaves = is_sent(phv);
+            if leaves && self.slots[place] == NOWHERE {
+                self.count_apart(phv.shim.epoch(), true, phv.egress);
             }
+            let hash = self.flows.hashes()[place & (BATCH - 1)];
             if phv.is_made() == leaves
                 && phv.disposition != Disposition::Lost
                 && let Some(one) = self.own(phv, !phv.is_made(), hash)
@@ -153,7 +184,6 @@ impl HopReplica {
                 let _ = own.try_push(one);
             }
         }
-        self.sent.run(&mut hops, order);
         self.balance.run(&mut own, order);
     }
 }
@@ -166,19 +196,14 @@ fn is_sent(phv: &Phv) -> bool {
 
 impl Dataplane for HopReplica {
     #[inline(always)]
-    fn ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+    fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
+        // Each packet has one counter, so the order of the stages is of no meaning.
         for phvs in phvs.chunks(BATCH) {
-            self.shape.hashes.of_batch(phvs, &mut self.hashes);
-            let mut hops = ArrayVec::<Hop, BATCH>::new();
-            for (place, phv) in phvs.iter().enumerate().take(BATCH) {
-                let hash = self.hashes[place & (BATCH - 1)];
-                if is_counted(phv)
-                    && let Some(hop) = self.counter(phv, false, hash)
-                {
-                    let _ = hops.try_push(hop);
-                }
+            let are_plain = self.locate::<false>(phvs);
+            self.received.with_slots(&self.slots[..phvs.len()], &Hop::default(), &mut [(); BATCH]);
+            if !are_plain {
+                self.enter_others(phvs);
             }
-            self.received.run(&mut hops, order);
         }
     }
 
@@ -198,7 +223,11 @@ impl Dataplane for HopReplica {
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
-            self.leave(phvs, order);
+            let are_plain = self.locate::<true>(phvs);
+            self.sent.with_slots(&self.slots[..phvs.len()], &Hop::default(), &mut [(); BATCH]);
+            if !are_plain {
+                self.leave_others(phvs, order);
+            }
         }
     }
 

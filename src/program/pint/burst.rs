@@ -1,4 +1,4 @@
-//! The packets of a burst whose digests a switch writes, column by column, on CPUs that hash sixteen
+//! The packets of a burst whose digests a switch writes, column by column, on CPUs that hash many
 //! at a time. Digests are the same as packet by packet.
 
 use super::dataplane::{CarriedSet, Code, Coded, Instance, Part, Scheme};
@@ -22,12 +22,15 @@ pub struct BurstHashes {
     codes: Vec<BurstGlobal>,
     /// By which the instances of all these codes round, and the argument, by the instance's number.
     roundings: Vec<(BurstGlobal, Addends)>,
+    /// The fewest packets that take less time together than one by one.
+    pub least: usize,
 }
 
 impl BurstHashes {
     /// `None` where the CPU hashes packets one by one.
     pub fn new(scheme: &Scheme) -> Option<Self> {
         let set = BurstGlobal::new(&scheme.chooses)?;
+        let least = set.least();
         let set = (scheme.sets() > 1).then_some(set);
         let instance =
             |instance: &Instance| Some([BurstGlobal::new(&instance.acts)?, BurstGlobal::new(&instance.values)?]);
@@ -38,7 +41,7 @@ impl BurstHashes {
         let of_number = |number| scheme.values.iter().find(|code| code.instance == number);
         let rounding = |code: &ValueCode| Some((BurstGlobal::new(&code.rounds)?, code.hops[0][1]));
         let roundings = (0..number).map(|number| rounding(of_number(number)?)).collect::<Option<_>>()?;
-        Some(Self { set, instances, codes, roundings })
+        Some(Self { set, instances, codes, roundings, least })
     }
 }
 

@@ -185,12 +185,15 @@ impl Replica {
     }
 
     /// Takes a burst through, as its packets one by one. False, and nothing done, where packets are
-    /// hashed one by one, and while packets of several plans are on their way.
+    /// hashed one by one, of few packets, and while packets of several plans are on their way.
     #[inline(always)]
     fn burst(&mut self, phvs: &mut [Phv]) -> bool {
         let Self { plans, ports, columns, reports, loops, reads_digests, .. } = self;
         let [plan] = &plans[..] else { return false };
         let Prepared { coding, own, burst: Some(units), .. } = &*plan.prepared else { return false };
+        if phvs.len() < units.least {
+            return false;
+        }
         let is_known = coding.scheme.sets() > 0;
         let mut identities = Words::default();
         let (mut counted, mut reported) = (0, 0);

@@ -2,14 +2,15 @@
 
 use core::arch::x86_64::*;
 
-use super::{Clmul, INIT, XNOR_AND, XOR3, advance, halves, pair};
+use super::{Clmul, INIT, XNOR_AND, XOR3, XOROUT, advance, bytes_of, halves, pair, third, xor};
 use crate::pisa::cpu::Instructions;
 use crate::pisa::hash::Polynomial;
 use crate::wire::{Frame, Headers, Net, identity, proto};
 
 /// The [identities](crate::wire::identity) of plain packets: TCP and UDP over IPv4 without options.
 /// The bytes that are hashed are picked from the packet by one permutation, and those of the
-/// destination address by another. Their first word is zero, so its part of the CRC is a constant.
+/// destination address by another; without AVX-512 by shuffles of 16 bytes, and by loads of whole words. Their
+/// first word is zero, so its part of the CRC is a constant.
 #[derive(Clone, Copy)]
 pub struct Identities {
     clmul: Clmul,
@@ -78,9 +79,9 @@ const _: () = assert!(some(&PLACES[1]) == FILLED);
 const OF_PAYLOAD: u32 = ((1 << PAYLOAD.1) - 1) << PAYLOAD.0;
 
 impl Identities {
-    /// `None` on a CPU without AVX-512 and VPCLMULQDQ.
-    pub fn new(polynomial: Polynomial) -> Option<Self> {
-        let clmul = Clmul::new(polynomial, Instructions::Avx512)?;
+    /// In the form for a CPU with no more than these instructions; `None` without AVX2.
+    pub fn new(polynomial: Polynomial, limit: Instructions) -> Option<Self> {
+        let clmul = Clmul::new(polynomial, limit)?;
         // y^(-64 places) mod P of each word's places before the last one.
         let fold = std::array::from_fn(|word| match WORDS - 1 - word {
             0 => 1,
@@ -88,7 +89,7 @@ impl Identities {
         });
         let to_last = u64::from(advance(polynomial, 1, 64 * WORDS as u32));
         let first = carryless(INIT.into(), to_last);
-        (clmul.level == Instructions::Avx512).then_some(Self { clmul, fold, first })
+        (clmul.level >= Instructions::Avx2).then_some(Self { clmul, fold, first })
     }
 
     /// `None` if one of the packets is not plain.
@@ -100,8 +101,28 @@ impl Identities {
         c: (&Headers, &F),
         d: (&Headers, &F),
     ) -> Option<[u32; 4]> {
+        if self.clmul.level < Instructions::Avx512 {
+            // SAFETY: the CPU has the features, for there is a `self`.
+            return unsafe { Some([self.crc(a)?, self.crc(b)?, self.crc(c)?, self.crc(d)?]) };
+        }
         // SAFETY: the CPU has the features, as the level of `clmul` says.
         unsafe { Some(self.crcs(picked(a)?, picked(b)?, picked(c)?, picked(d)?)) }
+    }
+
+    /// The CRC of the row of a plain packet, without AVX-512.
+    #[target_feature(enable = "avx2,pclmulqdq")]
+    #[inline]
+    fn crc<F: Frame>(&self, packet: (&Headers, &F)) -> Option<u32> {
+        let [low, high] = picked_in_halves(packet)?;
+        let [f, g, h, _] = self.fold;
+        let (low_fold, high_fold) = (pair(f, g), pair(h, 0));
+        let (a, b) = (_mm_clmulepi64_si128::<0x00>(low, low_fold), _mm_clmulepi64_si128::<0x11>(low, low_fold));
+        let (c, last) = (_mm_clmulepi64_si128::<0x00>(high, high_fold), _mm_srli_si128::<8>(high));
+        let sum = xor(xor(xor(a, b), xor(c, last)), halves(self.first));
+        let reduce = pair(self.clmul.reduce[0], self.clmul.reduce[1]);
+        let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
+        let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
+        Some(third(xor(sum, multiple)) ^ XOROUT)
     }
 
     /// The CRCs of four rows.
@@ -137,10 +158,9 @@ impl Identities {
     }
 }
 
-/// The row of a plain packet.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
-#[inline]
-fn picked<F: Frame>((headers, frame): (&Headers, &F)) -> Option<__m256i> {
+/// A plain packet from its IP header on, the length of its transport header, and whether that is TCP's.
+#[inline(always)]
+fn plain<'a, F: Frame>((headers, frame): (&Headers, &'a F)) -> Option<(&'a [u8], u8, bool)> {
     let packet = frame.bytes().get(usize::from(headers.l3)..)?;
     let is_tcp = headers.proto == proto::TCP;
     let is_plain = headers.net == Net::Ipv4
@@ -148,9 +168,14 @@ fn picked<F: Frame>((headers, frame): (&Headers, &F)) -> Option<__m256i> {
         && (is_tcp || headers.proto == proto::UDP);
     let words = packet.get(usize::from(IPV4) + 12)? >> 4;
     let header = if is_tcp { 4 * words } else { UDP };
-    if !is_plain || header > MAX_HEADER {
-        return None;
-    }
+    (is_plain && header <= MAX_HEADER).then_some((packet, header, is_tcp))
+}
+
+/// The row of a plain packet.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
+#[inline]
+fn picked<F: Frame>(packet: (&Headers, &F)) -> Option<__m256i> {
+    let (packet, header, is_tcp) = plain(packet)?;
     let there = _bzhi_u64(u64::MAX, packet.len().min(64) as u32);
     // SAFETY: only bytes of the packet are read.
     let packet = unsafe { _mm512_maskz_loadu_epi8(there, packet.as_ptr().cast()) };
@@ -160,6 +185,53 @@ fn picked<F: Frame>((headers, frame): (&Headers, &F)) -> Option<__m256i> {
     let of_source = const { some(&SOURCE) as u64 };
     let source = _mm512_maskz_permutexvar_epi8(of_source, _mm512_castsi256_si512(row_of(&SOURCE)), packet);
     Some(_mm512_castsi512_si256(_mm512_xor_si512(fields, source)))
+}
+
+/// The lower half of a row by places in the first 16 bytes of a packet, or in the next ones.
+const fn half_of(row: &[u8; ROW], from: u8) -> [u8; 16] {
+    let (mut half, mut byte) = ([NOTHING; 16], 0);
+    while byte < half.len() {
+        if row[byte] >= from && row[byte] < from + 16 {
+            half[byte] = row[byte] - from;
+        }
+        byte += 1;
+    }
+    half
+}
+
+/// The lower half of the rows of TCP and UDP is one.
+const LOWER: [[u8; 16]; 3] = [half_of(&PLACES[0], 0), half_of(&PLACES[0], 16), half_of(&SOURCE, 0)];
+/// Where the second byte of IPv4's identification stands, which is the first one of the upper half.
+const LAST_OF_LENGTH: usize = PLACES[0][16] as usize;
+
+/// Bytes of a packet up to the end of what stands in the place of UDP's numbers.
+const HEAD: usize = PLACES[1][17] as usize + 8;
+
+/// The row of a plain packet of at least [`HEAD`] bytes in two halves. The upper one is made of words: one byte, eight
+/// of numbers and seven of the payload.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn picked_in_halves<F: Frame>(packet: (&Headers, &F)) -> Option<[__m128i; 2]> {
+    let (packet, header, is_tcp) = plain(packet)?;
+    let head = packet.first_chunk::<HEAD>()?;
+    let ([bytes, next, ..], _) = head.as_chunks() else { return None };
+    let (first, next) = (bytes_of(bytes), bytes_of(next));
+    let [of_first, of_next, of_source] = [bytes_of(&LOWER[0]), bytes_of(&LOWER[1]), bytes_of(&LOWER[2])];
+    let fields = xor(_mm_shuffle_epi8(first, of_first), _mm_shuffle_epi8(next, of_next));
+    let low = xor(fields, _mm_shuffle_epi8(first, of_source));
+    let [tcp, udp] = const { [PLACES[0][17] as usize, PLACES[1][17] as usize] };
+    let numbers = u64::from_le_bytes(*head[if is_tcp { tcp } else { udp }..].first_chunk()?);
+    let payload = eight(packet, usize::from(IPV4 + header))?;
+    let high = pair(u64::from(head[LAST_OF_LENGTH]) | numbers << 8, numbers >> 56 | payload << 8);
+    Some([low, high])
+}
+
+/// Eight bytes from `at` on, the first one lowest; zeros behind the last one.
+#[inline(always)]
+fn eight(packet: &[u8], at: usize) -> Option<u64> {
+    let from = at.min(packet.len().checked_sub(8)?);
+    let word = u64::from_le_bytes(*packet.get(from..)?.first_chunk()?);
+    Some(word.checked_shr(8 * (at - from) as u32).unwrap_or(0))
 }
 
 #[target_feature(enable = "avx512f")]

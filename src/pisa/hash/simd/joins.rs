@@ -1,194 +1,99 @@
-//! Hashes of one packet with many arguments, or of many packets with one each, sixteen at once.
+//! Hashes of one packet with many arguments, or of many packets with one each, sixteen or more at once.
 
-use core::arch::x86_64::*;
+mod affine;
+mod planes;
 
-use super::{XOR3, contributions, load, matrix, store};
-use crate::pisa::cpu::{self, Instructions};
+use affine::AffineJoins;
+use planes::PlaneJoins;
+
 use crate::pisa::hash::Polynomial;
 use crate::pisa::hash::many::{Sixteen, Wanted};
 
-/// Two CRCs of 32-bit words, chained as [`Global`](crate::pisa::hash::Global) has it. Byte j of such
-/// a CRC is the sum of four products, each of a byte of the word and an 8 × 8 matrix:
-/// ```text
-/// for r = 0 … 3:  bytes = byte (j + r) mod 4 of all words, for each j
-///                 sum  ^= matrix[r, j] · bytes
-/// ```
+/// Two CRCs of 32-bit words, chained as [`Global`](crate::pisa::hash::Global) has it, in the form for this
+/// CPU.
 #[derive(Clone)]
-pub struct Joins([[[u64; 8]; 4]; 2]);
-
-/// From words to their bytes j + r, those of all words together for each j.
-const APART: [[u8; 64]; 4] = {
-    let mut from = [[0; 64]; 4];
-    let mut i = 0;
-    while i < 256 {
-        let (r, at) = (i / 64, i % 64);
-        from[r][at] = (4 * (at % 16) + (at / 16 + r) % 4) as u8;
-        i += 1;
-    }
-    from
-};
-
-/// And back to words.
-const TOGETHER: [u8; 64] = {
-    let mut from = [0; 64];
-    let mut at = 0;
-    while at < 64 {
-        from[at] = (16 * (at % 4) + at / 4) as u8;
-        at += 1;
-    }
-    from
-};
+#[allow(clippy::large_enum_variant, reason = "there are few, and they hold constants that a burst reads at once")]
+pub enum Joins {
+    Affine(AffineJoins),
+    Planes(PlaneJoins),
+}
 
 impl Joins {
-    /// Of the inner CRC's polynomial and the outer one's.
+    /// Of the inner CRC's polynomial and the outer one's. `None` where the CPU hashes packets one by one.
     pub fn new(polynomials: [Polynomial; 2]) -> Option<Self> {
-        let of = |polynomial| {
-            let columns: Vec<_> = contributions(polynomial).take(4).collect();
-            let lane = |r: usize, j: usize| matrix(&columns[(j + r) % 4], j as u32);
-            std::array::from_fn(|r| std::array::from_fn(|at| lane(r, at / 2)))
-        };
-        cpu::uses(Instructions::Avx512).then(|| Self(polynomials.map(of)))
+        AffineJoins::new(polynomials).map(Self::Affine).or_else(|| Self::without_affine(polynomials))
     }
 
+    /// As [`Self::new`], without AVX-512 and GFNI.
+    pub fn without_affine(polynomials: [Polynomial; 2]) -> Option<Self> {
+        PlaneJoins::new(polynomials).map(Self::Planes)
+    }
+
+    /// The fewest hashes that take less time together than one by one.
+    pub fn least(&self) -> usize {
+        match self {
+            Self::Affine(_) => 1,
+            Self::Planes(_) => 8,
+        }
+    }
+
+    /// The hashes of one packet with many arguments.
     pub fn hashes(&self, packet: u32, arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.all(packet, arguments, out) }
+        match self {
+            Self::Affine(joins) => joins.hashes(packet, arguments, out),
+            Self::Planes(joins) => joins.hashes(packet, arguments, out),
+        }
     }
 
     /// Keeps the bits of `among` whose hashes are wanted; of a word without any nothing is computed.
     pub fn select(&self, packet: u32, arguments: &[[Sixteen; 2]], wanted: &Wanted, among: &mut [u64]) {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.choose(packet, arguments, wanted, among) }
+        match self {
+            Self::Affine(joins) => joins.select(packet, arguments, wanted, among),
+            Self::Planes(joins) => joins.select(packet, arguments, wanted, among),
+        }
     }
 
     /// A bit for each of up to 64 hashes that is no larger than its limit.
     pub fn at_most(&self, packet: u32, arguments: &[[Sixteen; 2]], limits: &[Sixteen]) -> u64 {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.compare(packet, arguments, limits) }
+        match self {
+            Self::Affine(joins) => joins.at_most(packet, arguments, limits),
+            Self::Planes(joins) => joins.at_most(packet, arguments, limits),
+        }
     }
 
     /// The hashes of many packets with one argument.
+    #[inline(always)]
     pub fn of_packets(&self, packets: &[Sixteen], argument: [u32; 2], out: &mut [Sixteen]) {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.many_with_one(packets, argument, out) }
+        match self {
+            Self::Affine(joins) => joins.of_packets(packets, argument, out),
+            Self::Planes(joins) => joins.of_packets(packets, argument, out),
+        }
     }
 
     /// A bit for each of up to 64 packets whose hash with an argument is no larger than the limit.
     #[inline(always)]
     pub fn packets_at_most(&self, packets: &[Sixteen], argument: [u32; 2], limit: u32) -> u64 {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.compare_packets(packets, argument, limit) }
+        match self {
+            Self::Affine(joins) => joins.packets_at_most(packets, argument, limit),
+            Self::Planes(joins) => joins.packets_at_most(packets, argument, limit),
+        }
     }
 
     /// The hashes of many packets, each with an argument of its own.
+    #[inline(always)]
     pub fn of_pairs(&self, packets: &[Sixteen], arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.pairs(packets, arguments, out) }
+        match self {
+            Self::Affine(joins) => joins.of_pairs(packets, arguments, out),
+            Self::Planes(joins) => joins.of_pairs(packets, arguments, out),
+        }
     }
 
     /// The inner CRCs of many packets with one argument.
+    #[inline(always)]
     pub fn inner_of_packets(&self, packets: &[Sixteen], argument: u32, out: &mut [Sixteen]) {
-        // SAFETY: the CPU has the features, for there is a `self`.
-        unsafe { self.inner(packets, argument, out) }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn many_with_one(&self, packets: &[Sixteen], argument: [u32; 2], out: &mut [Sixteen]) {
-        let [inner, outer] = argument.map(|addend| _mm512_set1_epi32(addend as i32));
-        for (packets, out) in packets.iter().zip(out) {
-            store(out, self.chained(_mm512_add_epi32(load(packets), inner), outer));
+        match self {
+            Self::Affine(joins) => joins.inner_of_packets(packets, argument, out),
+            Self::Planes(joins) => joins.inner_of_packets(packets, argument, out),
         }
     }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn compare_packets(&self, packets: &[Sixteen], argument: [u32; 2], limit: u32) -> u64 {
-        let [inner, outer] = argument.map(|addend| _mm512_set1_epi32(addend as i32));
-        let limit = _mm512_set1_epi32(limit as i32);
-        packets.iter().enumerate().fold(0, |bits, (at, packets)| {
-            let hashes = self.chained(_mm512_add_epi32(load(packets), inner), outer);
-            bits | u64::from(_mm512_cmple_epu32_mask(hashes, limit)) << (16 * at)
-        })
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn pairs(&self, packets: &[Sixteen], arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
-        for ((packets, [inner, outer]), out) in packets.iter().zip(arguments).zip(out) {
-            store(out, self.chained(_mm512_add_epi32(load(packets), load(inner)), load(outer)));
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn inner(&self, packets: &[Sixteen], argument: u32, out: &mut [Sixteen]) {
-        let addend = _mm512_set1_epi32(argument as i32);
-        for (packets, out) in packets.iter().zip(out) {
-            store(out, crc(&self.0[0], _mm512_add_epi32(load(packets), addend)));
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn compare(&self, packet: u32, arguments: &[[Sixteen; 2]], limits: &[Sixteen]) -> u64 {
-        arguments.iter().zip(limits).enumerate().fold(0, |bits, (at, (arguments, limits))| {
-            let are_small = _mm512_cmple_epu32_mask(self.sixteen(packet, arguments), load(limits));
-            bits | u64::from(are_small) << (16 * at)
-        })
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn all(&self, packet: u32, arguments: &[[Sixteen; 2]], out: &mut [Sixteen]) {
-        for (arguments, out) in arguments.iter().zip(out) {
-            store(out, self.sixteen(packet, arguments));
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    fn choose(&self, packet: u32, arguments: &[[Sixteen; 2]], wanted: &Wanted, among: &mut [u64]) {
-        let ones = _mm512_set1_epi32(1);
-        let mask = _mm512_set1_epi32(wanted.mask as i32);
-        let value = _mm512_set1_epi32(wanted.value as i32);
-        let table = load(&wanted.table);
-        for (word, arguments) in among.iter_mut().zip(arguments.chunks(4)).filter(|(word, _)| **word != 0) {
-            let mut kept = 0;
-            for (at, arguments) in arguments.iter().enumerate() {
-                let hashes = _mm512_and_si512(self.sixteen(packet, arguments), mask);
-                let are_wanted = if wanted.is_one {
-                    _mm512_cmpeq_epi32_mask(hashes, value)
-                } else {
-                    let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<5>(hashes), table);
-                    // Of the number of places the last five bits count.
-                    let places = _mm512_and_si512(hashes, _mm512_set1_epi32(31));
-                    _mm512_test_epi32_mask(_mm512_srlv_epi32(words, places), ones)
-                };
-                kept |= u64::from(are_wanted) << (16 * at);
-            }
-            *word &= kept;
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    #[inline]
-    fn sixteen(&self, packet: u32, [inner, outer]: &[Sixteen; 2]) -> __m512i {
-        self.chained(_mm512_add_epi32(_mm512_set1_epi32(packet as i32), load(inner)), load(outer))
-    }
-
-    /// The outer CRC of the sum of `outer` and the inner CRC.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    #[inline]
-    fn chained(&self, sums: __m512i, outer: __m512i) -> __m512i {
-        crc(&self.0[1], _mm512_add_epi32(crc(&self.0[0], sums), outer))
-    }
-}
-
-/// The CRCs of sixteen words, the highest byte of each first.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-#[inline]
-fn crc(matrices: &[[u64; 8]; 4], words: __m512i) -> __m512i {
-    let ones = _mm512_set1_epi32(-1);
-    let words = _mm512_xor_si512(words, ones);
-    let product = |r: usize| {
-        let bytes = _mm512_permutexvar_epi8(load(&APART[r]), words);
-        _mm512_gf2p8affine_epi64_epi8::<0>(bytes, load(&matrices[r]))
-    };
-    let three = _mm512_ternarylogic_epi64::<XOR3>(product(0), product(1), product(2));
-    let sum = _mm512_ternarylogic_epi64::<XOR3>(three, product(3), ones);
-    _mm512_permutexvar_epi8(load(&TOGETHER), sum)
 }

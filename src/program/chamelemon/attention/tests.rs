@@ -284,7 +284,7 @@ fn changes_are_absorbed_with_the_classifiers_errors() {
     let grows = [(10_000, 0.05), (30_000, 0.05), (50_000, 0.10), (50_000, 0.25), (100_000, 0.25)];
     let mut shrinks = grows;
     shrinks.reverse();
-    for (law, steps) in [("dctcp", grows), ("hadoop", shrinks), ("vl2", grows), ("keyvalue", shrinks)] {
+    for (law, steps) in [("vl2", grows), ("keyvalue", shrinks)] {
         println!("{law}:");
         let ill = absorb(&steps, |flows, victims, seed| Traffic::measured(law, flows, victims, seed));
         assert_eq!(ill, 2, "{law}");

@@ -79,7 +79,7 @@ proptest! {
 #[test]
 fn false_flows() {
     let (mut rng, mut wrong, mut named) = (SplitMix64::new(7), [0, 0], 0);
-    for round in 0..4000 {
+    for round in 0..2000 {
         let mut sketch = sketch(round % 8, SHAPE, 32);
         let flows: std::collections::HashMap<_, _> =
             (0..60 + rng.below(40)).map(|_| (random_id(&mut rng), 1 + rng.below(9) as i64)).collect();
@@ -93,7 +93,7 @@ fn false_flows() {
         }
     }
     println!("false flows without and with fingerprints: {wrong:?}, of {named} named");
-    assert!(wrong[0] > 100 && named > 10_000, "the test asks for nothing: {wrong:?} of {named}");
+    assert!(wrong[0] > 50 && named > 5_000, "the test asks for nothing: {wrong:?} of {named}");
     assert_eq!(wrong[1], 0);
 }
 
