@@ -62,7 +62,26 @@ impl Families<'_> {
         self.losses_of_flows(programs)?;
         self.places(programs)?;
         self.latencies(programs)?;
+        self.facts(programs)?;
         self.newest(programs)
+    }
+
+    /// Facts of programs that are still there.
+    fn facts(&mut self, programs: &[ProgramMetrics]) -> Result<(), Error> {
+        let facts = || {
+            let there = programs.iter().filter(|of| of.newest.is_some());
+            there.map(|of| (("program", of.program.clone()), &of.totals.facts))
+        };
+        let of_network = facts().flat_map(|(program, facts)| {
+            facts.of_network.iter().map(move |(fact, number)| ([program.clone(), ("fact", fact.clone())], *number))
+        });
+        self.gauges("measurement_fact", "What a program says of the last final epoch", of_network)?;
+        let of_switches = facts().flat_map(|(program, facts)| {
+            facts.of_switches.iter().map(move |([switch, fact], number)| {
+                ([program.clone(), ("switch", switch.clone()), ("fact", fact.clone())], *number)
+            })
+        });
+        self.gauges("switch_fact", "What a program says of a switch in the last final epoch", of_switches)
     }
 
     fn losses_of_flows(&mut self, programs: &[ProgramMetrics]) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::newest::{HeavyShown, Newest};
-use super::totals::{Histogram, LossTotals, PlaceTotal, PlaceTotals, Series, Totals};
+use super::totals::{Facts, Histogram, LossTotals, PlaceTotal, PlaceTotals, Series, Totals};
 use super::*;
 use crate::answers::{Task, Unit};
 use crate::api::view::{Counts, Measurement, NetworkSwitch, NetworkSwitches, Packets, Ports};
@@ -211,6 +211,10 @@ fn programs() -> Vec<ProgramMetrics> {
         losses: Some(losses),
         places: Some(places),
         latencies: Some(Series([("s0".into(), times)].into())),
+        facts: Facts {
+            of_network: [("hh_buckets".into(), 64.0)].into(),
+            of_switches: [(["s0", "error_packets"].map(String::from), 2.5)].into(),
+        },
         unlisted: 7,
     };
     let heavy =
@@ -272,6 +276,8 @@ fn what_is_measured_comes_back_out_of_the_text() {
     put("link_unknown_epochs_total", &ends, 3.0);
     put("switch_unknown_epochs_total", &switch, 3.0);
     put("group_lost_packets_total", &[one], 4.0);
+    put("measurement_fact", &[one, ("fact", "hh_buckets")], 64.0);
+    put("switch_fact", &[one, ("switch", "s0"), ("fact", "error_packets")], 2.5);
     put("victims", &[one], 3.0);
     put("flows", &[one], 1000.5);
     put("heavy_flows_unnamed", &[one], 1.0);

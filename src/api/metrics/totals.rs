@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::answers::{
     Follower, Latency, Links, LossPlace, Losses, Passed, PlaceName, Places, Query, Queryable, Surroundings, Task,
 };
-use crate::history::{Entry, Gap, Window};
+use crate::history::{Adaptation, Entry, Gap, Window};
 use crate::program::ProgramConfig;
 
 /// Most series of one metric of a program, where labels name switches or links.
@@ -102,6 +104,35 @@ pub struct PlaceTotals {
     pub group_packets: u64,
 }
 
+/// Numbers that a program says of the last epoch that was counted, by their names, which have units: parameters that
+/// it was measured with, what was found, and facts about single switches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    pub of_network: BTreeMap<String, f64>,
+    /// By switch and name.
+    pub of_switches: BTreeMap<[String; 2], f64>,
+}
+
+impl Facts {
+    fn new(adaptation: &Adaptation, unlisted: &mut u64) -> Self {
+        let numbers = |facts: &Map<String, Value>| {
+            facts.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect::<Vec<_>>()
+        };
+        let of_network = [&adaptation.measured.parameters, &adaptation.facts].into_iter().flat_map(numbers).collect();
+        let switches = adaptation.facts.get("switches").and_then(Value::as_object);
+        let of_switch = |(switch, facts): (&String, &Value)| {
+            let facts = facts.as_object().map(numbers).unwrap_or_default();
+            facts.into_iter().map(|(name, number)| ([switch.clone(), name], number)).collect::<Vec<_>>()
+        };
+        let mut of_switches: BTreeMap<_, _> = switches.into_iter().flatten().flat_map(of_switch).collect();
+        *unlisted += of_switches.len().saturating_sub(SERIES) as u64;
+        while of_switches.len() > SERIES {
+            of_switches.pop_last();
+        }
+        Self { of_network, of_switches }
+    }
+}
+
 /// Totals of a program since it was first followed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
@@ -117,6 +148,7 @@ pub struct Totals {
     pub places: Option<PlaceTotals>,
     /// By switch; the empty name is that of hops whose switch was not decided.
     pub latencies: Option<Series<Arc<str>, Histogram>>,
+    pub facts: Facts,
     /// Numbers that found no room for another label.
     pub unlisted: u64,
 }
@@ -195,6 +227,9 @@ impl Followed {
         for gap in entries.iter().flat_map(|entry| &entry.gaps) {
             let labels = (gap.switch.clone(), gap.gap.name());
             totals.gaps.update(labels, &mut totals.unlisted, |gaps| *gaps += 1);
+        }
+        if let Some(adaptation) = entries.iter().rev().find_map(|entry| entry.adaptation.as_ref()) {
+            totals.facts = Facts::new(adaptation, &mut totals.unlisted);
         }
     }
 

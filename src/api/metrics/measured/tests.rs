@@ -129,7 +129,7 @@ fn totals_are_those_of_a_network() {
     const EPOCHS: usize = 5;
     let topology = "line:4".parse::<Shape>().unwrap().build().unwrap();
     let workload: Workload = "keyvalue/uniform,flows=300,seed=7".parse().unwrap();
-    let programs = ["chamelemon", "hopcounters"].map(|program| program.parse().unwrap());
+    let programs = ["chamelemon", "hopcounters", "disketch:memory=8KB"].map(|program| program.parse().unwrap());
     let losses = vec!["link=1,rate=20%".parse().unwrap()];
     let setup = Setup { losses, watched: true, shifts: false, ..Setup::new(topology, programs.into(), workload) };
     let mut simulation = Simulation::new(&setup).unwrap();
@@ -171,6 +171,15 @@ fn totals_are_those_of_a_network() {
     let newest = of("chamelemon").newest.as_ref().unwrap();
     assert!(newest.flows.is_some_and(|flows| (250.0..=350.0).contains(&flows)), "{newest:?}");
     assert!(newest.victims.is_some_and(|victims| victims > 0) && newest.entropy_bits.is_some());
+
+    // What programs say beside answers: parameters, and facts about each switch.
+    let facts = |program| &of(program).totals.facts;
+    assert!(facts("chamelemon").of_network.contains_key("hh_buckets"), "{:?}", facts("chamelemon"));
+    for switch in ["s0", "s1", "s2", "s3"] {
+        let fact = |name: &str| facts("disketch").of_switches.get(&[switch.to_owned(), name.to_owned()]).copied();
+        assert_eq!(fact("memory_bytes"), Some(8192.0), "{:?}", facts("disketch"));
+        assert!(fact("sub_epochs") >= Some(1.0) && fact("error_packets").is_some());
+    }
 }
 
 /// Each packet that reported the time of a switch is in the switch's histogram once, by its path.
