@@ -31,6 +31,9 @@ const BACKGROUND_SPAN: f64 = 1000.0;
 const NO_MATCH: f64 = 15.0;
 /// Rate of a failed member from which its fit starts.
 const FIRST_RATE: f64 = 0.01;
+/// A member that may have lost this share of the packets that reached it may be dead: then a fit starts from such
+/// shares as well.
+const MAYBE_DEAD: f64 = 0.3;
 /// Most sets over which flows' losses are averaged.
 const AVERAGED: usize = 8;
 
@@ -68,15 +71,30 @@ impl<'a> Search<'a> {
         if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
             return f64::NEG_INFINITY;
         }
-        let mut start = self.model.quiet.rates.clone();
-        failed.iter().for_each(|member| start[*member] = FIRST_RATE);
         let prior = self.log_prior(failed);
         // Widths only make a set less likely.
-        let fit = self.model.fit(failed, &start, self.most - NO_MATCH - prior, &mut self.room);
+        let fit = self.fit(failed, self.most - NO_MATCH - prior);
         let score = fit.log_likelihood + prior + self.log_widths(failed, &fit);
         self.most = self.most.max(score);
         self.seen.insert(failed.clone(), (score, fit));
         score
+    }
+
+    /// The more likely of the fits from low rates and, where members may be dead, from the highest ones: from low
+    /// rates, members on one path that lose all packets come near their rates slowly.
+    fn fit(&mut self, failed: &Failed, least: f64) -> Fit {
+        let Self { model, room, .. } = self;
+        let mut start = model.quiet.rates.clone();
+        failed.iter().for_each(|member| start[*member] = FIRST_RATE);
+        let low = model.fit(failed, &start, least, room);
+        // The rate of a member that lost all that flows across it lost.
+        let highest = |member: usize| model.quiet.unexplained[member] / model.quiet.reached[member].max(1.0);
+        if failed.iter().all(|member| highest(*member) < MAYBE_DEAD) {
+            return low;
+        }
+        failed.iter().for_each(|member| start[*member] = highest(*member));
+        let high = model.fit(failed, &start, least.max(low.log_likelihood), room);
+        if high.log_likelihood > low.log_likelihood { high } else { low }
     }
 
     fn log_prior(&self, failed: &Failed) -> f64 {
