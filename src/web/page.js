@@ -91,7 +91,13 @@
 
   function take(event) {
     const began = performance.now();
-    apply(JSON.parse(event.data));
+    const changes = JSON.parse(event.data);
+    // A section that the page does not have yet, such as that of a program that was started meanwhile.
+    if (changes.some(([id]) => !document.getElementById(id))) {
+      location.reload();
+      return;
+    }
+    apply(changes);
     seen = Number(event.lastEventId);
     document.body.dataset.frame = seen;
     mark();
@@ -106,6 +112,7 @@
     stream?.close();
     stream = null;
     hold.textContent = held ? "go on" : "hold";
+    hold.title = held ? "Follow what changes again" : "Keep the page as it is now";
     if (held || document.hidden) {
       say("held");
       return;
