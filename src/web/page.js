@@ -71,6 +71,8 @@
   }
 
   const chosen = () => new URLSearchParams(location.search).get("flow");
+  // The flow whose answers the page shows.
+  let answered = chosen();
 
   // Asks about the chosen flows, one question at a time.
   async function ask() {
@@ -78,6 +80,7 @@
     asking = true;
     asked = performance.now();
     const flow = chosen();
+    if (flow !== answered) document.getElementById("flow")?.setAttribute("aria-busy", "true");
     try {
       const answer = await fetch("/flow" + (flow ? "?flow=" + encodeURIComponent(flow) : ""));
       const text = await answer.text();
@@ -85,6 +88,8 @@
       else if (flow === chosen() && text !== shown) apply([["flow", shown = text]]);
     } catch { /* The stream says that nothing answers. */ }
     asking = false;
+    answered = flow;
+    document.getElementById("flow")?.removeAttribute("aria-busy");
     mark();
     if (flow !== chosen()) ask();
   }

@@ -11,8 +11,7 @@ use super::{Edge, Map, NodeKind};
 /// Least distance of two nodes of a row, and the distance of two rows.
 const COLUMN: f64 = 96.0;
 const ROW: f64 = 130.0;
-/// Space between the nodes of a row, and where links lie in the row: room for a line and for a rate
-/// beside it.
+/// Space between the nodes of a row, and where links lie in the row: room for a line with a rate above it.
 const GAP: f64 = 16.0;
 const LINK: f64 = 72.0;
 /// The same where a row has many nodes.
@@ -289,12 +288,13 @@ mod tests {
             map
         };
         let names = ["Copenhagen-12", "Amsterdam-1", "s3"];
-        for (map, least) in [(named(&names, &[[0, 1], [1, 2]]), LINK), (named(&names, &[[0, 2], [1, 2]]), LINK)] {
+        for links in [[[0, 1], [1, 2]], [[0, 2], [1, 2]]] {
+            let map = named(&names, &links);
             let layout = Layout::of(&map);
             let half = |node: usize| half_width(&label(&map.nodes[node].name, false), false);
             for Edge { ends: [a, b], .. } in &map.edges {
                 let apart = (layout.at[*a][0] - layout.at[*b][0]).abs() - half(*a) - half(*b);
-                assert!(apart >= least, "{layout:?}");
+                assert!(apart >= LINK, "{layout:?}");
             }
         }
     }

@@ -72,6 +72,7 @@ pub fn line<A>(task: Task, answer: &Claimed<A>, is_asked: bool) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Paths;
 
     /// What no query asked for is neither complete nor incomplete.
     #[test]

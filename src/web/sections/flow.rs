@@ -16,7 +16,8 @@ const TITLE: &str = "A flow on its way";
 
 /// No flow is chosen.
 pub fn no_flow() -> Markup {
-    titled("flow", TITLE, html! { p.says { "Choose a flow in a list of losses or heavy flows: its path and the time in each switch appear here." } })
+    let text = "Choose a flow in a list of losses or heavy flows: its path and the time in each switch appear here.";
+    titled("flow", TITLE, text::paragraph(text))
 }
 
 pub fn flow(flow: &Pattern, answers: &FlowAnswers) -> Markup {
