@@ -24,7 +24,7 @@ named! {
         #[error("an epoch was not analysed")]
         NotAnalysed = "not_analysed",
         /// An epoch was analysed, and nothing asked its packets for that.
-        #[error("no query asked for it in some of these epochs, or in none")]
+        #[error("no query asked for it in some or all of these epochs")]
         NotAsked = "not_asked",
         /// Not all flows could be decoded.
         #[error("not all flows could be decoded")]

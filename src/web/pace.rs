@@ -50,6 +50,8 @@ struct State {
     speed: usize,
     paused: bool,
     ended: bool,
+    /// The running epoch ended more than its length late: computing takes longer than the speed allows.
+    is_late: bool,
     /// Epochs that pass in spite of a pause.
     steps: u32,
     /// When the running epoch began.
@@ -58,7 +60,8 @@ struct State {
 
 impl Default for Pace {
     fn default() -> Self {
-        let state = State { speed: REAL_TIME, paused: false, ended: false, steps: 0, began: Instant::now() };
+        let state =
+            State { speed: REAL_TIME, paused: false, ended: false, is_late: false, steps: 0, began: Instant::now() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 }
@@ -77,6 +80,7 @@ impl Pace {
             let due = state.began + length.div_f64(SPEEDS[state.speed]);
             if !state.paused && now >= due {
                 // Where an epoch takes longer to compute than to pass, the next one does not make up for it.
+                state.is_late = now > due + length.div_f64(SPEEDS[state.speed]);
                 state.began = due.max(now.checked_sub(length).unwrap_or(due));
                 return;
             }
@@ -94,8 +98,8 @@ impl Pace {
             Ask::Play => state.paused = false,
             Ask::Pause => state.paused = true,
             Ask::Step => (state.paused, state.steps) = (true, 1),
-            Ask::Faster => state.speed = (state.speed + 1).min(SPEEDS.len() - 1),
-            Ask::Slower => state.speed = state.speed.saturating_sub(1),
+            Ask::Faster => (state.speed, state.is_late) = ((state.speed + 1).min(SPEEDS.len() - 1), false),
+            Ask::Slower => (state.speed, state.is_late) = (state.speed.saturating_sub(1), false),
         }
         self.changed.notify_all();
     }
@@ -116,11 +120,12 @@ impl Pace {
     }
 
     pub fn text(&self) -> String {
-        let State { paused, ended, speed, .. } = *self.state.hold();
+        let State { paused, ended, speed, is_late, .. } = *self.state.hold();
         match (ended, paused, SPEEDS[speed]) {
             (true, ..) => "ended".into(),
             (_, true, _) => "paused".into(),
             (.., speed) if speed.is_infinite() => "as fast as it goes".into(),
+            (.., speed) if is_late => format!("slower than {speed} × real time"),
             (.., speed) => format!("{speed} × real time"),
         }
     }
@@ -168,5 +173,17 @@ mod tests {
         assert_eq!((passed.load(SeqCst), pace.text()), (3, "as fast as it goes".into()));
         pace.end();
         assert_eq!((pace.offers(), pace.text()), (Vec::new(), "ended".into()));
+    }
+
+    /// An epoch that takes longer to compute than to pass is said.
+    #[test]
+    fn a_slow_simulation_says_so() {
+        let (pace, length) = (Pace::default(), Duration::from_millis(1));
+        pace.wait(length);
+        std::thread::sleep(5 * length);
+        pace.wait(length);
+        assert_eq!(pace.text(), "slower than 1 × real time");
+        pace.ask(Ask::Slower);
+        assert_eq!(pace.text(), "0.5 × real time");
     }
 }

@@ -71,6 +71,8 @@
   }
 
   const chosen = () => new URLSearchParams(location.search).get("flow");
+  // The flow whose answers the page shows.
+  let answered = chosen();
 
   // Asks about the chosen flows, one question at a time.
   async function ask() {
@@ -78,6 +80,7 @@
     asking = true;
     asked = performance.now();
     const flow = chosen();
+    if (flow !== answered) document.getElementById("flow")?.setAttribute("aria-busy", "true");
     try {
       const answer = await fetch("/flow" + (flow ? "?flow=" + encodeURIComponent(flow) : ""));
       const text = await answer.text();
@@ -85,13 +88,21 @@
       else if (flow === chosen() && text !== shown) apply([["flow", shown = text]]);
     } catch { /* The stream says that nothing answers. */ }
     asking = false;
+    answered = flow;
+    document.getElementById("flow")?.removeAttribute("aria-busy");
     mark();
     if (flow !== chosen()) ask();
   }
 
   function take(event) {
     const began = performance.now();
-    apply(JSON.parse(event.data));
+    const changes = JSON.parse(event.data);
+    // A section that the page does not have yet, such as that of a program that was started meanwhile.
+    if (changes.some(([id]) => !document.getElementById(id))) {
+      location.reload();
+      return;
+    }
+    apply(changes);
     seen = Number(event.lastEventId);
     document.body.dataset.frame = seen;
     mark();
@@ -106,6 +117,7 @@
     stream?.close();
     stream = null;
     hold.textContent = held ? "go on" : "hold";
+    hold.title = held ? "Follow what changes again" : "Keep the page as it is now";
     if (held || document.hidden) {
       say("held");
       return;

@@ -165,6 +165,8 @@ fn a_switch_shows_its_ports() {
     let (_, html) = Browser::of(SwitchSource::new(Arc::new(fake()))).get("/");
     assert!(sections(&html).contains(&"drops"), "{html}");
     assert!(html.contains("data-node=\"weir\"") && html.contains("data-node=\"a\""), "{html}");
+    // What ports count is read without a pointer.
+    assert!(html.contains("<td>a</td>") && html.contains("packets in, "), "{html}");
 }
 
 #[test]

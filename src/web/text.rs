@@ -41,7 +41,7 @@ pub fn table(table: &Table) -> Markup {
                     }
                 }
             }
-            @if rows > LISTED { p.more { "and " (grouped((rows - LISTED) as u64)) " more" } }
+            @if rows > LISTED { p.more { "and " (grouped((rows - LISTED) as u64)) " more, which are not listed" } }
         }
     }
 }

@@ -138,7 +138,7 @@ impl Source for SimulatedNetwork {
     /// The truth about the newest epoch.
     fn drops(&self) -> Option<Page> {
         let newest = self.newest.hold();
-        let report = newest.as_ref()?;
+        let Some(report) = newest.as_ref() else { return Some(Page::default().text("no epoch has ended yet")) };
         let sums = format!(
             "epoch {}, as hosts sent and received: {} sent, {} delivered, {} lost",
             report.epoch,
@@ -146,7 +146,7 @@ impl Source for SimulatedNetwork {
             output::grouped(report.delivered_packets),
             output::grouped(report.lost_packets),
         );
-        Some(Page::default().text(sums).table("losses", lost_table(&report.losses)))
+        Some(Page::default().text(sums).table("losses", lost_table(&report.losses, &self.map)))
     }
 
     fn pace(&self) -> Option<&Pace> {
@@ -154,10 +154,16 @@ impl Source for SimulatedNetwork {
     }
 }
 
-fn lost_table(losses: &[LostAt]) -> Table {
+fn lost_table(losses: &[LostAt], map: &Map) -> Table {
     let row = |at: &LostAt| {
-        let towards = Cell::or("", at.towards.as_deref());
-        row![&at.reason, &at.switch, towards, at.flows, at.packets]
+        let towards = Cell::or("", at.towards.as_deref().map(|switch| named(switch, map)));
+        row![&at.reason, named(&at.switch, map), towards, at.flows, at.packets]
     };
     Table::new(["reason", "switch", "towards?", ">flows", ">packets"], losses.iter().map(row))
+}
+
+/// A switch of the topology by the name that answers have, with the topology's behind it where that differs.
+fn named(label: &str, map: &Map) -> String {
+    let node = map.nodes.iter().find(|node| node.note == label);
+    node.map_or_else(|| label.to_owned(), |node| format!("{} ({label})", node.name))
 }

@@ -8,11 +8,18 @@ use std::f64::consts::TAU;
 
 use super::{Edge, Map, NodeKind};
 
-/// Distance of two nodes of a row, and of two rows.
+/// Least distance of two nodes of a row, and the distance of two rows.
 const COLUMN: f64 = 96.0;
 const ROW: f64 = 130.0;
+/// Space between the nodes of a row, and where links lie in the row: room for a line with a rate above it.
+const GAP: f64 = 16.0;
+const LINK: f64 = 72.0;
 /// The same where a row has many nodes.
-const NARROW: f64 = 36.0;
+const NARROW_GAP: f64 = 6.0;
+const NARROW_LINK: f64 = 34.0;
+/// Letters of a name that are drawn, in a wide and in a narrow row.
+const NAME: usize = 12;
+const NARROW_NAME: usize = 4;
 /// A row with more nodes is narrow.
 const MANY: usize = 14;
 /// A row with more nodes is folded, and the distance of its lines.
@@ -42,13 +49,34 @@ impl Layout {
         let neighbours = map.neighbours();
         let chain = chain(&neighbours).or_else(|| map.edges.is_empty().then(|| (0..map.nodes.len()).collect()));
         if let Some(row) = chain {
-            return rows(vec![row], map.nodes.len());
+            return rows(map, vec![row], [LINK, NARROW_LINK]);
         }
         match tiers(map, &neighbours) {
-            Some(tiers) => rows(ordered(tiers, &neighbours), map.nodes.len()),
+            Some(tiers) => rows(map, ordered(tiers, &neighbours), [GAP, NARROW_GAP]),
             None => sprung(map, &neighbours),
         }
     }
+}
+
+/// The end of a name that has more letters than are drawn: the beginning is what names have in common.
+pub fn label(name: &str, is_narrow: bool) -> String {
+    let letters = name.chars().count();
+    match is_narrow {
+        true => name.chars().skip(letters.saturating_sub(NARROW_NAME)).collect(),
+        false if letters <= NAME => name.to_owned(),
+        false => "…".chars().chain(name.chars().skip(letters - NAME + 1)).collect(),
+    }
+}
+
+/// Half the width of a node with this label.
+pub fn half_width(label: &str, is_narrow: bool) -> f64 {
+    if is_narrow { 15.0 } else { (4.0 * label.chars().count() as f64 + 8.0).max(20.0) }
+}
+
+/// Distance of two nodes of a row that have this space between them.
+fn column(map: &Map, is_narrow: bool, gap: f64) -> f64 {
+    let half = map.nodes.iter().map(|node| half_width(&label(&node.name, is_narrow), is_narrow));
+    2.0 * half.fold(0.0, f64::max) + gap
 }
 
 /// The nodes of a chain from one end to the other.
@@ -122,15 +150,16 @@ fn ordered(mut tiers: Vec<Vec<usize>>, neighbours: &[Vec<usize>]) -> Vec<Vec<usi
     tiers
 }
 
-/// Rows of nodes, the first at the bottom. Long ones are folded into lines.
-fn rows(rows: Vec<Vec<usize>>, nodes: usize) -> Layout {
+/// Rows of nodes, the first at the bottom, with these spaces between nodes of wide and narrow rows. Long ones are
+/// folded into lines.
+fn rows(map: &Map, rows: Vec<Vec<usize>>, [wide, narrow]: [f64; 2]) -> Layout {
     let lines = |row: &Vec<usize>| row.len().div_ceil(FOLD).max(1);
     let line_length = |row: &Vec<usize>| row.len().div_ceil(lines(row));
     let longest = rows.iter().map(line_length).max().unwrap_or_default();
     let is_narrow = longest > MANY;
-    let column = if is_narrow { NARROW } else { COLUMN };
+    let column = if is_narrow { column(map, true, narrow) } else { column(map, false, wide).max(COLUMN) };
     let width = 2.0 * MARGIN + column * longest.max(3) as f64;
-    let (mut at, mut y) = (vec![[0.0, 0.0]; nodes], MARGIN);
+    let (mut at, mut y) = (vec![[0.0, 0.0]; map.nodes.len()], MARGIN);
     for (above, row) in rows.iter().rev().enumerate() {
         y += if above > 0 { ROW } else { 0.0 };
         for (line, row) in row.chunks(line_length(row).max(1)).enumerate() {
@@ -146,18 +175,22 @@ fn rows(rows: Vec<Vec<usize>>, nodes: usize) -> Layout {
 /// a circle, so that nothing is drawn by chance.
 fn sprung(map: &Map, neighbours: &[Vec<usize>]) -> Layout {
     let nodes = neighbours.len();
-    let radius = COLUMN * (nodes as f64 / TAU).max(1.0).min(4.0 * (nodes as f64).sqrt());
+    let is_narrow = nodes > 3 * MANY;
+    // The springs are as long as a name is wide.
+    let length = column(map, is_narrow, GAP).max(COLUMN);
+    let radius = length * (nodes as f64 / TAU).max(1.0).min(4.0 * (nodes as f64).sqrt());
     let angle = |node: usize| TAU * node as f64 / nodes.max(1) as f64;
     let mut at: Vec<[f64; 2]> = (0..nodes).map(|node| [-angle(node).cos(), -angle(node).sin()]).collect();
     at.iter_mut().for_each(|at| *at = at.map(|x| x * radius));
     if (FEW..=MOST_SPRUNG).contains(&nodes) {
-        (0..ROUNDS).for_each(|round| spring(map, &mut at, COLUMN * 2.0 * (1.0 - f64::from(round) / f64::from(ROUNDS))));
+        let most = |round: u32| length * 2.0 * (1.0 - f64::from(round) / f64::from(ROUNDS));
+        (0..ROUNDS).for_each(|round| spring(map, &mut at, length, most(round)));
     }
-    framed(at, nodes > 3 * MANY)
+    framed(at, is_narrow)
 }
 
-/// One round, in which no node moves further than `most`.
-fn spring(map: &Map, at: &mut [[f64; 2]], most: f64) {
+/// One round, in which no node moves further than `most`. Two linked nodes come to rest about `rest` apart.
+fn spring(map: &Map, at: &mut [[f64; 2]], rest: f64, most: f64) {
     let mut pushed = vec![[0.0, 0.0]; at.len()];
     let mut push = |a: usize, b: usize, force: &dyn Fn(f64) -> f64| {
         let apart = [at[a][0] - at[b][0], at[a][1] - at[b][1]];
@@ -169,9 +202,9 @@ fn spring(map: &Map, at: &mut [[f64; 2]], most: f64) {
         }
     };
     for a in 0..at.len() {
-        (0..a).for_each(|b| push(a, b, &|length| COLUMN * COLUMN / length));
+        (0..a).for_each(|b| push(a, b, &|length| rest * rest / length));
     }
-    map.edges.iter().for_each(|edge| push(edge.ends[0], edge.ends[1], &|length| -length * length / COLUMN));
+    map.edges.iter().for_each(|edge| push(edge.ends[0], edge.ends[1], &|length| -length * length / rest));
     for (at, by) in at.iter_mut().zip(pushed) {
         let length = by[0].hypot(by[1]).max(1e-9);
         let share = length.min(most) / length;
@@ -237,6 +270,33 @@ mod tests {
     #[test]
     fn a_chain_is_a_row() {
         assert_eq!(drawn(&map(&[1, 0, 1], &[[0, 1], [1, 2]])), [[0, 1, 2]]);
+    }
+
+    #[test]
+    fn long_names_are_known_by_their_ends() {
+        assert_eq!(["edge7", "rack-17-leaf-3"].map(|name| label(name, false)), ["edge7", "…k-17-leaf-3"]);
+        assert_eq!(["s7", "rack-17-leaf-3"].map(|name| label(name, true)), ["s7", "af-3"]);
+    }
+
+    /// However long their names are, nodes cover neither each other nor the links between them.
+    #[test]
+    fn links_are_seen_between_long_names() {
+        let named = |names: &[&str], links: &[[usize; 2]]| {
+            let nodes = names.iter().map(|name| Node::switch(name, 1)).collect();
+            let mut map = Map { nodes, edges: Vec::new() };
+            links.iter().for_each(|ends| map.link(ends.map(|end| (names[end], "p"))));
+            map
+        };
+        let names = ["Copenhagen-12", "Amsterdam-1", "s3"];
+        for links in [[[0, 1], [1, 2]], [[0, 2], [1, 2]]] {
+            let map = named(&names, &links);
+            let layout = Layout::of(&map);
+            let half = |node: usize| half_width(&label(&map.nodes[node].name, false), false);
+            for Edge { ends: [a, b], .. } in &map.edges {
+                let apart = (layout.at[*a][0] - layout.at[*b][0]).abs() - half(*a) - half(*b);
+                assert!(apart >= LINK, "{layout:?}");
+            }
+        }
     }
 
     /// Any map is drawn, without two nodes in one place, and always in the same way.

@@ -58,6 +58,7 @@ fn division(epochs: &[EpochAttention]) -> Markup {
     }
     let width = COLUMN * drawn.len() as f64;
     html! {
+        p.says { "Buckets of its memory by what they are for, an epoch a column, the newest on the right:" }
         div.wide tabindex="0" {
             svg.division role="img" aria-label="The division of memory, epoch by epoch" viewBox={ "0 0 " (width) " " (HEIGHT) }
                 width=(width) height=(HEIGHT) {

@@ -16,7 +16,8 @@ const TITLE: &str = "A flow on its way";
 
 /// No flow is chosen.
 pub fn no_flow() -> Markup {
-    titled("flow", TITLE, html! { p.says { "Choose a flow in a list: its path and latencies stand here then." } })
+    let text = "Choose a flow in a list of losses or heavy flows: its path and the time in each switch appear here.";
+    titled("flow", TITLE, text::paragraph(text))
 }
 
 pub fn flow(flow: &Pattern, answers: &FlowAnswers) -> Markup {
@@ -40,11 +41,11 @@ pub fn flow(flow: &Pattern, answers: &FlowAnswers) -> Markup {
         @for path in of_paths { (way(path, latencies)) }
         @for flow in latencies.iter().filter(|flow| !of_paths.iter().any(|path| is_of(flow, path))) { (hops(flow)) }
         @if of_paths.is_empty() && latencies.is_empty() { p.says { (why_no_path(paths.is_some())) } }
-        @if let Some(paths) = paths { (claims::line(Task::Paths, paths)) }
+        @if let Some(paths) = paths { (claims::line(Task::Paths, paths, paths.asked)) }
         @if let Some(latency) = latency {
             @let largest = Latency::largest_text(latency);
             @if !largest.is_empty() { p.says { (largest.trim_start_matches("; ")) } }
-            (claims::line(Task::Latency, latency))
+            (claims::line(Task::Latency, latency, latency.query.is_some()))
         }
     };
     titled("flow", TITLE, content)

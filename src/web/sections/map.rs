@@ -10,7 +10,7 @@ use super::titled;
 use crate::output::{self, Cell, Table, row};
 use crate::web::answers::Answers;
 use crate::web::frame::Section;
-use crate::web::map::layout::Layout;
+use crate::web::map::layout::{Layout, half_width, label};
 use crate::web::map::links::{Known, Losses, MapFacts, busy_level};
 use crate::web::map::{Edge, Map, Node, NodeKind};
 use crate::web::text;
@@ -35,10 +35,11 @@ pub fn section(map: &Map, layout: &Layout, answers: &Answers) -> Section {
     let svg: String = parts.iter().map(|(_, html)| &**html).collect();
     let ids: Vec<_> = parts.iter().map(|(id, _)| &**id).collect();
     let note = note(is_drawn, answers);
-    let shape = format!("{} {} {note}", frame(layout, "").0, ids.join(" "));
+    let legend = legend(answers);
+    let shape = format!("{} {} {} {note}", frame(layout, "").0, ids.join(" "), legend.0);
     let list = html! { div #(LIST) { (text::table(&table(map, &facts))) } };
     let content = html! {
-        @if is_drawn { (frame(layout, &svg)) (legend()) }
+        @if is_drawn { (frame(layout, &svg)) (legend) }
         @if !note.is_empty() { p.says { (note) } }
         (list)
     };
@@ -67,19 +68,29 @@ fn note(is_drawn: bool, answers: &Answers) -> &'static str {
     }
 }
 
-fn legend() -> Markup {
+/// What colours, broken lines and widths mean, as far as something says so.
+fn legend(answers: &Answers) -> Markup {
     let losses = ["no loss", "less than 0.01 %", "to 0.1 %", "to 1 %", "1 % or more"];
     html! {
         ul.legend {
-            @for (level, text) in losses.into_iter().enumerate() {
-                li { svg.key viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
-                    line class={ "l" (level) } x1="0" y1="4" x2="28" y2="4" {}
-                } " " (text) }
+            @if answers.places.is_some() {
+                @for (level, text) in losses.into_iter().enumerate() { (key(&format!("l{level}"), text)) }
+                (key("l4 failed", "failed: loses more than a healthy link"))
+                (key("unknown", "not known"))
             }
-            li { svg.key viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
-                line.unknown x1="0" y1="4" x2="28" y2="4" {}
-            } " not known" }
-            li { "wider: busier" }
+            @if answers.utilisation.is_some() { li { "wider: busier" } }
+        }
+    }
+}
+
+/// A line of this class, and what it means.
+fn key(class: &str, text: &str) -> Markup {
+    html! {
+        li {
+            svg.key viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
+                line class=(class) x1="0" y1="4" x2="28" y2="4" {}
+            }
+            " " (text)
         }
     }
 }
@@ -205,8 +216,8 @@ fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: boo
         NodeKind::Beyond => "beyond".into(),
     };
     let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host")).filter(|_| !is_narrow);
-    let name = fitting(&node.name, if is_narrow { NARROW_NAME } else { NAME });
-    let half_width = if is_narrow { 15.0 } else { (4.0 * name.chars().count() as f64 + 8.0).max(20.0) };
+    let name = label(&node.name, is_narrow);
+    let half_width = half_width(&name, is_narrow);
     html! {
         g #(id) class=(class) data-node=(node.name) {
             title { (node_text(node, losses)) }
@@ -215,16 +226,6 @@ fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: boo
             @if let Some(hosts) = hosts { text.hosts x=(x) y=(y + 28.0) { (hosts) } }
         }
     }
-}
-
-/// Letters of a name that are drawn, in a wide and in a narrow row.
-const NAME: usize = 10;
-const NARROW_NAME: usize = 4;
-
-/// The end of a name that has more letters than are drawn: the beginning is what names have in common.
-fn fitting(name: &str, most: usize) -> String {
-    let letters = name.chars().count();
-    if letters <= most { name.to_owned() } else { name.chars().skip(letters - most).collect() }
 }
 
 /// Hosts are round.
@@ -244,7 +245,7 @@ fn node_text(node: &Node, losses: &Losses) -> String {
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// The links that lost packets or are known to be busy, the worst first.
+/// The links that lost packets or are known to be busy, the worst first, and ports with what they counted.
 fn table(map: &Map, facts: &MapFacts) -> Table {
     let mut rows: Vec<_> =
         map.edges.iter().zip(&facts.edges).flat_map(|(edge, facts)| directions(map, edge, facts)).collect();
@@ -252,11 +253,16 @@ fn table(map: &Map, facts: &MapFacts) -> Table {
         let busy = |busy: &Option<f64>| busy.unwrap_or_default();
         b.order().cmp(&a.order()).then(busy(busy_b).total_cmp(&busy(busy_a)))
     });
-    let rows = rows.into_iter().map(|(way, losses, busy)| {
+    let links = rows.into_iter().map(|(way, losses, busy)| {
         let lost = Cell::or("", losses.lost().map(|lost| lost.text.clone()));
-        row![way, lost, Cell::or("", busy.map(Cell::share))]
+        row![way, lost, Cell::or("", busy.map(Cell::share)), ""]
     });
-    Table::new(["link", "lost?", ">busy, at most?|busy"], rows)
+    let ports = map.edges.iter().filter(|edge| !edge.note.is_empty()).map(|edge| {
+        let state = if edge.is_down { "down, " } else { "" };
+        row![Cell::or("", edge.ports[0].as_deref()), "", "", format!("{state}{}", edge.note)]
+    });
+    let link = if map.edges.iter().any(|edge| !edge.note.is_empty()) { "port" } else { "link" };
+    Table::new([link, "lost?", ">busy, at most?|busy", "packets?"], links.chain(ports))
 }
 
 type Direction<'a> = (String, &'a Losses, Option<f64>);
@@ -314,10 +320,5 @@ mod tests {
         assert_eq!(changed, ["link-0", LIST]);
         let unknown = drawn_with(None).html.0;
         assert!(unknown.contains("<line class=\"unknown\"") && unknown.contains("No program that runs here says"));
-    }
-
-    #[test]
-    fn long_names_are_known_by_their_ends() {
-        assert_eq!([fitting("edge7", 10), fitting("rack-17-leaf-3", 4)], ["edge7", "af-3"]);
     }
 }
