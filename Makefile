@@ -163,7 +163,7 @@ format:
 
 doc: setup-build ## the library's documentation, without warnings
 	@echo "== Documentation" >&2
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(QUIET) --workspace --no-deps --document-private-items
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(QUIET) --package weir --lib --no-deps --document-private-items
 
 site: export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 site: ## the documentation as a site, in out/site, with its links checked

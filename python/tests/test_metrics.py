@@ -29,7 +29,7 @@ RULES = PACKAGING / "alerts.yml"
 SCRAPED = {"job", "instance"}
 
 FILES = 'certificate = "{dir}/server.pem"\nkey = "{dir}/server.key"\nclient_ca = "{dir}/ca.pem"\n'
-PROGRAMS = "".join(f'[[program]]\nname = "{name}"\n' for name in ["chamelemon", "hopcounters", "pint"])
+PROGRAMS = "".join(f'[[program]]\nname = "{name}"\n' for name in ["chamelemon", "hopcounters", "disketch", "pint"])
 PROGRAMS += 'queries = "path:bits=8 + latency:bits=8"\n'
 OWN = '[[program]]\nname = "hashpipe"\ncount = "{count}"\n'
 CONTROLLER = (

@@ -177,7 +177,7 @@ fn totals_are_those_of_a_network() {
     assert!(facts("chamelemon").of_network.contains_key("hh_buckets"), "{:?}", facts("chamelemon"));
     for switch in ["s0", "s1", "s2", "s3"] {
         let fact = |name: &str| facts("disketch").of_switches.get(&[switch.to_owned(), name.to_owned()]).copied();
-        assert_eq!(fact("memory_bytes"), Some(8192.0), "{:?}", facts("disketch"));
+        assert_eq!(fact("memory_bytes"), Some(8000.0), "{:?}", facts("disketch"));
         assert!(fact("sub_epochs") >= Some(1.0) && fact("error_packets").is_some());
     }
 }
