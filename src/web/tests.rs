@@ -165,7 +165,7 @@ fn a_switch_shows_its_ports() {
     let (_, html) = Browser::of(SwitchSource::new(Arc::new(fake()))).get("/");
     assert!(sections(&html).contains(&"drops"), "{html}");
     assert!(html.contains("data-node=\"weir\"") && html.contains("data-node=\"a\""), "{html}");
-    // What ports count is read without a pointer.
+    // The counts of ports can be read without a pointer.
     assert!(html.contains("<td>a</td>") && html.contains("packets in, "), "{html}");
 }
 

@@ -96,7 +96,7 @@ impl Arguments {
         self.global.join(packet, Addends(inner[at % 16], outer[at % 16]))
     }
 
-    /// Whether sixteen hashes take about as long as one.
+    /// Whether many hashes of a packet are computed together, sixteen or more in the time of a few.
     #[inline(always)]
     pub fn is_wide(&self) -> bool {
         #[cfg(target_arch = "x86_64")]

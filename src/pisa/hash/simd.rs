@@ -258,12 +258,6 @@ fn xor(a: __m128i, b: __m128i) -> __m128i {
     unsafe { _mm_xor_si128(a, b) }
 }
 
-#[target_feature(enable = "avx2")]
-#[inline]
-fn xor256(a: __m256i, b: __m256i) -> __m256i {
-    _mm256_xor_si256(a, b)
-}
-
 /// Bits 64 to 95.
 #[inline(always)]
 fn third(a: __m128i) -> u32 {
@@ -430,16 +424,15 @@ fn store_hashes(crcs: __m512i, shared: __m512i, lanes: &mut [Words; 2], at: usiz
     let hashes = _mm512_xor_si512(sums, _mm512_slli_epi32::<16>(sums));
     let halves = [_mm512_castsi512_si256(hashes), _mm512_extracti64x4_epi64::<1>(hashes)];
     for (lane, half) in lanes.iter_mut().zip(halves) {
-        store_eight(lane, at, half);
+        store_eight(lane.as_flattened_mut(), at, half);
     }
 }
 
-/// Stores words 8 `at` to 8 `at` + 7 of a lane.
+/// Stores words 8 `at` to 8 `at` + 7, as far as there is room for all of them.
 #[target_feature(enable = "avx")]
 #[inline]
-fn store_eight(lane: &mut Words, at: usize, words: __m256i) {
-    let (eights, _) = lane.as_flattened_mut().as_chunks_mut::<8>();
-    if let Some(eight) = eights.get_mut(at) {
+fn store_eight(out: &mut [u32], at: usize, words: __m256i) {
+    if let Some(eight) = out.as_chunks_mut::<8>().0.get_mut(at) {
         // SAFETY: `eight` is 32 writable bytes, and the store needs no alignment.
         unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), words) }
     }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::answers::Paths;
 
-    /// What no query asked for is neither complete nor incomplete.
+    /// An answer that no query asked for is called neither complete nor incomplete.
     #[test]
     fn what_no_query_asked_for_is_said() {
         let claim = || Claim { last_epoch: Some(7), ..Claim::default() };

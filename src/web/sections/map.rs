@@ -68,7 +68,7 @@ fn note(is_drawn: bool, answers: &Answers) -> &'static str {
     }
 }
 
-/// What colours, broken lines and widths mean, as far as something says so.
+/// Explains the colours and broken lines where losses are known, and widths where utilisations are.
 fn legend(answers: &Answers) -> Markup {
     let losses = ["no loss", "less than 0.01 %", "to 0.1 %", "to 1 %", "1 % or more"];
     html! {

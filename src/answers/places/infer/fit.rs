@@ -48,7 +48,7 @@ struct Victims {
     by_path: Vec<(usize, [f64; 2])>,
     /// The others.
     others: Vec<FlowTrial>,
-    /// What the fit without a failure expects that members lost of their packets.
+    /// Packets of theirs that members lost, as the fit without a failure expects.
     quiet: Part,
 }
 

@@ -172,7 +172,7 @@ fn totals_are_those_of_a_network() {
     assert!(newest.flows.is_some_and(|flows| (250.0..=350.0).contains(&flows)), "{newest:?}");
     assert!(newest.victims.is_some_and(|victims| victims > 0) && newest.entropy_bits.is_some());
 
-    // What programs say beside answers: parameters, and facts about each switch.
+    // Parameters and facts about each switch, which no answer has.
     let facts = |program| &of(program).totals.facts;
     assert!(facts("chamelemon").of_network.contains_key("hh_buckets"), "{:?}", facts("chamelemon"));
     for switch in ["s0", "s1", "s2", "s3"] {

@@ -60,7 +60,7 @@ impl<const V: usize> Nibbles<V> {
             let (lanes, _) = out.as_chunks_mut::<8>();
             for (lanes, hashes) in lanes.iter_mut().zip(hashes) {
                 for (lane, words) in lanes.iter_mut().zip(transpose(hashes)) {
-                    store_eight(lane, at, words);
+                    store_eight(lane.as_flattened_mut(), at, words);
                 }
             }
         }

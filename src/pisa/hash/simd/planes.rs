@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use arrayvec::ArrayVec;
 
-use super::{store_eight, xor256};
+use super::{halves, store_eight};
 use crate::pisa::BATCH;
 use crate::pisa::cpu::{self, Instructions};
 use crate::pisa::hash::bank::{BurstKey, Lanes};
@@ -13,7 +13,7 @@ use crate::pisa::hash::{LANES, MAX_KEY, Polynomial, XOROUT};
 
 /// Keys of which one byte each stands in a vector.
 pub const KEYS: usize = 32;
-/// From so many keys on, planes take less time than one key after the other.
+/// The fewest keys that take less time in planes than one by one.
 pub const MANY: usize = 20;
 /// Bytes of keys that are put in planes together.
 const PIECE: usize = 16;
@@ -52,43 +52,51 @@ impl Planes {
 
     /// Several for narrow keys, where they are the fastest form of a CPU with no more than these instructions.
     pub fn of<const N: usize>(polynomials: [Polynomial; N], limit: Instructions) -> Option<[Self; N]> {
-        let is_fastest = limit == Instructions::Avx2 || limit > Instructions::Avx2 && !cpu::uses(Instructions::Avx512);
+        let has_avx512 = limit >= Instructions::Avx512 && cpu::uses(Instructions::Avx512);
+        if limit < Instructions::Avx2 || has_avx512 {
+            return None;
+        }
         let planes: ArrayVec<Self, N> =
             polynomials.iter().filter_map(|polynomial| Self::new(*polynomial, PIECE)).collect();
-        planes.into_inner().ok().filter(|_| is_fastest)
+        planes.into_inner().ok()
     }
 
     /// The CRCs of keys of which these are the nibbles, the last byte first.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn crcs<const H: usize>(&self, keys: &[Nibbles<H>]) -> [EightWords; H] {
-        let zeros = self.of_zeros[keys.len()].to_le_bytes();
-        let [a, b, c, d] = zeros;
-        let start = [each_byte(a), each_byte(b), each_byte(c), each_byte(d)];
-        let mut sums = [start; H];
+        let mut sums = [[_mm256_setzero_si256(); 4]; H];
+        for sums in &mut sums {
+            for (sum, zeros) in sums.iter_mut().zip(self.of_zeros[keys.len()].to_le_bytes()) {
+                *sum = _mm256_set1_epi8(zeros as i8);
+            }
+        }
         for (tables, nibbles) in self.tables.as_chunks::<2>().0.iter().zip(keys) {
             for (tables, nibbles) in tables.iter().zip(nibbles) {
                 for (byte, table) in tables.iter().enumerate() {
                     let table = twice(table);
                     for (sums, nibbles) in sums.iter_mut().zip(nibbles) {
-                        sums[byte] = xor256(sums[byte], _mm256_shuffle_epi8(table, *nibbles));
+                        sums[byte] = _mm256_xor_si256(sums[byte], _mm256_shuffle_epi8(table, *nibbles));
                     }
                 }
             }
         }
-        let mut words = sums;
-        for (words, sums) in words.iter_mut().zip(sums) {
-            *words = words_of(sums);
+        for sums in &mut sums {
+            *sums = words_of(*sums);
         }
-        words
+        sums
     }
 
     /// The CRCs of [`KEYS`] words, the highest byte of each first.
     #[target_feature(enable = "avx2")]
     #[inline]
     pub fn of_words(&self, words: EightWords) -> EightWords {
-        let [a, b, c, d] = planes_of(words);
-        let [crcs] = self.crcs(&[split([a]), split([b]), split([c]), split([d])]);
+        let mut nibbles = [[[_mm256_setzero_si256()]; 2]; 4];
+        for (nibbles, plane) in nibbles.iter_mut().zip(planes_of(words)) {
+            let [low, high] = split(plane);
+            *nibbles = [[low], [high]];
+        }
+        let [crcs] = self.crcs(&nibbles);
         crcs
     }
 }
@@ -99,10 +107,12 @@ pub struct PlaneBank {
 }
 
 impl PlaneBank {
-    /// Of the first `used` lanes.
+    /// Of the first `used` lanes. `None` where the CPU has no AVX2.
     pub fn new(polynomials: &[Polynomial; LANES], used: usize) -> Option<Self> {
         let crcs = polynomials[..used].iter().map(|polynomial| Planes::new(*polynomial, MAX_KEY));
-        Some(Self { crcs: crcs.collect::<Option<_>>()? })
+        let crcs: Box<[_]> = crcs.collect::<Option<_>>()?;
+        // Only a CRC says that the CPU has it.
+        (!crcs.is_empty()).then_some(Self { crcs })
     }
 
     pub fn hashes<const N: usize, K: BurstKey<N>>(&self, keys: &[K; BATCH], number: usize, out: &mut Lanes) {
@@ -142,7 +152,8 @@ impl PlaneBank {
             for (half, (words, shared)) in words.into_iter().zip(shared).enumerate() {
                 for (eight, (own, shared)) in words.into_iter().zip(shared).enumerate() {
                     let sum = _mm256_add_epi32(own, shared);
-                    store_eight(out, KEYS / 8 * half + eight, xor256(sum, _mm256_slli_epi32::<16>(sum)));
+                    let hashes = _mm256_xor_si256(sum, _mm256_slli_epi32::<16>(sum));
+                    store_eight(out.as_flattened_mut(), KEYS / 8 * half + eight, hashes);
                 }
             }
         }
@@ -184,7 +195,7 @@ fn by_units<const N: usize, const H: usize>(
     for (unit, crcs) in units.iter().zip(crcs) {
         for (half, words) in unit.crcs(&nibbles[..bytes]).into_iter().enumerate() {
             for (eight, words) in words.into_iter().enumerate() {
-                store_words(crcs, KEYS / 8 * half + eight, words);
+                store_eight(crcs, KEYS / 8 * half + eight, words);
             }
         }
     }
@@ -203,7 +214,7 @@ fn fill<const H: usize>(
         let planes = transposed(|at| number(KEYS * half + at));
         for (i, plane) in planes.into_iter().enumerate() {
             if let Some(nibbles) = nibbles[..bytes].get_mut(place(i)) {
-                let [[low], [high]] = split([plane]);
+                let [low, high] = split(plane);
                 (nibbles[0][half], nibbles[1][half]) = (low, high);
             }
         }
@@ -218,7 +229,7 @@ fn transposed(number: impl Fn(usize) -> u128) -> [__m256i; PIECE] {
     let mut rows = [_mm256_setzero_si256(); PIECE];
     for (place, row) in rows.iter_mut().enumerate() {
         let key = 8 * (place / 4) + place % 4;
-        *row = _mm256_set_m128i(vector(number(key + 4)), vector(number(key)));
+        *row = _mm256_set_m128i(halves(number(key + 4)), halves(number(key)));
     }
     // Each round moves the highest bit of a byte's row behind its place in the row, and the highest bit of
     // that place behind its row.
@@ -270,33 +281,12 @@ fn bytes_together(words: __m256i) -> __m256i {
     _mm256_shuffle_epi8(words, twice(&FROM))
 }
 
-/// The low and the high nibbles of planes.
+/// The low and the high nibbles of a plane.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn split<const H: usize>(planes: [__m256i; H]) -> Nibbles<H> {
+fn split(plane: __m256i) -> [__m256i; 2] {
     let mask = _mm256_set1_epi8(15);
-    let mut nibbles = [planes; 2];
-    for (half, plane) in planes.into_iter().enumerate() {
-        nibbles[0][half] = _mm256_and_si256(plane, mask);
-        nibbles[1][half] = _mm256_and_si256(_mm256_srli_epi16::<4>(plane), mask);
-    }
-    nibbles
-}
-
-/// Stores words 8 `at` to 8 `at` + 7.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn store_words(out: &mut [u32; BATCH], at: usize, words: __m256i) {
-    if let Some(eight) = out.as_chunks_mut::<8>().0.get_mut(at) {
-        // SAFETY: 32 writable bytes; the store needs no alignment.
-        unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), words) }
-    }
-}
-
-#[target_feature(enable = "avx2")]
-#[inline]
-fn each_byte(byte: u8) -> __m256i {
-    _mm256_set1_epi8(byte as i8)
+    [_mm256_and_si256(plane, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(plane), mask)]
 }
 
 /// The same 16 bytes in both halves.
@@ -305,11 +295,6 @@ fn each_byte(byte: u8) -> __m256i {
 fn twice(bytes: &[u8; 16]) -> __m256i {
     // SAFETY: 16 readable bytes, and the load needs no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
-}
-
-#[inline(always)]
-fn vector(number: u128) -> __m128i {
-    super::halves(number)
 }
 
 /// The number that lies in memory as these words do.

@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::super::planes::{EightWords, KEYS, Planes};
+use super::super::store_eight;
 use crate::pisa::hash::Polynomial;
 use crate::pisa::hash::many::{Sixteen, Wanted};
 
@@ -189,9 +190,8 @@ fn arguments_of(arguments: &[[Sixteen; 2]]) -> [EightWords; 2] {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn store(out: &mut [Sixteen], words: EightWords) {
-    for (eight, words) in out.as_flattened_mut().as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        // SAFETY: 32 writable bytes; the store needs no alignment.
-        unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), words) }
+    for (at, words) in words.into_iter().enumerate() {
+        store_eight(out.as_flattened_mut(), at, words);
     }
 }
 
