@@ -33,7 +33,7 @@ help: ## this list
 
 demo: setup-demo ## two switches with a lossy link between them, and what weir measured of it; needs no root
 	@[ -x target/demo/weir ] || printf '%s\n' \
-		"Building the demo: about two minutes of two cores the first time, then seconds." \
+		"Building the demo: two or three minutes of two cores the first time, then seconds." \
 		"The last crate, weir itself, is half of that. This build is quick to compile;" \
 		"make build and packages are optimised further, and have all commands." >&2
 	@$(CARGO) build $(LOCKED) --profile demo $(OFFLINE) --bin weir
