@@ -220,8 +220,9 @@ fn back(lab: &Lab, weir: &Weir, host: &Host, link: Link, trip: Trip, elsewhere: 
     }
 }
 
-/// What a host has sent and received beyond what the switch has of it, once nothing is under way. A
-/// kernel also sends by itself, at any time: the switch is asked between two equal counts of the host.
+/// The packets that a host has sent and received less those that the switch has counted, once nothing
+/// is under way. A kernel sends by itself at any time, so the switch is asked between two equal counts
+/// of the host.
 fn beyond(weir: &Weir, host: &Host) -> [i128; 2] {
     let differences = || {
         let counts = host.counts();

@@ -266,10 +266,13 @@ fn stop_and_go(name: &str, stops: &Stops) {
     }
     let said = String::from_utf8(ping.wait_with_output().expect("ping ends").stdout).unwrap();
     let ended = newest();
-    eventually("what was late to be told", || (newest() > ended + 8).then_some(()));
+    // On a busy machine a switch also stands still by itself, and after the pauses too.
+    let all = eventually("what was late to be told, and a whole epoch", || {
+        let all: Vec<_> = epochs(&client).into_iter().filter(|epoch| epoch.claim.last_epoch > Some(first)).collect();
+        (newest() > ended + 8 && all.iter().any(|epoch| epoch.claim.complete)).then_some(all)
+    });
 
     let lost = line.dropped() - before;
-    let all: Vec<_> = epochs(&client).into_iter().filter(|epoch| epoch.claim.last_epoch > Some(first)).collect();
     let (complete, incomplete): (Vec<_>, Vec<_>) = all.iter().partition(|epoch| epoch.claim.complete);
     let told: u64 = complete.iter().map(|epoch| epoch.lost_packets.saturating_sub(epoch.late_packets)).sum();
     let wrong =
@@ -285,7 +288,6 @@ fn stop_and_go(name: &str, stops: &Stops) {
     );
     assert!(wrong.is_empty(), "{wrong:#?}\n{said}");
     assert!(told <= lost.unsigned_abs(), "{told} of {lost}: {complete:#?}\n{said}");
-    assert!(!complete.is_empty(), "some epochs are whole: {incomplete:#?}");
     let late = incomplete.iter().flat_map(|epoch| &epoch.claim.gaps).any(|gap| gap.gap.contains("left too late"));
     assert!(late, "packets were late: {incomplete:#?}");
     stop.store(true, Relaxed);
