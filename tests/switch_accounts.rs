@@ -274,7 +274,7 @@ fn look(frame: &HeapFrame, port: &PortInfo, hop: u8, blind: bool, telemetry_head
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_packet_is_accounted_for(world in world()) {

@@ -342,7 +342,7 @@ fn change() -> impl Strategy<Value = (&'static str, Op, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_packet_is_accounted_for(

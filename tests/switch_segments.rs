@@ -288,7 +288,7 @@ fn run<F: Frame>(setting: Setting, frames: &[Large], make: impl Fn(&[u8]) -> F) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn payload_that_lies_elsewhere_changes_nothing(
         forward in prop_oneof![Just("learn"), Just("xconnect"), Just("route")],

@@ -1,10 +1,23 @@
 //! `weir demo` and `weir budget`.
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 use crate::{in_terminal, weir};
 
 const SMALL: &str = "demo --workload isp/burst,flows=400,packets=20000 --loss link=0,rate=1%";
+
+/// What demo prints with `--json` for the workload with its own seed, and with another. Several tests read them.
+fn documents() -> &'static [Value; 2] {
+    static DOCUMENTS: OnceLock<[Value; 2]> = OnceLock::new();
+    DOCUMENTS.get_or_init(|| {
+        ["", ",seed=7"].map(|seed| {
+            let small = SMALL.replace("packets=20000", &format!("packets=20000{seed}"));
+            weir(&format!("{small} --json")).json()
+        })
+    })
+}
 
 /// Each loss is named with its exact number, and each number has the truth beside it.
 #[test]
@@ -37,9 +50,7 @@ fn demo_names_losses_and_heavy_flows_beside_the_truth() {
 /// one where packets waited, for as long.
 #[test]
 fn demo_names_the_path_of_a_flow_and_where_it_waited() {
-    for seed in ["", ",seed=7"] {
-        let small = SMALL.replace("packets=20000", &format!("packets=20000{seed}"));
-        let document = weir(&format!("{small} --json")).json();
+    for document in documents() {
         let hops = &document["hops"];
         let number = |of: &Value, key: &str| of[key].as_u64().unwrap();
         assert_eq!((&hops["program"], &hops["slow_switch"]), (&"pint".into(), &"s2".into()));
@@ -63,9 +74,7 @@ fn demo_names_the_path_of_a_flow_and_where_it_waited() {
 /// packets of any flow within some per cent of the largest.
 #[test]
 fn demo_counts_any_flow_beside_the_truth() {
-    for seed in ["", ",seed=7"] {
-        let small = SMALL.replace("packets=20000", &format!("packets=20000{seed}"));
-        let document = weir(&format!("{small} --json")).json();
+    for document in documents() {
         let counted = &document["counted"];
         let number = |of: &Value, key: &str| of[key].as_u64().unwrap();
         assert_eq!((&counted["program"], number(counted, "switches")), (&"disketch".into(), 5));
@@ -91,7 +100,7 @@ fn demo_counts_any_flow_beside_the_truth() {
 /// next takes.
 #[test]
 fn demo_accounts_for_every_packet() {
-    let document = weir(&format!("{SMALL} --json")).json();
+    let document = &documents()[0];
     let n = |value: &Value, key: &str| value[key].as_u64().unwrap();
     let (switches, links) = (&document["switches"], &document["links"]);
     let [a, b] = [&links[0], &links[1]];
@@ -104,8 +113,8 @@ fn demo_accounts_for_every_packet() {
         assert_eq!(n(switch, "rx_packets") + n(switch, "copied_packets"), n(switch, "tx_packets"), "{switch}");
         taken += n(switch, "rx_packets");
     }
-    assert_eq!(taken, n(&document, "packets") + n(a, "delivered_packets") + n(b, "delivered_packets"));
-    assert_eq!(n(&document, "lost_packets"), n(a, "lost_packets") + n(b, "lost_packets"));
+    assert_eq!(taken, n(document, "packets") + n(a, "delivered_packets") + n(b, "delivered_packets"));
+    assert_eq!(n(document, "lost_packets"), n(a, "lost_packets") + n(b, "lost_packets"));
 }
 
 /// The same but for the time that it took; it fits a terminal, and says which build it is.
@@ -129,7 +138,7 @@ fn demo_as_a_person_reads_it() {
     }
     // Tests are no measurement.
     assert!(lines[1].starts_with("This is a build for testing") && !ended.stdout.contains("packets/s"));
-    assert_eq!(weir(&format!("{SMALL} --json")).json()["switched_packets_per_second"], Value::Null);
+    assert_eq!(documents()[0]["switched_packets_per_second"], Value::Null);
     let again = weir(SMALL).stdout;
     assert_eq!(again.lines().skip(1).collect::<Vec<_>>(), lines[1..]);
 }

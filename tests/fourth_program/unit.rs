@@ -204,7 +204,7 @@ fn records(config: &Config, order: BatchOrder, steps: &[Step], settles: bool) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whenever banks rotate, and in both orders of a burst.
     #[test]

@@ -95,7 +95,7 @@ fn queues_drain_and_stay_empty() {
 
 #[test]
 fn no_byte_is_lost_and_a_seed_decides_all() {
-    let arrivals = poisson(&Tree::SMALL, Cdf::Hadoop, 0.6, 500_000_000, 7);
+    let arrivals = poisson(&Tree::SMALL, Cdf::Hadoop, 0.6, 250_000_000, 7);
     let sent: u64 = arrivals.iter().map(|flow| u64::from(flow.bytes)).sum();
     for telemetry in [BOTH[0], BOTH[1], SHARED[1], Telemetry::Pint { one_in: 16 }] {
         let (flows, totals) = run(telemetry, &arrivals, 3);

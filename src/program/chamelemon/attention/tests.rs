@@ -575,6 +575,10 @@ proptest! {
             latest = decision.parameters;
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Traffic that stays as it is comes to rest: the parameters no longer change but for sampling.
     #[test]
