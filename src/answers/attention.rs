@@ -136,7 +136,7 @@ pub fn attention_table(epochs: &[EpochAttention], epoch_ns: Option<u64>, facts: 
 }
 
 fn parameter_cell(key: &str, value: &serde_json::Value) -> Cell {
-    Cell { text: parameter(key, value), values: vec![if value.is_null() { String::new() } else { value.to_string() }] }
+    Cell::new(parameter(key, value), value)
 }
 
 /// The units that a parameter's name may end with.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Document};
 use crate::history::{Entry, Epochs, Reason, Reasons};
 use crate::json::{Epoch, Time, span};
-use crate::output;
+use crate::output::{self, Field};
 
 /// The answer to a task, with its claim. In JSON the keys of both stand side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -181,13 +181,12 @@ impl Claim {
     }
 
     /// CSV columns that say which epochs rows cover, and whether the answer is complete and final.
-    pub fn columns(&self) -> [(&'static str, String); 4] {
-        let epoch = |epoch: Option<u64>| epoch.map_or_else(String::new, |epoch| epoch.to_string());
+    pub fn columns(&self) -> [(&'static str, Field); 4] {
         [
-            ("first_epoch", epoch(self.first_epoch)),
-            ("last_epoch", epoch(self.last_epoch)),
-            ("complete", self.complete.to_string()),
-            ("final", self.is_final.to_string()),
+            ("first_epoch", self.first_epoch.into()),
+            ("last_epoch", self.last_epoch.into()),
+            ("complete", self.complete.into()),
+            ("final", self.is_final.into()),
         ]
     }
 

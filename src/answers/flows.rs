@@ -102,7 +102,7 @@ impl FlowSizes {
         let row = |(power, flows): (u32, f64)| {
             let (from, to) = (1u64 << power, (2u64 << power) - 1);
             let text = if from == to { format!("{from}") } else { format!("{from} to {to}") };
-            row![Cell { text, values: vec![from.to_string(), to.to_string()] }, Cell::number(flows, 0)]
+            row![Cell { text, values: vec![from.into(), to.into()] }, Cell::number(flows, 0)]
         };
         Table::new([">packets|from_packets,to_packets", ">flows"], classes.into_iter().map(row))
     }

@@ -517,7 +517,7 @@ fn numbers(unit: &str, frequent: &[Frequent]) -> Cell {
     };
     Cell {
         text: frequent.iter().map(text).collect::<Vec<_>>().join(", "),
-        values: vec![list(|of| of.number), list(|of| of.share)],
+        values: vec![list(|of| of.number).into(), list(|of| of.share).into()],
     }
 }
 

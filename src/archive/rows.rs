@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parquet::basic::Type;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::SchemaDescriptor;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use crate::answers::{
     ByRoute, Certainty, CountedFlow, FlowName, HeavyFlow, HeavyFlows, Losses, Paths, Query, Queryable, Task,
 };
 use crate::history::{Adaptation, ArchiveForm, Entry, Finality, Reasons, SwitchCounters, SwitchGap, Window};
+use crate::output::parquet::Columns;
 use crate::program::bytes::{DecodeError, Reader, Writer};
 
 /// The table of every file. `kind` says what a row is; columns that it has no use for are null.
@@ -258,60 +259,4 @@ pub fn write<W: Write + Send>(
     columns.some::<ByteArrayType>(|row| row.state.clone().map(ByteArray::from))?;
     columns.group.close()?;
     Ok(())
-}
-
-/// The columns of a group, which are written one after the other.
-struct Columns<'a, W: Write> {
-    group: SerializedRowGroupWriter<'a, W>,
-    rows: &'a [Row],
-}
-
-impl<W: Write + Send> Columns<'_, W> {
-    fn all<T: DataType>(&mut self, value: impl Fn(&Row) -> T::T) -> Result<(), ParquetError> {
-        let values: Vec<T::T> = self.rows.iter().map(value).collect();
-        self.next::<T>(&values, None, None)
-    }
-
-    fn some<T: DataType>(&mut self, value: impl Fn(&Row) -> Option<T::T>) -> Result<(), ParquetError> {
-        let all: Vec<Option<T::T>> = self.rows.iter().map(value).collect();
-        let present: Vec<i16> = all.iter().map(|value| i16::from(value.is_some())).collect();
-        let values: Vec<T::T> = all.into_iter().flatten().collect();
-        self.next::<T>(&values, Some(&present), None)
-    }
-
-    /// `level` is that of an element that is there: 3 where elements may be null.
-    fn list<T: DataType>(
-        &mut self,
-        level: i16,
-        value: impl Fn(&Row) -> Option<Vec<Option<T::T>>>,
-    ) -> Result<(), ParquetError> {
-        let (mut values, mut present, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-        for row in self.rows {
-            match value(row) {
-                None => (present.push(0), repeated.push(0)),
-                Some(list) if list.is_empty() => (present.push(1), repeated.push(0)),
-                Some(list) => {
-                    for (at, element) in list.into_iter().enumerate() {
-                        present.push(if element.is_some() { level } else { 2 });
-                        repeated.push(i16::from(at > 0));
-                        values.extend(element);
-                    }
-                    ((), ())
-                }
-            };
-        }
-        self.next::<T>(&values, Some(&present), Some(&repeated))
-    }
-
-    fn next<T: DataType>(
-        &mut self,
-        values: &[T::T],
-        present: Option<&[i16]>,
-        repeated: Option<&[i16]>,
-    ) -> Result<(), ParquetError> {
-        let missing = || ParquetError::General("no such column".into());
-        let mut column = self.group.next_column()?.ok_or_else(missing)?;
-        column.typed::<T>().write_batch(values, present, repeated)?;
-        column.close()
-    }
 }

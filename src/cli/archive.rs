@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::output::{self, Cell, Csv, Page, Table, row};
+use super::output::{self, Cell, Page, Table, Tables, row};
 use super::{Failure, help};
 use crate::answers::Queryable;
 use crate::api::client::Client;
@@ -146,7 +146,7 @@ pub struct ArchiveCommand {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Serialize)]
@@ -177,7 +177,7 @@ struct Program {
 
 impl ArchiveCommand {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.format(json)?;
+        let format = self.tables.format(json)?;
         let archive = Archive::open(&self.dir, None)?;
         let programs = archive.programs().iter().map(|(name, files)| {
             let (first, last) = (files.closed.first(), files.closed.last());

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::output::{self, Cell, Csv, Page, Table, row};
+use super::output::{self, Cell, Field, Page, Table, Tables, row};
 use super::{Failure, Programs, help, placed};
 use crate::assemble::{BANKS, Lesser, lesser, no_chip};
 use crate::config::{Config, ForwardMode};
@@ -24,7 +24,7 @@ pub struct Budget {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["programs", "target"])]
     config: Option<std::path::PathBuf>,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Serialize)]
@@ -83,7 +83,7 @@ struct ProgramReports {
 
 impl Budget {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.clone().format(json)?;
+        let format = self.tables.clone().format(json)?;
         let config = match &self.config {
             Some(path) => Config::load(path)?,
             None => {
@@ -182,7 +182,7 @@ fn stages_table(placement: &Placement) -> Table {
             let text = format!("{}{what}", times(equals.len()));
             Some(row![
                 name(placed.program, usage.name, placed.logical),
-                Cell { text, values: vec![equals.len().to_string()] },
+                Cell { text, values: vec![equals.len().into()] },
                 "",
                 "",
                 matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
@@ -193,7 +193,7 @@ fn stages_table(placement: &Placement) -> Table {
             let usage = &placed.usage;
             Some(row![
                 name(placed.program, usage.name, placed.logical),
-                Cell { text: format!("{}bits, joined", times(equals.len())), values: vec![equals.len().to_string()] },
+                Cell { text: format!("{}bits, joined", times(equals.len())), values: vec![equals.len().into()] },
                 "",
                 "",
                 matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
@@ -204,7 +204,7 @@ fn stages_table(placement: &Placement) -> Table {
             let text = format!("{}a random number", times(equals.len()));
             Some(row![
                 name(placed.program, placed.usage.name, placed.logical),
-                Cell { text, values: vec![equals.len().to_string(), placed.usage.bits.to_string()] },
+                Cell { text, values: vec![equals.len().into(), placed.usage.bits.into()] },
                 "",
                 "",
                 matching("".into(), ["".into(), "random".into(), "".into()]),
@@ -223,7 +223,7 @@ fn stages_table(placement: &Placement) -> Table {
                     (Some(program), Some(logical)) => name(program, table.table, logical),
                     _ => table.table.into(),
                 },
-                Cell { text: entries, values: vec![equals.len().to_string(), table.entries.to_string()] },
+                Cell { text: entries, values: vec![equals.len().into(), table.entries.into()] },
                 sram_bits,
                 share(sram_bits),
                 matching(tcam, ["".into(), kind.into(), table.tcam_blocks.to_string()]),
@@ -273,11 +273,11 @@ fn same_draw(one: &Placed<DrawUse>, other: &Placed<DrawUse>) -> bool {
 }
 
 fn size(text: String, values: [u64; 3]) -> Cell {
-    Cell { text, values: values.map(|value| value.to_string()).into() }
+    Cell { text, values: values.map(Field::from).into() }
 }
 
 fn matching(text: String, values: [String; 3]) -> Cell {
-    Cell { text, values: values.into() }
+    Cell { text, values: values.map(Field::from).into() }
 }
 
 /// Resources of the target: used, available, share.

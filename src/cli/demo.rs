@@ -11,7 +11,7 @@ use counted::CountedFlows;
 use hops::Hops;
 use serde::Serialize;
 
-use super::output::{self, Csv, Page, Table, row};
+use super::output::{self, Page, Table, Tables, row};
 use super::{Failure, Programs, help, in_memory, placed};
 use crate::answers::{self, Claimed, FlowName, HeavyFlow, Score, Task, Unit, heavy_table};
 use crate::api::view::Counts;
@@ -42,7 +42,7 @@ pub struct Demo {
     #[arg(long, default_value_t = 3, value_name = "K")]
     top: usize,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 /// The epoch, which is all there is, in nanoseconds.
@@ -128,7 +128,7 @@ struct Link {
 
 impl Demo {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.clone().format(json)?;
+        let format = self.tables.clone().format(json)?;
         let programs = self.chosen()?;
         let failure = |error| Failure::Usage(format!("--workload, --loss or --program: {error}"));
         let setup = self.setup(programs)?;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 
-use super::output::{self, Cell, Csv, Page, Table, row};
+use super::output::{self, Cell, Field, Page, Table, Tables, row};
 use super::{Failure, help};
 use machine::Machine;
 
@@ -28,7 +28,7 @@ pub(super) fn available_memory() -> Option<u64> {
 ]))]
 pub struct Doctor {
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 /// How a check came out.
@@ -135,7 +135,7 @@ impl Report {
             let notes = mend.map(|mend| vec![format!("{:9}→ {mend}", ""), format!("{:9}  docs/{docs}", "")]);
             let found = Cell {
                 text: format!("{found}  [{purpose}]"),
-                values: [found.as_str(), purpose, mend.map_or("", String::as_str), docs].map(str::to_owned).into(),
+                values: [found.as_str(), purpose, mend.map_or("", String::as_str), docs].map(Field::from).into(),
             };
             table.push(row![status, *name, found], notes.unwrap_or_default());
         }
@@ -154,7 +154,7 @@ impl Report {
 impl Doctor {
     /// Exit code 0 when weir can run at all, 1 when it cannot.
     pub fn run(self, json: bool) -> Result<ExitCode, Failure> {
-        let format = self.csv.format(json)?;
+        let format = self.tables.format(json)?;
         let report = Report::of(&Machine::probe());
         output::page(&format, &report, Report::page)?;
         Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })

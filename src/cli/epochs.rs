@@ -148,7 +148,7 @@ impl Window {
         let newest: Claimed<A> = answerer.get(&format!("{query}&seconds=0"))?;
         let mut seen = newest.claim.sequence;
         let mut left = self.count.unwrap_or(u64::MAX);
-        let mut is_first = true;
+        let mut number = 0;
         while left > 0 {
             let document: Claimed<A> = answerer.get(&format!("{query}&since={seen}"))?;
             if document.claim.last_epoch.is_none() {
@@ -156,10 +156,10 @@ impl Window {
                 continue;
             }
             (seen, left) = (document.claim.sequence, left - 1);
-            if !output::next_page(format, &document, page, is_first)? {
+            number += 1;
+            if !output::next_page(format, &document, page, number)? {
                 break;
             }
-            is_first = false;
         }
         Ok(())
     }

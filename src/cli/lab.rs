@@ -14,7 +14,7 @@ use self::document::RemovedDocument;
 #[cfg(test)]
 pub use self::document::{ControllerDocument, HostDocument, LabSummary, LinkDocument, SwitchDocument};
 pub use self::document::{LabDocument, LabsDocument, lab_page, labs_page};
-use super::output::{self, Csv, Format};
+use super::output::{self, Format, Tables};
 use super::page::LivePage;
 use super::{Failure, Programs, demo, doctor, help, names, signals};
 use crate::answers::Task;
@@ -42,7 +42,7 @@ pub struct LabCommand {
     #[arg(long, global = true, value_name = "DIR", help_heading = FILES)]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Debug, Subcommand)]
@@ -145,7 +145,7 @@ impl From<LabError> for Failure {
 
 impl LabCommand {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.format(json)?;
+        let format = self.tables.format(json)?;
         let dir = self.dir.as_deref();
         match self.what {
             What::Up(command) => command.run(dir, &format),

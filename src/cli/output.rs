@@ -1,4 +1,7 @@
-//! How results are printed: pages for people, one JSON document for programs, or a table as CSV.
+//! How results are printed: pages for people, one JSON document for programs, a table as CSV, or all as Parquet.
+
+#[cfg(feature = "control")]
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -7,9 +10,9 @@ use super::{Failure, help};
 pub(crate) use crate::output::row;
 pub use crate::output::*;
 
-/// The option of commands that print tables.
+/// The options of commands that print tables.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Csv {
+pub struct Tables {
     /// Print a table as CSV: the first, or the one of this name (docs/csv.md lists them)
     #[arg(
         long,
@@ -22,13 +25,31 @@ pub struct Csv {
         help_heading = help::OUTPUT
     )]
     csv: Option<String>,
+
+    /// Write every table as a Parquet file into this directory, and print the files' names
+    #[cfg(feature = "control")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        value_hint = clap::ValueHint::DirPath,
+        conflicts_with_all = ["json", "csv"],
+        help_heading = help::OUTPUT
+    )]
+    parquet: Option<PathBuf>,
 }
 
-impl Csv {
+impl Tables {
     /// # Errors
     /// When both are asked for. The command line itself refuses that where both stand behind the
     /// command's name.
     pub fn format(self, json: bool) -> Result<Format, Failure> {
+        #[cfg(feature = "control")]
+        match (self.parquet, &self.csv, json) {
+            (None, ..) => {}
+            (Some(directory), None, false) => return Ok(Format::Parquet(directory)),
+            _ => return Err(Failure::Usage("--parquet, --csv and --json: one of them".into())),
+        }
         match (self.csv, json) {
             (Some(_), true) => Err(Failure::Usage("--csv and --json: one document or one table".into())),
             (Some(table), false) => Ok(Format::Csv(table)),
@@ -44,6 +65,9 @@ pub enum Format {
     Json,
     /// The table of this name; the first, if it is empty.
     Csv(String),
+    /// Every table, as a file in this directory.
+    #[cfg(feature = "control")]
+    Parquet(PathBuf),
 }
 
 pub fn json(document: &impl Serialize) -> Result<(), Failure> {
@@ -83,34 +107,38 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Prints a result: the document, its page as text, or a table of the page as CSV.
+/// Prints a result: the document, its page as text, a table of the page as CSV, or all in files.
 pub fn page<D: Serialize>(format: &Format, document: &D, page: impl FnOnce(&D) -> Page) -> Result<(), Failure> {
     match format {
         Format::Json => json(document),
         Format::Text => print(&page(document).to_text(Style::current())),
         Format::Csv(wanted) => print(csv(&page(document), wanted, false)?.trim_end_matches('\n')),
+        #[cfg(feature = "control")]
+        Format::Parquet(directory) => parquet(&page(document), directory, None).map(drop),
     }
 }
 
-/// Prints one result of several, as [`page`] does; a JSON document is one line, and CSV has one line
-/// of names, before the first. False when the reader has gone.
+/// Prints one result of several, as [`page`] does; a JSON document is one line, CSV has one line of names, before
+/// the first, and files have the result's number, from 1. False when the reader has gone.
 pub fn next_page<D: Serialize>(
     format: &Format,
     document: &D,
     page: impl FnOnce(&D) -> Page,
-    is_first: bool,
+    number: u64,
 ) -> Result<bool, Failure> {
     let text = match format {
         Format::Json => serde_json::to_string(document).map_err(Failure::failed)?,
         Format::Text => page(document).to_text(Style::current()) + "\n",
         Format::Csv(wanted) => {
-            let text = csv(&page(document), wanted, !is_first)?;
+            let text = csv(&page(document), wanted, number > 1)?;
             match text.strip_suffix('\n') {
                 Some(text) => text.to_owned(),
                 // No row.
                 None => return Ok(true),
             }
         }
+        #[cfg(feature = "control")]
+        Format::Parquet(directory) => return parquet(&page(document), directory, Some(number)),
     };
     print_while_read(&text)
 }
@@ -122,4 +150,13 @@ fn csv(page: &Page, wanted: &str, is_continued: bool) -> Result<String, Failure>
     let name = if wanted.is_empty() { String::new() } else { format!("={wanted}") };
     let table = page.named(wanted).map_err(|why| Failure::Usage(format!("--csv{name}: {why}")))?;
     Ok(table.csv(is_continued))
+}
+
+/// Writes the tables as files and prints their names. What the page says besides is in the files too.
+#[cfg(feature = "control")]
+fn parquet(page: &Page, directory: &std::path::Path, number: Option<u64>) -> Result<bool, Failure> {
+    page.texts().for_each(say);
+    let files = crate::output::parquet::write_page(page, directory, number).map_err(Failure::failed)?;
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    if names.is_empty() { Ok(true) } else { print_while_read(&names.join("\n")) }
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::archive::FromArchive;
 use super::epochs::{Window, flow_parameter};
-use super::output::Csv;
+use super::output::Tables;
 use super::show::Where;
 use super::{Failure, help};
 use crate::answers::Frequency;
@@ -28,7 +28,7 @@ pub struct Query {
     #[command(flatten)]
     archive: FromArchive,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Debug, Subcommand)]
@@ -85,7 +85,7 @@ fn read(file: &Path) -> Result<Vec<Pattern>, Failure> {
 
 impl Query {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = &self.csv.format(json)?;
+        let format = &self.tables.format(json)?;
         match self.what {
             What::Frequency { flow, flows, window } => {
                 let answerer = window.answerer(&self.archive, &self.at)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::output::{self, Csv, Page, Table, row};
+use super::output::{self, Page, Table, Tables, row};
 use super::register_files::Directory;
 use super::show::Where;
 use super::{Failure, help};
@@ -54,13 +54,13 @@ struct Dump {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     timeout: Length,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 impl RegistersCommand {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let Verb::Dump(Dump { program, raw, timeout, csv }) = self.verb;
-        let format = csv.format(json)?;
+        let Verb::Dump(Dump { program, raw, timeout, tables }) = self.verb;
+        let format = tables.format(json)?;
         if json && raw.is_some() {
             return Err(Failure::Usage("--json and --raw: one document or files".into()));
         }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::budget::Memory;
 use super::measured::{Measured, answer_frequencies};
-use super::output::{self, Csv, Format, Page};
+use super::output::{self, Format, Page, Tables};
 use super::register_files::{ExportOptions, FILES};
 use super::{Failure, Programs, captures, help, in_memory, placed, signals};
 use crate::answers::{ByRoute, Claim, Exact, NamedFlows, Query, Task};
@@ -100,7 +100,7 @@ pub struct Replay {
     #[command(flatten)]
     archive: super::archive::RunArchive,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 /// How the run was configured: with the seed it gives the same answers again.
@@ -158,7 +158,7 @@ struct Document {
 
 impl Replay {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.clone().format(json)?;
+        let format = self.tables.clone().format(json)?;
         if self.files.iter().filter(|file| captures::is_stdin(file)).count() > 1 {
             return Err(Failure::Usage("'-' stands for stdin, which can be read once".into()));
         }

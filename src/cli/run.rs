@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::output::Csv;
+use super::output::Tables;
 use super::page::LivePage;
 use super::{Failure, Programs, help, overrule};
 use crate::config::{BatchOrderConfig, Config, ForwardMode, Idle, Length, LinkLocal, PortConfig};
@@ -45,7 +45,7 @@ pub struct Run {
     #[command(flatten)]
     programs: Programs,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
     /// How the output port is chosen
     #[arg(long, value_enum, help_heading = FORWARDING)]
     forward: Option<ForwardMode>,
@@ -274,7 +274,7 @@ mod live {
     }
 
     pub fn run(command: Run, json: bool) -> Result<(), Failure> {
-        let format = command.csv.clone().format(json)?;
+        let format = command.tables.clone().format(json)?;
         let config = command.config()?;
         if command.rootless {
             if config.switch.metrics.is_some() {

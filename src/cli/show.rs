@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::archive::FromArchive;
 use super::counts::{balance_text, ports_page};
 use super::epochs::Epochs;
-use super::output::{self, Cell, Csv, Format, Page, Table, row};
+use super::output::{self, Cell, Format, Page, Table, Tables, row};
 use super::remote::Remote;
 use super::{Failure, help, names};
 use crate::answers;
@@ -73,7 +73,7 @@ pub struct Show {
     #[command(flatten)]
     archive: FromArchive,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Debug, Subcommand)]
@@ -213,7 +213,7 @@ enum What {
 
 impl Show {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = &self.csv.format(json)?;
+        let format = &self.tables.format(json)?;
         let Self { what, at, archive, .. } = self;
         let client = || match archive.is_given() {
             true => Err(Failure::Usage("--archive: an archive answers about flows and epochs alone".into())),

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::measured::answer_frequencies;
-use super::output::{self, Csv, Page, Table, row};
+use super::output::{self, Page, Table, Tables, row};
 use super::{Failure, Programs, help, signals};
 use crate::answers::{EpochAttention, attention_table};
 use crate::config::Length;
@@ -134,7 +134,7 @@ pub struct Sim {
     #[command(flatten)]
     page: super::page::LivePage,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Serialize)]
@@ -181,7 +181,7 @@ struct TopologyDocument {
 
 impl Sim {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.clone().format(json)?;
+        let format = self.tables.clone().format(json)?;
         let shape: Shape = self.topology.parse().map_err(|e| Failure::Usage(format!("--topology: {e}")))?;
         let programs = self.programs.or_networked()?;
         answer_frequencies(&self.frequency, &programs)?;
@@ -202,7 +202,7 @@ impl Sim {
         let mut archives = self.archive.begin(&setup.programs)?;
         #[cfg(feature = "control")]
         let live = page::SimPage::serve(listener, &self.page, shape.to_string(), (&setup, &simulation))?;
-        let mut is_first = true;
+        let mut number = 0;
         let wait = || {
             #[cfg(feature = "control")]
             live.wait();
@@ -215,8 +215,8 @@ impl Sim {
             }
             let mut is_read = true;
             for report in reports.iter().filter(|_| self.each) {
-                is_read &= output::next_page(&format, report, |report| tables(slice::from_ref(report)), is_first)?;
-                is_first = false;
+                number += 1;
+                is_read &= output::next_page(&format, report, |report| tables(slice::from_ref(report)), number)?;
             }
             Ok(is_read)
         })?;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::output::Csv;
+use super::output::Tables;
 use super::show::{Where, since_reset_page};
 use super::{Failure, help, output};
 use crate::api::metrics::Format;
@@ -19,7 +19,7 @@ pub struct Stats {
     #[command(flatten)]
     at: Where,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Debug, Subcommand)]
@@ -35,7 +35,7 @@ enum What {
 impl Stats {
     pub fn run(self, json: bool) -> Result<(), Failure> {
         let What::Reset = self.what;
-        let format = self.csv.format(json)?;
+        let format = self.tables.format(json)?;
         let since: SinceReset = self.at.client()?.put("/v1/reset", &())?;
         output::page(&format, &since, since_reset_page)
     }

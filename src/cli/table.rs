@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::output::{self, Cell, Csv, Page, Table as Rows, row};
+use super::output::{self, Cell, Page, Table as Rows, Tables, row};
 use super::show::Where;
 use super::{Failure, help, names, possible_name};
 use crate::api::Changes;
@@ -24,7 +24,7 @@ pub struct Table {
     #[command(flatten)]
     at: Where,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,7 +91,7 @@ fn field(text: &str) -> Result<(String, Value), String> {
 
 impl Table {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.clone().format(json)?;
+        let format = self.tables.clone().format(json)?;
         let client = || self.at.client();
         match &self.what {
             What::List => output::page(&format, &client()?.get::<view::Tables>("/v1/tables")?, list_page),
@@ -217,7 +217,7 @@ fn cell(value: &Value) -> Option<Cell> {
     Some(match value {
         Value::Null => return None,
         Value::String(text) => text.into(),
-        Value::Bool(yes) => Cell::new(if *yes { "yes" } else { "no" }, yes),
+        Value::Bool(yes) => Cell::new(if *yes { "yes" } else { "no" }, *yes),
         Value::Number(n) => n.as_u64().map_or_else(|| n.to_string().into(), Cell::from),
         Value::Array(items) => {
             let items: Vec<_> = items.iter().map(|item| Cell::or("-", cell(item)).text).collect();

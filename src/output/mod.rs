@@ -1,13 +1,17 @@
-//! The form of results: pages of text and tables, CSV, and numbers as people read them.
+//! The form of results: pages of text and tables, CSV and Parquet, and numbers as people read them.
 
 mod csv;
+mod field;
 pub mod fit;
 mod page;
+#[cfg(feature = "control")]
+pub mod parquet;
 mod style;
 mod table;
 
 use std::time::{Duration, UNIX_EPOCH};
 
+pub use field::Field;
 pub use page::Page;
 pub use style::{Style, grouped};
 pub(crate) use table::row;
@@ -19,7 +23,7 @@ pub const EPOCH_START: &str = "from (UTC)|epoch,from_ns";
 /// An epoch of this length: people read the time of day at which it starts.
 pub fn epoch(epoch: u64, epoch_ns: u64) -> Cell {
     let from_ns = epoch.saturating_mul(epoch_ns);
-    Cell { text: epoch_start(epoch, epoch_ns), values: vec![epoch.to_string(), from_ns.to_string()] }
+    Cell { text: epoch_start(epoch, epoch_ns), values: vec![epoch.into(), from_ns.into()] }
 }
 
 /// Time of day at which an epoch of this length starts, in UTC: "21:40:01.123".

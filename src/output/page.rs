@@ -1,6 +1,6 @@
 //! The output of a command: paragraphs and tables.
 
-use super::{Style, Table, fit};
+use super::{Field, Style, Table, fit};
 
 /// Paragraphs and tables, in their order.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ impl Page {
     }
 
     /// The page with [`Table::beside`] for all its tables.
-    pub fn beside(mut self, columns: &[(&str, String)]) -> Self {
+    pub fn beside(mut self, columns: &[(&str, Field)]) -> Self {
         for part in &mut self.0 {
             if let Part::Table(_, table) = part {
                 *table = std::mem::take(table).beside(columns);

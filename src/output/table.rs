@@ -1,6 +1,7 @@
 //! A table as a value: columns with names, and rows of cells. It is written as text for a terminal or
 //! a pipe, or as CSV.
 
+use super::Field;
 use super::Style;
 use super::fit;
 use super::grouped;
@@ -58,17 +59,17 @@ impl Row {
     }
 }
 
-/// A cell: what a person reads, and the values of its CSV columns, without units.
+/// A cell: what a person reads, and the values of its CSV columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     pub text: String,
-    pub values: Vec<String>,
+    pub values: Vec<Field>,
 }
 
 impl Cell {
     /// A value that a person reads otherwise.
-    pub fn new(text: impl Into<String>, value: impl ToString) -> Self {
-        Self { text: text.into(), values: vec![value.to_string()] }
+    pub fn new(text: impl Into<String>, value: impl Into<Field>) -> Self {
+        Self { text: text.into(), values: vec![value.into()] }
     }
 
     /// A cell that may lack its value: then this text stands there, and nothing in CSV.
@@ -96,8 +97,8 @@ impl Cell {
     }
 
     /// The ends of an interval: two CSV columns.
-    pub fn between<T: Copy + ToString>(ends: [Option<T>; 2], text: impl Fn(T) -> String) -> Self {
-        let values = ends.map(|end| end.map_or_else(String::new, |end| end.to_string())).into();
+    pub fn between<T: Copy + Into<Field>>(ends: [Option<T>; 2], text: impl Fn(T) -> String) -> Self {
+        let values = ends.map(Field::from).into();
         Self { text: super::between(ends, text), values }
     }
 
@@ -114,13 +115,13 @@ impl Cell {
 
     /// Whether a person reads nothing in it that has a value.
     fn is_empty(&self) -> bool {
-        self.text.is_empty() || self.values.iter().all(String::is_empty)
+        self.text.is_empty() || self.values.iter().all(Field::is_empty)
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        Self { values: vec![text.clone()], text }
+        Self { values: vec![text.clone().into()], text }
     }
 }
 
@@ -186,9 +187,9 @@ impl Table {
     }
 
     /// CSV columns in front of the others, with the same value in each row.
-    pub fn beside(mut self, columns: &[(&str, String)]) -> Self {
+    pub fn beside(mut self, columns: &[(&str, Field)]) -> Self {
         self.columns.splice(0..0, columns.iter().map(|(name, _)| Column::from(&*format!("|{name}"))));
-        let cells = columns.iter().map(|(_, value)| Cell::new("", value));
+        let cells = columns.iter().map(|(_, value)| Cell::new("", value.clone()));
         self.rows.iter_mut().for_each(|row| drop(row.cells.splice(0..0, cells.clone())));
         self
     }
@@ -251,15 +252,22 @@ impl Table {
         self.columns.iter().flat_map(|column| &column.names).map(String::as_str)
     }
 
+    /// The values of the CSV columns of each row.
+    pub fn records(&self) -> impl Iterator<Item = impl Iterator<Item = &Field>> {
+        self.rows.iter().map(|row| {
+            self.columns.iter().enumerate().flat_map(|(at, column)| {
+                let values = row.cells.get(at).map_or(&[][..], |cell| &cell.values);
+                (0..column.names.len()).map(|i| values.get(i).unwrap_or(&Field::Empty))
+            })
+        })
+    }
+
     /// The table as RFC 4180 has it: a line of names, unless `is_continued`, and a line for each row.
     pub fn csv(&self, is_continued: bool) -> String {
         let mut text = if is_continued { String::new() } else { super::csv::record(self.names()) };
-        for row in &self.rows {
-            let values = self.columns.iter().enumerate().flat_map(|(at, column)| {
-                let values = row.cells.get(at).map_or(&[][..], |cell| &cell.values);
-                (0..column.names.len()).map(|i| values.get(i).map_or("", String::as_str))
-            });
-            text += &super::csv::record(values);
+        for record in self.records() {
+            let values: Vec<String> = record.map(Field::to_string).collect();
+            text += &super::csv::record(values.iter().map(String::as_str));
         }
         text
     }

@@ -20,7 +20,7 @@ fn simulated(files: &Files) -> PathBuf {
 }
 
 /// Python with DuckDB, as `scripts/setup.sh` makes it.
-fn duckdb() -> Option<PathBuf> {
+pub fn duckdb() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
     [own, "python3".into()].into_iter().find(|python| {
         let import = Command::new(python).args(["-c", "import duckdb"]).output();

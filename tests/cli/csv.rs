@@ -143,3 +143,53 @@ fn columns_are_those_that_are_asked_for() {
     let end = narrow.rfind("stage  ").unwrap();
     assert!(widest(&narrow[..end]) > 80 && widest(&narrow[end..]) <= 60, "{narrow}");
 }
+
+/// DuckDB reads the same rows from the Parquet file of a table as from its CSV, with the types of the file.
+#[cfg(feature = "control")]
+#[test]
+fn parquet_has_the_rows_of_csv() {
+    const SAME: &str = "
+import duckdb, sys
+for table, csv in zip(sys.argv[1::2], sys.argv[2::2]):
+    kinds = {name: kind for name, kind, *_ in duckdb.sql(f\"DESCRIBE FROM read_parquet('{table}')\").fetchall()}
+    rows = duckdb.sql(f\"FROM read_parquet('{table}')\").fetchall()
+    assert rows == duckdb.sql(f\"FROM read_csv('{csv}', header = true, columns = {kinds})\").fetchall(), table
+    print(table, len(rows), *sorted(set(kinds.values())))
+";
+    let Some(python) = crate::archive::duckdb() else {
+        let why = "there is no DuckDB; scripts/setup.sh installs it";
+        return crate::skip::skip("parquet_has_the_rows_of_csv", crate::skip::Lack::Machine, why);
+    };
+    let files = capture();
+    let replay = "replay t.pcap --program hashpipe --program chamelemon --score --reproducible 1";
+    let sim = "sim --topology line:2 --epochs 2 --workload isp,flows=20,packets=200 --loss link=all,rate=1%";
+    let mut compare = std::process::Command::new(python);
+    compare.args(["-c", SAME]);
+    let mut tables = 0;
+    for (number, words) in [replay, sim, "budget --target rmt"].into_iter().enumerate() {
+        let ended = files.weir(&format!("{words} --parquet out/{number}"));
+        assert_eq!(ended.code, 0, "{words}: {}", ended.stderr);
+        for path in ended.stdout.lines() {
+            let name = std::path::Path::new(path).file_stem().unwrap().to_str().unwrap();
+            let csv = files.weir(&format!("{words} --csv={name}"));
+            assert_eq!(csv.code, 0, "{words}, {name}: {}", csv.stderr);
+            assert_eq!(csv.stderr, ended.stderr, "{words}: what is said beside");
+            files.write(&format!("{number}-{name}.csv"), &csv.stdout);
+            compare.arg(files.path(path)).arg(files.path(&format!("{number}-{name}.csv")));
+            tables += 1;
+        }
+    }
+    assert!(tables > 7, "{tables} tables");
+    let output = compare.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for kind in ["UBIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"] {
+        assert!(said.contains(kind), "{kind}: {said}");
+    }
+    // Each epoch has a file.
+    let each = files.weir(&format!("{sim} --each --parquet each"));
+    assert_eq!(each.stdout.lines().filter(|line| line.starts_with("each/truth-")).count(), 2, "{}", each.stdout);
+    let refused = files.weir(&format!("{sim} --parquet t.pcap"));
+    assert!(refused.code == 1 && refused.stderr.contains("t.pcap"), "{}", refused.stderr);
+    assert!(weir("budget --csv --parquet out").refused(2).contains("--parquet"));
+}

@@ -1,6 +1,6 @@
 //! How the flows of hosts with congestion control went, as text.
 
-use super::super::output::{self, Cell, Page, Table, row};
+use super::super::output::{self, Cell, Field, Page, Table, row};
 use crate::sim::TransportReport;
 use crate::sim::transport::report::SizeClass;
 
@@ -9,12 +9,12 @@ pub fn page(report: &TransportReport) -> Page {
     let gbit = |bits: f64| format!("{:.2} Gbit/s", bits / 1e9);
     let row = |class: &SizeClass| {
         let (text, to) = match (class.from_bytes, class.to_bytes) {
-            (from, 0) => (format!("over {}", size(from)), String::new()),
-            (_, to) => (format!("to {}", size(to)), to.to_string()),
+            (from, 0) => (format!("over {}", size(from)), Field::Empty),
+            (_, to) => (format!("to {}", size(to)), to.into()),
         };
         let goodput = class.goodput_bits_per_second;
         row![
-            Cell { text, values: vec![class.from_bytes.to_string(), to] },
+            Cell { text, values: vec![class.from_bytes.into(), to] },
             class.flows,
             Cell::number(class.slowdown_p50, 2),
             Cell::number(class.slowdown_p95, 2),

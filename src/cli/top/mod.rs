@@ -15,7 +15,7 @@ use clap::Args;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::output::{self, Csv, Format};
+use super::output::{self, Format, Tables};
 use super::show::Where;
 use super::{Failure, help, screen, signals};
 use crate::answers::Attention;
@@ -51,12 +51,12 @@ pub struct Top {
     #[command(flatten)]
     at: Where,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 impl Top {
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        let format = self.csv.format(json)?;
+        let format = self.tables.format(json)?;
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval) {
             return Err(Failure::Usage(format!("--interval {}: 100ms to 1m", self.interval)));

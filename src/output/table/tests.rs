@@ -40,7 +40,7 @@ fn csv_of_a_terminal_is_the_same() {
 
 #[test]
 fn columns_of_csv_alone_stand_in_front() {
-    let columns = [("first_epoch", "7".into()), ("complete", "true".into())];
+    let columns = [("first_epoch", 7u64.into()), ("complete", true.into())];
     let table = Table::new(["flow", ">#|"], [row!["a", 1u64]]).beside(&columns);
     assert_eq!(table.csv(false), "first_epoch,complete,flow\n7,true,a\n");
     assert_eq!(table.text(Style::Plain), "flow  #\na     1");
