@@ -14,7 +14,7 @@ use pktgen::search::{Found, Goals, Trial, throughput};
 use pktgen::traffic::{FlowPlan, Generated, Shape};
 use pktgen::words;
 use serde::Serialize;
-use weir::cli::output::{self, Cell, Csv, Page, Table};
+use weir::cli::output::{self, Cell, Page, Table, Tables};
 use weir::cli::signals;
 
 use crate::Failure;
@@ -39,7 +39,7 @@ pub struct Throughput {
     #[arg(long, value_name = "SHARE", value_parser = words::share, default_value = "0.1%")]
     min: f64,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub struct Steps {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     steps: u32,
     #[command(flatten)]
-    csv: Csv,
+    tables: Tables,
 }
 
 /// Ports, and what is sent through them in each trial.
@@ -186,7 +186,7 @@ struct ThroughputReport {
 
 impl Throughput {
     pub fn run(&self) -> Result<(), Failure> {
-        let format = self.csv.clone().format(self.run.json)?;
+        let format = self.tables.clone().format(self.run.json)?;
         let losses = if self.losses.is_empty() { vec![0.0] } else { self.losses.clone() };
         if self.resolution <= 0.0 || self.min <= 0.0 {
             return Err(Failure::Usage("--resolution and --min are above 0".into()));
@@ -224,7 +224,7 @@ impl ThroughputReport {
 
 impl Steps {
     pub fn run(&self) -> Result<(), Failure> {
-        let format = self.csv.clone().format(self.run.json)?;
+        let format = self.tables.clone().format(self.run.json)?;
         let mut session = Session::open(&self.run)?;
         let mut reports = Vec::new();
         let mut rows = Vec::new();

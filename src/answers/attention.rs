@@ -127,7 +127,7 @@ pub fn attention_table(epochs: &[EpochAttention], epoch_ns: Option<u64>, facts: 
     let row = |epoch: &EpochAttention| {
         let value = |key: &String| Cell::or("", epoch.parameters.get(key).map(|value| parameter_cell(key, value)));
         let number = epoch.epoch.number;
-        let time = epoch_ns.map_or_else(|| number.to_string().into(), |length| output::epoch(number, length));
+        let time = epoch_ns.map_or_else(|| Cell::plain(number), |length| output::epoch(number, length));
         let first = [time, Cell::from(&epoch.state)].into_iter();
         let why = (!facts).then(|| Cell::from(&epoch.why));
         first.chain(keys.iter().map(value)).chain(why).collect()

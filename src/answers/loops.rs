@@ -125,7 +125,7 @@ pub fn loops_table(loops: &[FlowLoop]) -> Table {
     let row = |found: &FlowLoop| {
         let FlowLoop { flow, switch, first_ns, last_ns, packets, least_hops } = found;
         let moment = |ns: u64| Cell::new(output::time_of(ns), ns);
-        row![flow.to_string(), &**switch, moment(*first_ns), moment(*last_ns), *packets, least_hops.to_string()]
+        row![flow.to_string(), &**switch, moment(*first_ns), moment(*last_ns), *packets, Cell::plain(*least_hops)]
     };
     let columns = ["flow", "seen by|switch", "first|first_ns", "last|last_ns", ">packets", ">hops|least_hops"];
     Table::new(columns, loops.iter().map(row)).keyed(2)

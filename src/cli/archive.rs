@@ -203,7 +203,7 @@ impl ArchiveCommand {
 }
 
 fn page(document: &Document) -> Page {
-    let epoch = |epoch: Option<u64>| Cell::or("-", epoch.map(|epoch| epoch.to_string()));
+    let epoch = |epoch: Option<u64>| Cell::or("-", epoch.map(Cell::plain));
     let row = |of: &Program| {
         row![
             &*of.program,

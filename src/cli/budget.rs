@@ -159,7 +159,7 @@ fn stages_table(placement: &Placement) -> Table {
     let target = &placement.target;
     let name = |program, name, stage| format!("{program} {name} stage {stage}");
     let mut rows = Vec::new();
-    for (number, stage) in (1..).zip(&placement.stages[..placement.stages_used() as usize]) {
+    for (number, stage) in (1u32..).zip(&placement.stages[..placement.stages_used() as usize]) {
         let share = |sram_bits: u64| Cell::share(sram_bits as f64 / target.sram_bits as f64);
         let arrays = stage.arrays.chunk_by(same_array).filter_map(|equals| {
             let placed = equals.first()?;
@@ -229,7 +229,7 @@ fn stages_table(placement: &Placement) -> Table {
                 matching(tcam, ["".into(), kind.into(), table.tcam_blocks.to_string()]),
             ])
         });
-        let stage = |is_first: bool| Cell::from(number.to_string()).repeated(!is_first);
+        let stage = |is_first: bool| Cell::plain(number).repeated(!is_first);
         let first = rows.len();
         for cells in arrays.chain(hashes).chain(joins).chain(draws).chain(tables) {
             rows.push([vec![stage(rows.len() == first)], cells].concat());

@@ -344,7 +344,7 @@ pub fn since_reset_page(since: &view::SinceReset) -> Page {
 pub(super) fn macs_page(macs: &view::MacTable) -> Page {
     let row = |entry: &view::MacEntry| {
         let silent = Cell::new(format!("{} s", entry.age_seconds), entry.age_seconds);
-        row![&entry.mac, entry.vlan.to_string(), &entry.port, silent, entry.moves]
+        row![&entry.mac, Cell::plain(entry.vlan), &entry.port, silent, entry.moves]
     };
     let columns = ["MAC address|mac", ">VLAN", "port", ">silent for|age_seconds", ">moves"];
     Page::default().table("macs", Table::new(columns, macs.macs.iter().map(row)).keyed(2))

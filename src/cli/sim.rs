@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::measured::answer_frequencies;
-use super::output::{self, Page, Table, Tables, row};
+use super::output::{self, Cell, Page, Table, Tables, row};
 use super::{Failure, Programs, help, signals};
 use crate::answers::{EpochAttention, attention_table};
 use crate::config::Length;
@@ -434,7 +434,7 @@ fn truth_table(epochs: &[EpochReport]) -> Table {
     };
     let row = |epoch: &EpochReport| {
         row![
-            epoch.epoch.to_string(),
+            Cell::plain(epoch.epoch),
             epoch.flows,
             epoch.sent_packets,
             epoch.delivered_packets,

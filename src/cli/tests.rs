@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::output::{Format, Page, Style, page};
+use super::output::{Field, Format, Page, Style, page};
 use super::top::rates;
 use super::{counts, lab, show, table, top};
 use crate::answers::{self, Certainty, Claim, Claimed, CountedFlow, FlowName, SizeClass};
@@ -448,6 +448,10 @@ fn every_table_is_csv_with_documented_columns() {
             for line in csv.lines() {
                 assert_eq!(fields(line), names.len(), "{words}, {name}: {line}");
                 assert!(!line.contains("446 744"), "digits in groups: {line}");
+            }
+            for field in table.records().flatten() {
+                let is_number = |text: &str| text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok();
+                assert!(!matches!(field, Field::Text(text) if is_number(text)), "{words}, {name}: {field} is text");
             }
             for (i, column) in names.iter().enumerate() {
                 let plain = column.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -82,6 +82,11 @@ impl Cell {
         Self::new(format!("{number:.digits$}"), number)
     }
 
+    /// A number that names something, such as an epoch: its digits are never grouped.
+    pub fn plain(n: impl Into<Field> + ToString) -> Self {
+        Self::new(n.to_string(), n)
+    }
+
     /// 0.0123, which people read as "1.23 %".
     pub fn share(share: f64) -> Self {
         Self::new(super::percent(share), share)

@@ -166,7 +166,7 @@ fn state(running: bool) -> &'static str {
 
 /// A lab: its switches, hosts and links.
 pub fn lab_page(document: &LabDocument) -> Page {
-    let process = |process: Option<u32>| Cell::or("-", process.map(|process| process.to_string()));
+    let process = |process: Option<u32>| Cell::or("-", process.map(Cell::plain));
     let controller = &document.controller;
     let LabDocument { lab, topology, programs, .. } = document;
     let mut head = format!("lab {lab}, {topology}: {}; programs {}", document.state, programs.join(", "));

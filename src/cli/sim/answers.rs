@@ -33,7 +33,7 @@ pub fn table(reports: &[(&EpochReport, &ProgramReport)]) -> Table {
     columns.extend(values.iter().flat_map(|of| value_columns(of, &values)));
     columns.extend(SIZES.iter().filter(|_| sizes).map(|column| (*column).to_owned()));
     let row = |(epoch, report): &(&EpochReport, &ProgramReport)| {
-        let mut row = row![epoch.epoch.to_string()];
+        let mut row = row![Cell::plain(epoch.epoch)];
         row.extend(tasks.iter().flat_map(|(_, _, cells)| cells(report)));
         row.extend(values.iter().flat_map(|of| value_row(report, of)));
         row.extend(sizes_row(report).into_iter().filter(|_| sizes));
@@ -47,7 +47,7 @@ pub fn frequencies(program: &str, reports: &[(&EpochReport, &ProgramReport)]) ->
     let found = || reports.iter().flat_map(|(epoch, report)| report.frequencies.iter().map(|of| (epoch.epoch, of)));
     let Some((_, first)) = found().next() else { return Page::default() };
     let row = |(epoch, frequency): (u64, &Claimed<Frequency>)| {
-        let row = [row![epoch.to_string()], frequency.row(), vec![said(&frequency.claim.incomplete)]];
+        let row = [row![Cell::plain(epoch)], frequency.row(), vec![said(&frequency.claim.incomplete)]];
         row.concat()
     };
     let columns = [vec![">epoch".to_owned()], Frequency::columns(Some(first)).into(), vec![SAYS.to_owned()]].concat();
@@ -62,7 +62,7 @@ const HEAVY: [&str; 4] = [">k", ">recall", ">precision", ">size error|size_error
 
 fn heavy_row(report: &ProgramReport) -> Vec<Cell> {
     let share = |of: fn(&Score) -> f64| Cell::or("-", report.score.as_ref().map(|score| Cell::share(of(score))));
-    let k = Cell::or("-", report.score.as_ref().map(|score| score.k.to_string()));
+    let k = Cell::or("-", report.score.as_ref().map(|score| Cell::plain(score.k)));
     vec![k, share(|of| of.recall), share(|of| of.precision), share(|of| of.average_relative_error)]
 }
 

@@ -221,7 +221,7 @@ fn cores(rates: &Rates, sort: Sort) -> Cells {
     };
     let of_program = |core: &CoreRates, program: &ProgramTime| {
         row![
-            output::Cell::from(core.core.to_string()).repeated(true),
+            output::Cell::plain(core.core).repeated(true),
             &program.program,
             percent(program.busy_share),
             rate(program.packets_per_second),
