@@ -185,7 +185,7 @@ pub fn heavy_table(heavy: &[HeavyFlow], unit: Unit) -> Table {
         let error = truth.filter(|truth| *truth > 0);
         let error = error.map(|truth| Cell::share(heavy.count().abs_diff(truth) as f64 / truth as f64));
         row![
-            (i + 1).to_string(),
+            Cell::plain(i + 1),
             heavy.name.to_string(),
             heavy.cell(),
             Cell::new("", heavy.at_least),

@@ -194,7 +194,7 @@ pub fn latency_table(flows: &[FlowLatency]) -> Table {
             let [p50, p99] = [p50_ns, p99_ns].map(|ns| Cell::or("-", ns.map(Cell::ns)));
             row![
                 Cell::from(flow.name.to_string()).repeated(*number != 1),
-                number.to_string(),
+                Cell::plain(*number),
                 Cell::or("?", switch.as_deref()),
                 *samples,
                 p50,

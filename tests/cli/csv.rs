@@ -169,7 +169,7 @@ for table, csv in zip(sys.argv[1::2], sys.argv[2::2]):
     compare.args(["-c", SAME]);
     // Less the line with the time that it took.
     let said =
-        |text: &str| text.lines().filter(|line| !line.contains("replayed in")).map(str::to_owned).collect::<Vec<_>>();
+        |text: &str| text.lines().filter(|line| !line.contains("packets/s")).map(str::to_owned).collect::<Vec<_>>();
     let mut tables = 0;
     for (number, words) in [replay, sim, "budget --target rmt"].into_iter().enumerate() {
         let ended = files.weir(&format!("{words} --parquet out/{number}"));

@@ -187,7 +187,7 @@ fn flows(program: &ProgramRates) -> Cells {
         let per_second = flow.packets_per_second.or(flow.bits_per_second).unwrap_or_default();
         let at_least = at_least(flow.at_least) + &si(per_second);
         row![
-            (i + 1).to_string(),
+            output::Cell::plain(i + 1),
             flow.name.to_string(),
             output::Cell::new(at_least, per_second),
             output::Cell::new("", flow.at_least),
@@ -209,7 +209,7 @@ fn cores(rates: &Rates, sort: Sort) -> Cells {
     let cycles = |per_packet: Option<f64>| output::Cell::or("-", per_packet.map(rate));
     let of_core = |core: &CoreRates| {
         row![
-            core.core.to_string(),
+            output::Cell::plain(core.core),
             "",
             percent(core.busy_share),
             rate(core.packets_per_second),
