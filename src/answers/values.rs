@@ -462,7 +462,7 @@ fn value_table(value: &Value) -> Table {
     let flow_and_hop = |(flow, told): (&ValueFlow, &ValueHop)| {
         row![
             Cell::from(flow.name.to_string()).repeated(told.hop.is_some_and(|hop| hop != 1)),
-            told.hop.map_or_else(String::new, |hop| hop.to_string()),
+            Cell::or("", told.hop.map(Cell::plain)),
             Cell::or("?", told.switch.as_deref()),
             told.samples,
         ]

@@ -172,7 +172,7 @@ fn stages_table(placement: &Placement) -> Table {
                 size(cells, [equals.len() as u64, usage.cells, usage.cell_bits.into()]),
                 sram_bits,
                 share(sram_bits),
-                matching(format!("{bits} bits"), [bits.to_string(), "".into(), "".into()]),
+                matching(format!("{bits} bits"), [bits.into(), "".into(), "".into()]),
             ])
         });
         let hashes = stage.hashes.chunk_by(same_hash).filter_map(|equals| {
@@ -185,7 +185,7 @@ fn stages_table(placement: &Placement) -> Table {
                 Cell { text, values: vec![equals.len().into()] },
                 "",
                 "",
-                matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
+                matching(format!("{} bits", usage.bits), [usage.bits.into(), "".into(), "".into()]),
             ])
         });
         let joins = stage.joins.chunk_by(PartialEq::eq).filter_map(|equals| {
@@ -196,7 +196,7 @@ fn stages_table(placement: &Placement) -> Table {
                 Cell { text: format!("{}bits, joined", times(equals.len())), values: vec![equals.len().into()] },
                 "",
                 "",
-                matching(format!("{} bits", usage.bits), [usage.bits.to_string(), "".into(), "".into()]),
+                matching(format!("{} bits", usage.bits), [usage.bits.into(), "".into(), "".into()]),
             ])
         });
         let draws = stage.draws.chunk_by(same_draw).filter_map(|equals| {
@@ -226,7 +226,7 @@ fn stages_table(placement: &Placement) -> Table {
                 Cell { text: entries, values: vec![equals.len().into(), table.entries.into()] },
                 sram_bits,
                 share(sram_bits),
-                matching(tcam, ["".into(), kind.into(), table.tcam_blocks.to_string()]),
+                matching(tcam, ["".into(), kind.into(), table.tcam_blocks.into()]),
             ])
         });
         let stage = |is_first: bool| Cell::plain(number).repeated(!is_first);
@@ -276,8 +276,8 @@ fn size(text: String, values: [u64; 3]) -> Cell {
     Cell { text, values: values.map(Field::from).into() }
 }
 
-fn matching(text: String, values: [String; 3]) -> Cell {
-    Cell { text, values: values.map(Field::from).into() }
+fn matching(text: String, values: [Field; 3]) -> Cell {
+    Cell { text, values: values.into() }
 }
 
 /// Resources of the target: used, available, share.

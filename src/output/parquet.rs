@@ -19,7 +19,7 @@ use super::{Field, Page, Table};
 pub const SAYS: &str = "weir.says";
 
 /// Endings of the names of columns with whole numbers, and of those with others: the units of docs/csv.md.
-const WHOLE: [&str; 4] = ["_packets", "_bytes", "_ns", "_epoch"];
+const WHOLE: [&str; 6] = ["_packets", "_bytes", "_ns", "_bits", "_epoch", "_blocks"];
 const NUMBER: [&str; 2] = ["_share", "_seconds"];
 
 /// What a column holds. Every value of a column may be missing.
