@@ -29,7 +29,7 @@ impl FromStr for Prefix {
         let wrong = || format!("{text:?} is no prefix; write 198.19.0.0/16 or 2001:2::/112");
         let (address, length) = text.split_once('/').ok_or_else(wrong)?;
         let length: u32 = length.parse().map_err(|_| wrong())?;
-        let (is_v6, address, width) = match address.parse().map_err(|_| wrong())? {
+        let (is_v6, address, width): (_, _, u32) = match address.parse::<IpAddr>().map_err(|_| wrong())? {
             IpAddr::V4(address) => (false, u128::from(address.to_bits()), 32),
             IpAddr::V6(address) => (true, address.to_bits(), 128),
         };
@@ -72,7 +72,9 @@ pub enum ClientsError {
     Server { server: IpAddr, prefix: Prefix },
     #[error("--clients has two prefixes of one IP version")]
     Twice,
-    #[error("--clients {0} has too few addresses for --max-open: each has {PORTS} ports, for half as many conversations at a time")]
+    #[error(
+        "--clients {0} has too few addresses for --max-open: each has {PORTS} ports, for half as many conversations at a time"
+    )]
     Few(Prefix),
 }
 
@@ -208,6 +210,8 @@ mod tests {
         assert!(new(&[], 1_000_000).is_ok() && new(&["10.0.1.0/24", "fd00::/64"], 100).is_ok());
         assert!(matches!(new(&["10.0.0.0/24"], 1), Err(ClientsError::Server { .. })));
         assert!(matches!(new(&["10.1.0.0/24", "10.2.0.0/24"], 1), Err(ClientsError::Twice)));
-        assert!(matches!(new(&["10.1.0.0/32"], 8193), Err(ClientsError::Few(_))) && new(&["10.1.0.0/32"], 8192).is_ok());
+        assert!(
+            matches!(new(&["10.1.0.0/32"], 8193), Err(ClientsError::Few(_))) && new(&["10.1.0.0/32"], 8192).is_ok()
+        );
     }
 }

@@ -114,14 +114,7 @@ impl Endpoint {
 
     /// With its sequence number and bytes, and the peer's.
     pub fn new(own: (u32, usize), peer: (u32, usize), mss: u16) -> Self {
-        Self {
-            isn: own.0,
-            peer_isn: peer.0,
-            bytes: own.1 as u32,
-            peer_bytes: peer.1 as u32,
-            mss,
-            ..Self::UNUSED
-        }
+        Self { isn: own.0, peer_isn: peer.0, bytes: own.1 as u32, peer_bytes: peer.1 as u32, mss, ..Self::UNUSED }
     }
 
     /// The client's first step: it sends its SYN.

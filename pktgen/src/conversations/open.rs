@@ -211,8 +211,7 @@ impl Conversations {
         let from_client = (client_isn, said.stream(Side::Client).len());
         let from_server = (server_isn, said.stream(Side::Server).len());
         let mss = self.settings.limits.mss - if said.ends.is_v6 { V6_MORE } else { 0 };
-        let mut ends =
-            [Endpoint::new(from_client, from_server, mss), Endpoint::new(from_server, from_client, mss)];
+        let mut ends = [Endpoint::new(from_client, from_server, mss), Endpoint::new(from_server, from_client, mss)];
         ends[Side::Client as usize].connect();
         self.slots[slot as usize] =
             Slot { state: State::Open, script, client, ends, started_ns: now_ns, moved_ns: now_ns, ..FREE };
@@ -227,14 +226,16 @@ impl Conversations {
         let found = self.settings.clients.find(&segment.ends).filter(|(to, _)| port.is_none_or(|port| port == *to));
         let Some((to, client)) = found else { return self.counts.foreign += 1 };
         let Some(&at) = self.by_client.get(&client) else {
-            let count = if u64::from(client) < self.next_client { &mut self.counts.late } else { &mut self.counts.foreign };
+            let count =
+                if u64::from(client) < self.next_client { &mut self.counts.late } else { &mut self.counts.foreign };
             *count += 1;
             return;
         };
         let slot = &mut self.slots[at as usize];
         let script = &self.scripts.all()[slot.script as usize];
         let ends = self.settings.clients.ends(&script.ends, client);
-        if segment.ends != if to == Side::Server { ends } else { ends.reversed() } {
+        let ends = if to == Side::Server { ends } else { ends.reversed() };
+        if segment.ends != ends {
             return self.counts.foreign += 1;
         }
         if slot.state != State::Open {

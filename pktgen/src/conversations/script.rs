@@ -27,7 +27,7 @@ const MAX_TUPLES: usize = 1 << 20;
 pub enum ScriptsError {
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    #[error("it has no TCP conversation that begins with a SYN and is answered ({0})")]
+    #[error("it has no TCP conversation that begins with a SYN and is answered{0}")]
     Empty(String),
 }
 
@@ -140,7 +140,8 @@ impl Scripts {
         let (all, mut extracted) = extraction.finish();
         extracted.said = capture.metadata();
         if all.is_empty() {
-            return Err(ScriptsError::Empty(extracted.text().join("; ")));
+            let left_out = extracted.text().into_iter().map(|line| format!("; {line}")).collect();
+            return Err(ScriptsError::Empty(left_out));
         }
         Ok(Self { all: all.into(), extracted })
     }
@@ -208,19 +209,7 @@ impl Extraction {
             (None, None) => (None, Side::Client),
         };
         if segment.has(SYN) && !segment.has(ACK | RST) {
-            let is_same = |captured: &Captured| captured.syn == segment.seq && side == Side::Client;
-            let known = known.and_then(|known| match known {
-                Known::Conversation(at) => self.captured.get(at).filter(|captured| !captured.is_over || is_same(captured)),
-                _ => None,
-            });
-            match known {
-                None => self.begin(at_ns, &segment),
-                Some(captured) if is_same(captured) => {}
-                // One end has forgotten the other, and begins anew.
-                Some(_) if side == Side::Client => self.begin(at_ns, &segment),
-                Some(_) => self.extracted.stray_packets += 1,
-            }
-            return;
+            return self.take_syn(known, side, at_ns, &segment);
         }
         match known {
             Some(Known::Conversation(at)) => self.go_on(at, side, at_ns, &segment),
@@ -229,6 +218,20 @@ impl Extraction {
                 self.extracted.unstarted_conversations += 1;
                 self.know(ends, Known::Unstarted);
             }
+        }
+    }
+
+    fn take_syn(&mut self, known: Option<Known>, side: Side, at_ns: u64, segment: &Segment<'_>) {
+        let before = match known {
+            Some(Known::Conversation(at)) => self.captured.get(at),
+            _ => None,
+        };
+        let is_again = side == Side::Client && before.is_some_and(|before| before.syn == segment.seq);
+        // A client that forgot its conversation may begin anew, a server has none to begin.
+        let is_stray = side == Side::Server && before.is_some_and(|before| !before.is_over);
+        self.extracted.stray_packets += u64::from(is_stray);
+        if !is_again && !is_stray {
+            self.begin(at_ns, segment);
         }
     }
 

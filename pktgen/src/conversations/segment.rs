@@ -125,14 +125,7 @@ pub struct Link {
 
 impl Link {
     /// Writes a frame to the beginning of `out`. Its length, or `None` where `out` is too short.
-    pub fn write(
-        &self,
-        from: Side,
-        ends: &Ends,
-        segment: &Outgoing,
-        payload: &[u8],
-        out: &mut [u8],
-    ) -> Option<usize> {
+    pub fn write(&self, from: Side, ends: &Ends, segment: &Outgoing, payload: &[u8], out: &mut [u8]) -> Option<usize> {
         let (src, dst) = match from {
             Side::Client => (self.client, self.server),
             Side::Server => (self.server, self.client),

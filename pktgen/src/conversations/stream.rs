@@ -87,7 +87,7 @@ impl Stream {
         let end = at + payload.len();
         let mut next = 0;
         while let Some(&(from, to)) = self.gaps.get(next) {
-            let (first, last) = (from.max(at), to.min(end));
+            let (first, last) = (at.max(from), end.min(to));
             if first >= last {
                 next += 1;
                 continue;

@@ -94,8 +94,7 @@ fn a_capture_is_its_turns() {
     // The ports again, for another conversation that nobody ends.
     talk.next = [5, 6];
     talk.send(Side::Client, SYN, &[]);
-    talk.send(Side::Client, SYN, &[]);
-    let again = talk.frames.pop().unwrap();
+    let again = talk.frames[talk.frames.len() - 1].clone();
     talk.frames.push(again);
     talk.send(Side::Server, SYN | ACK, &[]);
     let mut strangers = Talk::new(ends(2, true));
@@ -295,12 +294,11 @@ proptest! {
         }
     }
 
-    /// Frames of the conversations with other bytes, and frames of any bytes: no panic, and each is counted
+    /// Frames of the conversations with another byte, and frames of any bytes: no panic, and each is counted
     /// once. What is wrong does no harm.
     #[test]
     fn any_frame_may_come_in(
-        seed: u64, damage in proptest::collection::vec((0usize..90, 1u8..), 1..4),
-        any in proptest::collection::vec(any::<u8>(), 0..200),
+        seed: u64, by in 1u8.., any in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         let mut all = Conversations::new(three(), settings(8, Clients::default()));
         let (mut rng, mut frame, mut taken) = (SplitMix64::new(seed), vec![0; 2000], 0u64);
@@ -313,10 +311,7 @@ proptest! {
             for side in Side::BOTH {
                 while let Some(length) = all.write(side, now, &mut frame) {
                     let mut wrong = frame[..length].to_vec();
-                    for (at, by) in &damage {
-                        let at = (at + rng.below(length as u64) as usize) % length;
-                        wrong[at] ^= by;
-                    }
+                    wrong[rng.below(length as u64) as usize] ^= by;
                     all.take(Some(side.other()), &wrong, now);
                     all.take(None, &wrong[..rng.below(length as u64) as usize], now);
                     all.take(None, &any, now);
@@ -362,10 +357,13 @@ fn a_forged_acknowledgement_ends_nothing_but_its_conversation() {
     let isn = Segment::read(&frame[..length], &mut Headers::default()).unwrap().seq;
     // The request is on its way, and lost.
     while all.write(Side::Client, 0, &mut frame).is_some() {}
-    let forged = Outgoing { seq: isn + 1, ack: seq.wrapping_add(301), flags: ACK, window: 9, mss: None };
+    let forged = Outgoing { seq: isn.wrapping_add(1), ack: seq.wrapping_add(301), flags: ACK, window: 9, mss: None };
     let length = LINK.write(Side::Server, &ends.reversed(), &forged, &[], &mut frame).unwrap();
     all.take(Some(Side::Client), &frame[..length], 0);
-    assert_eq!(all.counts().sides[0].received, 2);
+    let established = Outgoing { seq: seq.wrapping_add(1), ack: isn.wrapping_add(1), ..forged };
+    let length = LINK.write(Side::Client, &ends, &established, &[], &mut frame).unwrap();
+    all.take(Some(Side::Server), &frame[..length], 0);
+    assert_eq!(all.counts().sides.map(|side| side.received), [2, 2]);
     let mut now = 0;
     while !all.is_idle() && now < 120_000 * MS {
         now += MS;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use weir::dpdk::{Lcore, Mempool, cycles, cycles_per_second, free_burst};
 use weir::live::Devices;
-use weir::port::{Burst, PortStats, Sent};
+use weir::port::{Burst, Port, PortStats, Sent};
 use weir::wire::Frame;
 
 use super::core::{MAX_BURST, Queues};
@@ -91,7 +91,7 @@ impl Pair {
 
     /// Name and counters of each port.
     pub fn port_stats(&self) -> Vec<(&'static str, PortStats)> {
-        NAMES.into_iter().zip(self.devices.ports.iter().map(|port| port.stats())).collect()
+        NAMES.into_iter().zip(self.devices.ports.iter().map(Port::stats)).collect()
     }
 
     /// Holds the conversations. `progress` is called now and then.
@@ -121,7 +121,7 @@ impl Pair {
         thread::scope(|scope| {
             let thread = scope.spawn(move || {
                 let _lcore = Lcore::register(&devices.eal, core).context("the core does not start")?;
-                Ok(job.run())
+                Ok::<_, anyhow::Error>(job.run())
             });
             while !thread.is_finished() {
                 thread::sleep(LOOK);

@@ -182,11 +182,8 @@ impl Rig {
 /// them if a loopback is wanted. Gives how many there are without it.
 pub(super) fn open_devices(setup: &Setup, names: [&str; 2], loopback: bool) -> Result<(Devices, usize)> {
     let mtu = u32::from(setup.longest.saturating_sub(MTU_OVERHEAD)).max(1500);
-    let port = |name: &str, dev: &Dev| PortConfig {
-        mtu,
-        fault: setup.fault.clone(),
-        ..PortConfig::new(name, dev.clone())
-    };
+    let port =
+        |name: &str, dev: &Dev| PortConfig { mtu, fault: setup.fault.clone(), ..PortConfig::new(name, dev.clone()) };
     let mut ports = vec![port(names[0], &setup.tx)];
     let rx = setup.rx.as_ref().filter(|rx| **rx != setup.tx);
     ports.extend(rx.map(|dev| port(names[1], dev)));

@@ -196,7 +196,10 @@ mod tests {
 
     #[test]
     fn rates_are_of_conversations() {
-        assert_eq!((rate("100/s"), rate("2k/s"), rate("max")), (Ok(Rate::Packets(100.0)), Ok(Rate::Packets(2e3)), Ok(Rate::Max)));
+        assert_eq!(
+            (rate("100/s"), rate("2k/s"), rate("max")),
+            (Ok(Rate::Packets(100.0)), Ok(Rate::Packets(2e3)), Ok(Rate::Max))
+        );
         for wrong in ["", "100", "0/s", "100pps", "11M/s", "-1/s"] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
