@@ -60,10 +60,10 @@ fn payload(report: &Value) -> u64 {
 fn a_capture_is_held_once() {
     let report = held("--client ring:a --server ring:a");
     let extracted = ["conversations", "turns", "payload_bytes"].map(|key| count(&report, &format!("/capture/{key}")));
-    assert_eq!(extracted, [2, 5, talk::BYTES.iter().sum()]);
+    assert_eq!(extracted, [2, 5, talk::BYTES.iter().sum::<u64>()]);
     let counts = ["started", "established", "finished"].map(|key| count(&report, &format!("/conversations/{key}")));
     assert!(counts == [2; 3] && is_balanced(&report), "{report:#}");
-    assert_eq!(payload(&report), talk::BYTES.iter().sum());
+    assert_eq!(payload(&report), talk::BYTES.iter().sum::<u64>());
     let unexpected = report["unexpected"].as_object().unwrap();
     assert!(unexpected.values().all(|n| *n == 0), "{report:#}");
     let sent = count(&report, "/client/sent_packets") + count(&report, "/server/sent_packets");

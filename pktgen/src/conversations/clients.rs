@@ -181,7 +181,7 @@ mod tests {
     /// Clients differ in address or port, and are found again in frames of both directions.
     #[test]
     fn clients_are_found_again() {
-        for (v4, v6) in [("10.1.0.0/30", "2001:2::/126"), ("10.1.0.0/32", "2001:2::/16"), ("0.0.0.0/0", "::/0")] {
+        for (v4, v6) in [("10.1.0.0/30", "2001:2::/126"), ("10.1.0.0/32", "2001::/16"), ("0.0.0.0/0", "::/0")] {
             let clients = Clients::of(v4.parse().unwrap(), v6.parse().unwrap());
             for is_v6 in [false, true] {
                 let like = Ends { is_v6, src: 1, sport: 2, dst: u128::from(u32::MAX), dport: 443 };

@@ -29,10 +29,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn start(&self) -> Option<u32> {
-        self.start
-    }
-
     /// Sets the sequence number of the first byte.
     pub fn begin(&mut self, start: u32) {
         self.start = Some(start);
@@ -131,7 +127,7 @@ mod tests {
         assert_eq!((stream.missing(), stream.place(3, b"fghX", 0, ROOM)), (4, Placed::Longer(0)));
         assert_eq!((stream.missing(), stream.place(0, b"Xde", 0, ROOM)), (1, Placed::Longer(0)));
         assert_eq!(stream.place(8, b"k", 3, ROOM), Placed::Longer(4), "cut");
-        assert_eq!((stream.missing(), &*stream.into_bytes()), (3, &b"abXdefghijk\0\0\0"[..]));
+        assert_eq!((stream.missing(), &*stream.into_bytes()), (3, &b"abcdefghijk\0\0\0"[..]));
     }
 
     #[test]

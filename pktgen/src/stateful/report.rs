@@ -42,7 +42,7 @@ pub struct Held {
     pub open: u64,
     /// Due while as many as may be were open.
     pub not_started: u64,
-    /// Over the time in which conversations were started.
+    /// Over the time in which conversations were started; without a rate that was asked for over the whole.
     pub started_per_second: f64,
     /// Null for as many as may be open.
     pub asked_per_second: Option<f64>,
@@ -106,7 +106,9 @@ impl Times {
 
 impl Report {
     pub fn new(arguments: &Arguments, scripts: &Scripts, pair: &Pair, result: &PairResult) -> Self {
-        let counts = result.conversations.counts();
+        let (counts, asked) = (result.conversations.counts(), arguments.asked());
+        // Where the next one waits for one that ends, these are part of the time.
+        let starting_seconds = if asked.is_some() { result.starting_seconds } else { result.seconds };
         let end = |side: Side| {
             let (sent, own) = (result.sent[side as usize], counts.sides[side as usize]);
             End {
@@ -128,8 +130,8 @@ impl Report {
                 given_up: counts.given_up,
                 open: counts.open(),
                 not_started: counts.not_started,
-                started_per_second: counts.started as f64 / result.starting_seconds.max(1e-9),
-                asked_per_second: arguments.asked(),
+                started_per_second: counts.started as f64 / starting_seconds.max(1e-9),
+                asked_per_second: asked,
             },
             establish: Times::of(&counts.establish),
             finish: Times::of(&counts.finish),
