@@ -20,6 +20,7 @@ const PACE: &str = "How fast and how long";
 const OUTPUT: &str = "Output";
 
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "pktgen conversations --pcap FILE --client DEV --server DEV [OPTIONS]")]
 #[command(after_long_help = "\
 Both ends of each conversation are pktgen's: clients at one port, servers at
 the other, with what is tested between them. Both ports may be one that gives
