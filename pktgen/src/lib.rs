@@ -4,6 +4,7 @@
 //! are known again, [`tally`] what came back. `engine` drives them over weir's ports.
 
 pub mod buffer;
+pub mod conversations;
 #[cfg(feature = "dpdk")]
 pub mod engine;
 pub mod latency;

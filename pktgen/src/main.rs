@@ -2,6 +2,8 @@
 
 #[cfg(feature = "dpdk")]
 mod run;
+#[cfg(feature = "dpdk")]
+mod stateful;
 mod trace;
 #[cfg(feature = "dpdk")]
 mod trials;
@@ -33,6 +35,9 @@ enum Command {
     /// Send at a rate, receive, and say what became of each frame
     #[cfg(feature = "dpdk")]
     Run(run::Arguments),
+    /// Hold the TCP conversations of a capture between a client and a server of its own
+    #[cfg(feature = "dpdk")]
+    Conversations(stateful::Arguments),
     /// Find the highest load at which no larger share of the packets is lost (RFC 2544)
     #[cfg(feature = "dpdk")]
     Throughput(trials::Throughput),
@@ -84,6 +89,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => run::run(&arguments),
+        #[cfg(feature = "dpdk")]
+        Command::Conversations(arguments) => stateful::run(&arguments),
         #[cfg(feature = "dpdk")]
         Command::Throughput(command) => command.run(),
         #[cfg(feature = "dpdk")]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import struct
 import tempfile
 import unittest
 import warnings
@@ -16,6 +17,19 @@ import weir
 PROGRAMS = ["hashpipe", "chamelemon", "pint", "disketch", "hopcounters"]
 NETWORK = {"topology": "line:3", "workload": "isp,flows=100,packets=1k", "loss": "flows=10%,rate=10%", "epochs": 3}
 PACKAGE = Path(__file__).parents[1]
+
+
+def talk() -> bytes:
+    """A capture of one TCP conversation: a client says 4 bytes, and a server 7."""
+    hosts, ports, syn, ack = (b"\x0a\x09\0\1", b"\x0a\x09\0\2"), (40_000, 80), 2, 16
+    segments = [(0, 9, 0, syn, b""), (1, 5, 10, syn | ack, b""), (0, 10, 6, ack, b"ping"), (1, 6, 14, ack, b"pong!!!")]
+    capture = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    for number, (side, seq, acked, flags, payload) in enumerate(segments):
+        tcp = struct.pack(">HHIIBBHHH", ports[side], ports[1 - side], seq, acked, 0x50, flags, 9999, 0, 0) + payload
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + hosts[side] + hosts[1 - side]
+        frame = bytes(12) + b"\x08\0" + ip + tcp
+        capture += struct.pack("<IIII", number, 0, len(frame), len(frame)) + frame
+    return capture
 
 
 class Commands(unittest.TestCase):
@@ -71,6 +85,13 @@ class Commands(unittest.TestCase):
         found = weir.pktgen(tx="ring:a", rx="ring:a", flows=10, rate="1kpps", packets=100, truth=truth)
         self.assertEqual((found.sent.packets, found.received.losses.lost_packets), (100, 0))
         self.assertEqual(sum(row.sent_packets for row in weir.truth(truth)), 100)
+
+    def test_conversations(self):
+        capture = self.dir / "talk.pcap"
+        capture.write_bytes(talk())
+        found = weir.conversations(capture, client="ring:a", server="ring:a", conversations=3)
+        self.assertEqual((found.conversations.finished, found.capture.payload_bytes), (3, 11))
+        self.assertEqual((found.server.received_payload_bytes, found.client.received_payload_bytes), (12, 21))
 
     def test_errors(self):
         with self.assertRaisesRegex(weir.WrongUsage, "ring:3") as wrong:

@@ -25,15 +25,21 @@ SOURCES = {
 # Types with a name of their own, as several structures have the name, or one has none that says what it is.
 NAMED = {
     "Budget": ("src/cli/budget.rs", "Document"),
+    "Conversations": ("pktgen/src/stateful/report.rs", "Report"),
     "FlowTruth": ("pktgen/src/truth/collect.rs", "Line"),
     "FlowsMeasured": ("src/cli/measured.rs", "Flows"),
+    "End": ("pktgen/src/stateful/report.rs", "End"),
+    "Extracted": ("pktgen/src/conversations/script.rs", "Extracted"),
     "Generated": ("pktgen/src/run/report.rs", "Report"),
+    "Held": ("pktgen/src/stateful/report.rs", "Held"),
     "LatencyQuantiles": ("pktgen/src/latency.rs", "Latency"),
     "LostFrames": ("pktgen/src/run/report.rs", "Losses"),
     "ProgramAnswers": ("src/cli/measured.rs", "Measured"),
     "Replay": ("src/cli/replay.rs", "Document"),
     "Simulation": ("src/cli/sim.rs", "Document"),
+    "Times": ("pktgen/src/stateful/report.rs", "Times"),
     "TransportSizes": ("src/sim/transport/report.rs", "SizeClass"),
+    "Unexpected": ("pktgen/src/stateful/report.rs", "Unexpected"),
 }
 
 CLAIM = dict.fromkeys(["first_epoch", "last_epoch", "start", "end", "age_seconds", "lost_after_ns"])

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::common::{BINARY, Lab, Lack, Link, Namespace, Totals, Weir, skip};
+use crate::talk;
 
 /// The generator, which cargo builds beside the switch.
 fn binary(test: &str) -> Option<PathBuf> {
@@ -146,4 +147,29 @@ fn a_switch_is_scored_while_it_runs() {
     assert_eq!(count(&report, "/sent/packets"), count(&report, "/received/packets") + lost(&totals, &report));
     assert!(score["mean_recall"].as_f64() > Some(0.9), "{report:#}");
     assert!(2 * count(score, "/exact_loss_epochs") >= count(score, "/loss_epochs"), "{report:#}");
+}
+
+/// Conversations through a switch that loses a part of the packets of both directions: all end, with all of
+/// their bytes, and each packet is accounted for.
+#[test]
+fn conversations_end_through_a_lossy_switch() {
+    let Some(bench) = Bench::new("generator::conversations_end_through_a_lossy_switch") else { return };
+    let weir = bench.start(Link::Veth, "--fault port1=rx:drop=1% --fault port2=rx:drop=1%");
+    let capture = bench.lab.path("talk.pcap");
+    talk::write(&capture);
+    let (binary, capture) = (bench.binary.display(), capture.display());
+    let traffic = "--rate 200/s --conversations 200 --timeout 50ms --json --no-huge-pages";
+    let line = format!("{binary} conversations --pcap {capture} --client veth:h1 --server veth:h2 {traffic}");
+    let report: Value = serde_json::from_str(&bench.generator.run(&line)).expect("JSON");
+    let totals = weir.stop();
+    assert_eq!(["started", "finished"].map(|key| count(&report, &format!("/conversations/{key}"))), [200; 2]);
+    let [client, server] = ["client", "server"].map(|end| count(&report, &format!("/{end}/received_payload_bytes")));
+    assert_eq!(client + server, 100 * talk::BYTES.iter().sum::<u64>(), "{report:#}");
+    let sent = count(&report, "/client/sent_packets") + count(&report, "/server/sent_packets");
+    let came = ["client", "server"].iter().map(|port| count(&report, &format!("/ports/{port}/rx_packets")));
+    let found = came.sum::<u64>() + lost(&totals, &report);
+    let others = totals.rx().saturating_sub(sent);
+    assert!((sent..=sent + others).contains(&found), "{report:#}\n{:#}", totals.0);
+    let again = count(&report, "/client/retransmitted_packets") + count(&report, "/server/retransmitted_packets");
+    assert!(again > 10, "{report:#}");
 }

@@ -44,6 +44,8 @@ mod traffic;
 mod tunnels;
 mod utilisation;
 mod vlan;
+#[path = "../common/talk.rs"]
+mod talk;
 #[path = "../common/vxlan.rs"]
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod vxlan;

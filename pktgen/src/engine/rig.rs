@@ -87,23 +87,7 @@ impl Rig {
     /// # Errors
     /// If DPDK or a port does not open; nor will they again in this process.
     pub fn open(setup: &Setup) -> Result<Self> {
-        let mtu = u32::from(setup.longest.saturating_sub(MTU_OVERHEAD)).max(1500);
-        let port = |name: &str, dev: &Dev| PortConfig {
-            mtu,
-            fault: setup.fault.clone(),
-            ..PortConfig::new(name, dev.clone())
-        };
-        let mut ports = vec![port("tx", &setup.tx)];
-        let rx = setup.rx.as_ref().filter(|rx| **rx != setup.tx);
-        ports.extend(rx.map(|dev| port("rx", dev)));
-        let used = ports.len();
-        if setup.rx.is_some() {
-            ports.push(PortConfig { mtu, ..PortConfig::new("loopback", LOOPBACK.parse().context(LOOPBACK)?) });
-        }
-        let mut config = Config { ports, ..Config::default() };
-        config.switch.buffers = setup.buffers;
-        config.switch.huge_pages = (!setup.huge_pages).then_some(false);
-        let devices = Devices::open(&config, setup.cores.len(), setup.eal.clone())?;
+        let (devices, used) = open_devices(setup, ["tx", "rx"], setup.rx.is_some())?;
         let mut queues = (0..setup.cores.len() as u16)
             .map(|core| {
                 let tx =
@@ -150,15 +134,7 @@ impl Rig {
 
     /// Waits until the ports have a link. False when one has none in time.
     pub fn wait_for_link(&self, timeout: Duration) -> bool {
-        let end = Instant::now() + timeout;
-        loop {
-            // Each is asked, so that each tells its queues.
-            let up = self.used().iter().filter(|port| port.link_up()).count() == self.used().len();
-            if up || Instant::now() > end {
-                return up;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        have_link(self.used(), timeout)
     }
 
     /// Sends the sources' frames, one source on each core, and takes what comes back until no more
@@ -199,6 +175,38 @@ impl Rig {
         let queues = std::slice::from_mut(loopback);
         let result = drive(&self.devices, queues, &self.cores[..1], vec![source], &plan, &mut |_| {})?;
         Ok(Some(result.latency()))
+    }
+}
+
+/// Opens the two devices of a setup, or one if they are the same, by these names, and a ring behind
+/// them if a loopback is wanted. Gives how many there are without it.
+pub(super) fn open_devices(setup: &Setup, names: [&str; 2], loopback: bool) -> Result<(Devices, usize)> {
+    let mtu = u32::from(setup.longest.saturating_sub(MTU_OVERHEAD)).max(1500);
+    let port =
+        |name: &str, dev: &Dev| PortConfig { mtu, fault: setup.fault.clone(), ..PortConfig::new(name, dev.clone()) };
+    let mut ports = vec![port(names[0], &setup.tx)];
+    let rx = setup.rx.as_ref().filter(|rx| **rx != setup.tx);
+    ports.extend(rx.map(|dev| port(names[1], dev)));
+    let used = ports.len();
+    if loopback {
+        ports.push(PortConfig { mtu, ..PortConfig::new("loopback", LOOPBACK.parse().context(LOOPBACK)?) });
+    }
+    let mut config = Config { ports, ..Config::default() };
+    config.switch.buffers = setup.buffers;
+    config.switch.huge_pages = (!setup.huge_pages).then_some(false);
+    Ok((Devices::open(&config, setup.cores.len(), setup.eal.clone())?, used))
+}
+
+/// Waits until these ports have a link. False when one has none in time.
+pub(super) fn have_link(ports: &[Port], timeout: Duration) -> bool {
+    let end = Instant::now() + timeout;
+    loop {
+        // Each is asked, so that each tells its queues.
+        let up = ports.iter().filter(|port| port.link_up()).count() == ports.len();
+        if up || Instant::now() > end {
+            return up;
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

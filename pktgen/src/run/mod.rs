@@ -31,7 +31,7 @@ use follow::{Followed, Follower};
 use keeper::Keeper;
 pub use options::Arguments;
 pub use options::Traffic;
-pub use report::{Report, print};
+pub use report::{Counters, Report, print};
 
 /// Longest wait for the ports' links.
 pub const LINK: Duration = Duration::from_secs(5);

@@ -27,7 +27,7 @@ from .answers import (
 )
 from .claims import Answer, Claim
 from .client import Controller, Query, Switch
-from .commands import budget, pktgen, replay, sim, sim_epochs, truth, workload
+from .commands import budget, conversations, pktgen, replay, sim, sim_epochs, truth, workload
 from .errors import (
     Failed,
     IncompleteWarning,
@@ -77,6 +77,7 @@ __all__ = [
     "WrongUsage",
     "budget",
     "controller",
+    "conversations",
     "pktgen",
     "read_registers",
     "replay",

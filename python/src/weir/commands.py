@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from .decode import decode
 from .errors import Failed, Missed, NoBinary, WrongUsage
-from .reports import Budget, FlowTruth, Generated, Replay
+from .reports import Budget, Conversations, FlowTruth, Generated, Replay
 from .simulated import EpochReport, Simulation
 
 T = TypeVar("T")
@@ -46,6 +46,12 @@ def budget(*, binary: Path_ | None = None, **options: Any) -> Budget:
 def pktgen(*, binary: Path_ | None = None, **options: Any) -> Generated:
     """Sends generated traffic or captures (`pktgen run`)."""
     return _run(Generated, [_pktgen(binary), "run", *words(options)])
+
+
+def conversations(capture: Path_, *, binary: Path_ | None = None, **options: Any) -> Conversations:
+    """Holds the TCP conversations of a capture between two ports (`pktgen conversations`)."""
+    command = [_pktgen(binary), "conversations", f"--pcap={capture}", *words(options)]
+    return _run(Conversations, command)
 
 
 def workload(sizes: str, out: Path_, *, binary: Path_ | None = None, **options: Any) -> Path:

@@ -1,4 +1,4 @@
-"""What `weir replay`, `weir budget` and `pktgen run` report, as docs/json.md has it.
+"""What `weir replay`, `weir budget` and `pktgen` report, as docs/json.md has it.
 
 Types and fields have the names that they have in weir's sources, and a test compares them.
 """
@@ -267,6 +267,93 @@ class Generated:
     capture: Recorded | None = None
     score: ScoreSummary | None = None
     unknown_epochs: int | None = None
+
+
+# ---- pktgen conversations
+
+
+@document
+class Extracted:
+    """What was taken of a capture, and what was left out."""
+
+    conversations: int
+    turns: int
+    payload_bytes: int
+    missing_bytes: int
+    unstarted_conversations: int
+    unanswered_conversations: int
+    omitted_conversations: int
+    omitted_bytes: int
+    stray_packets: int
+    unreadable_packets: int
+    other_packets: int
+    received_packets: int | None
+    missed_packets: int | None
+    filters: list[str]
+    fcs_packets: int
+    damaged_packets: int
+    untimed_packets: int
+
+
+@document
+class Held:
+    """Conversations, by how they ended."""
+
+    started: int
+    established: int
+    finished: int
+    given_up: int
+    open: int
+    not_started: int
+    started_per_second: float
+    asked_per_second: float | None
+
+
+@document
+class Times:
+    min_ns: int
+    mean_ns: float
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@document
+class End:
+    """What one end sent and received, over all conversations."""
+
+    sent_packets: int
+    sent_bytes: int
+    retransmitted_packets: int
+    received_packets: int
+    repeated_packets: int
+    received_payload_bytes: int
+
+
+@document
+class Unexpected:
+    """Frames that came in and were ignored, and those that did not go out."""
+
+    late_packets: int
+    refused_packets: int
+    damaged_packets: int
+    foreign_packets: int
+    unsent_packets: int
+
+
+@document
+class Conversations:
+    """The report of conversations."""
+
+    capture: Extracted
+    seconds: float
+    conversations: Held
+    establish: Times | None
+    finish: Times | None
+    client: End
+    server: End
+    unexpected: Unexpected
+    ports: dict[str, Counters]
 
 
 @document
