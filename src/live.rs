@@ -182,9 +182,8 @@ impl Live {
         let forwarding = ForwardingState::new(learning, routing);
         let exports_to = config.ipfix.address()?;
         let exported = exports_to.map(|address| Arc::new(ExportCounters::new(address)));
-        let otlp = otlp_client.map(|client| {
-            (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default())))
-        });
+        let otlp = otlp_client
+            .map(|client| (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default()))));
         let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
         let shared = Arc::new(Shared {
@@ -205,8 +204,9 @@ impl Live {
             .zip(exported)
             .map(|(address, counters)| rights.start(|| Ok(setup::export(&shared, address, counters)?)));
         let export = export.transpose()?;
-        let otlp =
-            otlp.map(|(client, counters)| rights.start(|| Ok(setup::send_otlp(&shared, client, counters)?))).transpose()?;
+        let otlp = otlp
+            .map(|(client, counters)| rights.start(|| Ok(setup::send_otlp(&shared, client, counters)?)))
+            .transpose()?;
         let (control, control_queue) = control_queue();
         let facade = Arc::new(ApiFacade { shared: shared.clone(), control });
         rights.start(|| listeners.serve(facade, controller))?;

@@ -192,13 +192,12 @@ impl Controller {
         });
         let _archive = archive.transpose()?;
         let (_export, ipfix) = export(&config, programs.clone())?.unzip();
-        let otlp = otlp_client.map(|client| {
-            (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default())))
-        });
+        let otlp = otlp_client
+            .map(|client| (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default()))));
         let exports = ExportsCounted { ipfix, otlp: otlp.as_ref().map(|(_, counters)| counters.clone()) };
         let flows = config.metrics_flows as usize;
-        let answers = ControllerApi::new(&config.name, &control_loop, config.links(), flows, exports)
-            .map_err(Failure::failed)?;
+        let answers =
+            ControllerApi::new(&config.name, &control_loop, config.links(), flows, exports).map_err(Failure::failed)?;
         let answers = Arc::new(answers);
         let otlp = otlp.map(|(client, counters)| send_otlp(&config, client, programs, answers.clone(), counters));
         let _otlp = otlp.transpose()?;

@@ -11,8 +11,8 @@ use super::address::PemKey;
 use super::page::loopback;
 use super::switch::{MAX_METRICS_FLOWS, METRICS_FLOWS};
 use super::{
-    ArchiveConfig, ConfigError, IpfixConfig, Length, OtlpConfig, PageConfig, TlsConfig, check_length, check_name, check_range,
-    wrong,
+    ArchiveConfig, ConfigError, IpfixConfig, Length, OtlpConfig, PageConfig, TlsConfig, check_length, check_name,
+    check_range, wrong,
 };
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};

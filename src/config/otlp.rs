@@ -160,7 +160,11 @@ impl OtlpConfig {
             };
         }
         let Some(ca) = self.ca.as_deref() else {
-            return wrong("otlp.ca", "(missing)", "with https://, the CA that the collector's certificate is from (PEM)");
+            return wrong(
+                "otlp.ca",
+                "(missing)",
+                "with https://, the CA that the collector's certificate is from (PEM)",
+            );
         };
         let identity = match (self.certificate.as_deref(), self.key.as_deref()) {
             (Some(certificate), Some(key)) => Some([("otlp.certificate", certificate), ("otlp.key", key)]),

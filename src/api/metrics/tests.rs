@@ -239,7 +239,8 @@ fn network() -> Network {
 /// All that programs measure and a controller knows is there; what is not known has no sample, and is not 0.
 #[test]
 fn what_is_measured_comes_back_out_of_the_text() {
-    let samples = parse(&network_text(network(), programs(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
+    let samples =
+        parse(&network_text(network(), programs(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
     let mut expected = Samples::new();
     let mut put = |name: &str, labels: &[(&str, &str)], value: f64| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -304,7 +305,8 @@ fn what_is_measured_comes_back_out_of_the_text() {
 
 #[test]
 fn a_switch_without_ports_or_workers() {
-    let samples = parse(&text(&Status::default(), Vec::new(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
+    let samples =
+        parse(&text(&Status::default(), Vec::new(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
     let is_of_port = |labels: &Vec<(String, String)>| labels.iter().any(|(label, _)| label == "port");
     assert!(samples.keys().all(|(name, labels)| !is_of_port(labels) && !name.contains("drops")));
 }
@@ -354,14 +356,16 @@ fn an_export_comes_back_out_of_the_text() {
 /// Metrics of an OTLP export are there if there is one.
 #[test]
 fn an_otlp_export_comes_back_out_of_the_text() {
-    let otlp = Otlp { data_points: 9, log_requests: 4, dropped_log_records: 3, queued_log_records: 2, ..Otlp::default() };
+    let otlp =
+        Otlp { data_points: 9, log_requests: 4, dropped_log_records: 3, queued_log_records: 2, ..Otlp::default() };
     let exports = Exports { ipfix: None, otlp: Some(otlp) };
     let texts = [
         text(&status(), Vec::new(), exports.clone(), Format::Openmetrics),
         network_text(network(), Vec::new(), exports, Format::Openmetrics),
     ];
     for samples in texts.map(|text| parse(&text, Format::Openmetrics)) {
-        let of = |name: &str, labels: Vec<(String, String)>| samples.get(&(format!("weir_otlp_{name}"), labels)).copied();
+        let of =
+            |name: &str, labels: Vec<(String, String)>| samples.get(&(format!("weir_otlp_{name}"), labels)).copied();
         assert_eq!(of("data_points_total", Vec::new()), Some(9.0));
         assert_eq!(of("dropped_log_records_total", Vec::new()), Some(3.0));
         assert_eq!(of("queued_log_records", Vec::new()), Some(2.0));
@@ -434,7 +438,10 @@ fn prometheus_own_parsers_read_both() {
         return;
     }
     for format in [Format::Openmetrics, Format::Prometheus] {
-        for text in [text(&status(), programs(), Exports::default(), format), network_text(network(), programs(), Exports::default(), format)] {
+        for text in [
+            text(&status(), programs(), Exports::default(), format),
+            network_text(network(), programs(), Exports::default(), format),
+        ] {
             let output = python(READ, &format!("{format:?}"), &text).unwrap();
             let count = String::from_utf8_lossy(&output.stdout);
             let complaint = String::from_utf8_lossy(&output.stderr);

@@ -95,18 +95,18 @@ impl Client {
         let service = MetricsServiceClient::new(self.channel()).max_decoding_message_size(LONGEST_ANSWER);
         let request = self.request(request);
         let answer = self.wait(async move { { service }.export(request).await }).await?;
-        Ok(answer.partial_success.map_or_else(Taken::default, |partial| {
-            Taken::new(partial.rejected_data_points, &partial.error_message)
-        }))
+        Ok(answer
+            .partial_success
+            .map_or_else(Taken::default, |partial| Taken::new(partial.rejected_data_points, &partial.error_message)))
     }
 
     pub async fn send_logs(&mut self, request: ExportLogsServiceRequest) -> Result<Taken, Failed> {
         let service = LogsServiceClient::new(self.channel()).max_decoding_message_size(LONGEST_ANSWER);
         let request = self.request(request);
         let answer = self.wait(async move { { service }.export(request).await }).await?;
-        Ok(answer.partial_success.map_or_else(Taken::default, |partial| {
-            Taken::new(partial.rejected_log_records, &partial.error_message)
-        }))
+        Ok(answer
+            .partial_success
+            .map_or_else(Taken::default, |partial| Taken::new(partial.rejected_log_records, &partial.error_message)))
     }
 
     fn channel(&mut self) -> Channel {
