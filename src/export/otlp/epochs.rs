@@ -164,7 +164,7 @@ fn losses(program: &str, history: &dyn Queryable, span: Span, flows: usize, queu
     }
     let packets = answer.lost_packets;
     let body = format!("{program}: {packets} packets were lost in {}, of {} flows", span.text(), answer.victims);
-    let is_complete = answer.claim.incomplete.iter().all(|reason| Reason::is_standing(*reason));
+    let is_complete = answer.claim.incomplete.iter().all(Reason::is_standing);
     let mut attributes = span.attributes("losses", program);
     attributes.extend([
         attribute("lost_packets", packets),
