@@ -41,7 +41,7 @@ pub use idle::Idle;
 pub use ipfix::{IpfixConfig, IpfixRecords};
 pub use length::Length;
 pub use network::{DEFAULT_HORIZON, LinkConfig, MAX_NETWORKED, NetworkConfig, TlsFiles};
-pub use otlp::{Header, OtlpAddress, OtlpConfig, OtlpFiles};
+pub use otlp::{OtlpAddress, OtlpConfig, OtlpFiles, OtlpHeader};
 pub use own::OwnProgram;
 pub use page::PageConfig;
 pub use port::{PortConfig, default_mtu};

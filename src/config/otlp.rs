@@ -26,7 +26,7 @@ pub struct OtlpConfig {
     pub flows: u32,
     /// Headers of each request, such as one that authenticates the sender.
     #[schemars(extend("maxProperties" = MAX_ENTRIES, "propertyNames" = { "pattern": HEADER_PATTERN }))]
-    pub headers: BTreeMap<String, Header>,
+    pub headers: BTreeMap<String, OtlpHeader>,
     /// Resource attributes beside service.name, service.instance.id and service.version, or in place of these.
     #[schemars(extend("maxProperties" = MAX_ENTRIES))]
     pub resource: BTreeMap<String, String>,
@@ -41,15 +41,15 @@ pub struct OtlpConfig {
 /// The value of a header. It may be a secret, so no output has it.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Header(#[schemars(regex(pattern = r"^[ -~]{1,4096}$"))] pub String);
+pub struct OtlpHeader(#[schemars(regex(pattern = r"^[ -~]{1,4096}$"))] pub String);
 
-impl fmt::Debug for Header {
+impl fmt::Debug for OtlpHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(LEFT_OUT)
     }
 }
 
-impl Serialize for Header {
+impl Serialize for OtlpHeader {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(LEFT_OUT)
     }
@@ -110,7 +110,7 @@ impl OtlpConfig {
                 return wrong(key, format!("{entries} entries"), format!("at most {MAX_ENTRIES}"));
             }
         }
-        for (name, Header(value)) in &self.headers {
+        for (name, OtlpHeader(value)) in &self.headers {
             let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-".contains(c);
             if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) || name.ends_with("-bin") {
                 return wrong("otlp.headers", name, "names of small letters, digits, '-', '_' and '.', without -bin");

@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
 use super::records::clipped;
-use crate::config::{ConfigError, Header, Length, OtlpConfig};
+use crate::config::{ConfigError, Length, OtlpConfig, OtlpHeader};
 use crate::network::{rpc, tls};
 
 /// Longest answer of a collector, and its longest headers, in bytes.
@@ -83,7 +83,7 @@ impl Client {
             .http2_max_header_list_size(LONGEST_HEADERS);
         let tls = address.tls.map(|files| tls::anyones_client(files.ca, files.identity)).transpose()?;
         let mut headers = MetadataMap::new();
-        for (name, Header(value)) in &config.headers {
+        for (name, OtlpHeader(value)) in &config.headers {
             let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|why| bad(&why))?;
             headers.insert(name, MetadataValue::try_from(value.as_str()).map_err(|why| bad(&why))?);
         }

@@ -114,9 +114,9 @@ impl Followed {
         if missing > 0 {
             let mut attributes = span.attributes("epochs_missing", program);
             attributes.push(attribute("missing_epochs", missing));
-            let body = format!(
-                "{program}: {missing} epochs up to epoch {last} were not analysed, or were forgotten before they were reported"
-            );
+            let missing = counted(missing, "epoch");
+            let body =
+                format!("{program}: {missing} up to epoch {last} not analysed, or forgotten before it was reported");
             queue.push(record("epochs_missing", SeverityNumber::Warn, Some(end), &body, attributes));
         }
         self.incomplete.look(program, span, &entries, now, queue);
@@ -144,7 +144,12 @@ impl Incomplete {
         if gaps.len() > GAPS {
             texts.push(format!("and {} more", gaps.len() - GAPS));
         }
-        let body = format!("{program}: {epochs} epochs up to epoch {} are incomplete: {}", span.last, texts.join("; "));
+        let body = format!(
+            "{program}: {} up to epoch {}: {}",
+            counted(epochs, "incomplete epoch"),
+            span.last,
+            texts.join("; ")
+        );
         let mut attributes = span.attributes("epochs_incomplete", program);
         attributes.push(attribute("incomplete_epochs", epochs));
         let names = gaps.keys().take(GAPS).map(|(switch, gap)| format!("{switch}: {gap}"));
@@ -152,6 +157,11 @@ impl Incomplete {
         queue.push(record("epochs_incomplete", SeverityNumber::Warn, Some(span.end), &body, attributes));
         self.reported.extend(gaps.into_keys());
     }
+}
+
+/// The number with its noun.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Adds the records of lost packets: of all together, and of the flows that lost most.
@@ -163,7 +173,9 @@ fn losses(program: &str, history: &dyn Queryable, span: Span, flows: usize, queu
         return;
     }
     let packets = answer.lost_packets;
-    let body = format!("{program}: {packets} packets were lost in {}, of {} flows", span.text(), answer.victims);
+    let were = if packets == 1 { "was" } else { "were" };
+    let [lost, flows_of] = [counted(packets, "packet"), counted(answer.victims, "flow")];
+    let body = format!("{program}: {lost} of {flows_of} {were} lost in {}", span.text());
     let is_complete = answer.claim.incomplete.iter().all(Reason::is_standing);
     let mut attributes = span.attributes("losses", program);
     attributes.extend([
@@ -174,7 +186,7 @@ fn losses(program: &str, history: &dyn Queryable, span: Span, flows: usize, queu
     ]);
     queue.push(record("losses", SeverityNumber::Warn, Some(span.end), &body, attributes));
     for lost in &answer.losses {
-        let body = format!("{} lost {} packets in {}", lost.name, lost.packets, span.text());
+        let body = format!("{} lost {} in {}", lost.name, counted(lost.packets, "packet"), span.text());
         let mut attributes = span.attributes("flow_losses", program);
         attributes.extend([
             attribute("flow", lost.name.to_string().as_str()),

@@ -30,7 +30,7 @@ impl EventLayer {
     }
 
     /// For another queue.
-    pub fn into_queue(queue: &'static OnceLock<Arc<LogQueue>>) -> Self {
+    pub fn for_queue(queue: &'static OnceLock<Arc<LogQueue>>) -> Self {
         Self(queue)
     }
 }

@@ -170,7 +170,12 @@ fn pusher(text: &'static str, config: &str) -> (Pusher, Arc<LogQueue>, Arc<OtlpC
 }
 
 fn to(address: SocketAddr) -> String {
-    format!("to = 'http://{address}'\ntimeout = '200ms'")
+    format!("to = 'http://{address}'")
+}
+
+/// The same for a collector that is not waited for long.
+fn briefly_to(address: SocketAddr) -> String {
+    format!("{}\ntimeout = '200ms'", to(address))
 }
 
 fn any_record(body: &str) -> LogRecord {
@@ -181,8 +186,8 @@ fn in_runtime(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }
 
-fn value(value: &Option<AnyValue>) -> String {
-    match value.as_ref().and_then(|value| value.value.clone()) {
+fn value(of: &Option<AnyValue>) -> String {
+    match of.as_ref().and_then(|value| value.value.clone()) {
         Some(Value::StringValue(text)) => text,
         Some(Value::IntValue(number)) => number.to_string(),
         Some(Value::BoolValue(flag)) => flag.to_string(),
@@ -413,7 +418,7 @@ fn a_hostile_collector_costs_a_bounded_amount() {
             (Behaviour::Rambles, address, ""),
         ] {
             stub.becomes(behaviour);
-            let (mut pusher, queue, counters) = pusher(TEXT, &to(address));
+            let (mut pusher, queue, counters) = pusher(TEXT, &briefly_to(address));
             (0..ROOM + 5).for_each(|_| queue.push(any_record("x")));
             let started = Instant::now();
             pusher.round().await;
@@ -451,7 +456,8 @@ fn pauses_grow_and_end() {
 fn the_end_sends_what_there_is() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (stub, address) = runtime.block_on(Stub::start(None));
-    let server = std::thread::spawn(move || runtime.block_on(tokio::time::sleep(Duration::from_millis(900))));
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let server = std::thread::spawn(move || runtime.block_on(ended));
     let config = Config::parse(&format!("[otlp]\n{}", to(address))).unwrap().otlp;
     let queue = Arc::new(LogQueue::default());
     let source = Source {
@@ -470,7 +476,8 @@ fn the_end_sends_what_there_is() {
     drop(thread);
     assert_eq!((counters.view().log_records, counters.view().metric_requests), (1, 2));
     assert_eq!(stub.0.logs.hold().len(), 1);
-    server.join().unwrap();
+    drop(end);
+    let _ = server.join().unwrap();
 }
 
 /// With https:// the collector's certificate is checked.
@@ -508,7 +515,7 @@ fn tls_needs_a_certificate_of_the_ca() {
 #[test]
 fn what_weir_logs_is_a_log_record() {
     static QUEUE: OnceLock<Arc<LogQueue>> = OnceLock::new();
-    let subscriber = tracing_subscriber::registry().with(EventLayer::into_queue(&QUEUE));
+    let subscriber = tracing_subscriber::registry().with(EventLayer::for_queue(&QUEUE));
     tracing::subscriber::with_default(subscriber, || {
         tracing::warn!(target: "weir", "nobody wants it yet");
         let queue = QUEUE.get_or_init(Arc::default);
@@ -572,7 +579,7 @@ fn final_epochs_are_log_records() {
     push(3, 4, None, true);
     push(4, 9, None, false);
     let found = look(1);
-    assert_eq!(found[0].0, format!("{name}: 9 packets were lost in epochs 2 to 3, of 2 flows"));
+    assert_eq!(found[0].0, format!("{name}: 9 packets of 2 flows were lost in epochs 2 to 3"));
     let expected = [
         ("complete", "true"),
         ("epoch", "3"),
@@ -590,7 +597,7 @@ fn final_epochs_are_log_records() {
     assert_eq!(look(2), [], "once");
     history.finalise(4, &[SwitchGap { switch: "s1".into(), gap: Gap::Missing }], &|_| true);
     let found = look(3);
-    assert_eq!(found[0].0, format!("{name}: 1 epochs up to epoch 4 are incomplete: s1: no record came in time"));
+    assert_eq!(found[0].0, format!("{name}: 1 incomplete epoch up to epoch 4: s1: no record came in time"));
     assert_eq!(found[0].1["gaps"], "s1: missing");
     assert_eq!((found[1].1["lost_packets"].as_str(), found[1].1["complete"].as_str()), ("9", "false"));
     for epoch in 5..8 {
