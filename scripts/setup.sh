@@ -72,16 +72,16 @@ add_components() {
 }
 
 # What tests need of PyPI, in an environment of its own: DuckDB for the documented SQL, a parser for the queries of
-# packaging/, a decoder of IPFIX, and what the Python package, its notebook and its wheel need.
+# packaging/, a decoder of IPFIX, what OpenTelemetry makes of its messages, and what the Python package, its notebook and its wheel need.
 add_python() {
     local root python
     root=$(dirname "$0")/..
     python=$root/target/python
-    if ! "$python/bin/python3" -c 'import duckdb, flit_core, httpx, ipykernel, matplotlib, nbclient, netflume, openapi_spec_validator, pandas, promql_parser' 2>/dev/null; then
+    if ! "$python/bin/python3" -c 'import duckdb, flit_core, grpc, httpx, ipykernel, matplotlib, nbclient, netflume, openapi_spec_validator, opentelemetry.proto, pandas, promql_parser' 2>/dev/null; then
         say "Adding DuckDB, pandas and a notebook's kernel from PyPI in target/python …"
         # Not bin/pip, which names the directory that the environment was made in.
         { python3 -m venv "$python" &&
-            "$python/bin/python3" -m pip install --quiet duckdb flit_core netflume openapi-spec-validator promql-parser -e "$root/python[examples]"; } >&2 ||
+            "$python/bin/python3" -m pip install --quiet duckdb flit_core grpcio netflume openapi-spec-validator opentelemetry-proto promql-parser -e "$root/python[examples]"; } >&2 ||
             say "They cannot be installed, and tests that need them do not run"
     fi
 }

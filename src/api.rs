@@ -40,7 +40,7 @@ pub use messages::{Changes, Fault, Flows, HeavyQuery, Link, Mtu, NewPort, Promis
 #[cfg(feature = "control")]
 pub use registers::{PendingDump, RegisterQuery};
 #[cfg(feature = "control")]
-pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry};
+pub use service::{Answering, Service, respond, serve, serve_metrics, serve_registry, switch_metrics};
 
 #[cfg(all(test, feature = "control"))]
 pub(crate) mod tests;

@@ -23,6 +23,7 @@ mod idle;
 mod ipfix;
 mod length;
 mod network;
+mod otlp;
 mod own;
 mod page;
 mod policy;
@@ -40,6 +41,7 @@ pub use idle::Idle;
 pub use ipfix::{IpfixConfig, IpfixRecords};
 pub use length::Length;
 pub use network::{DEFAULT_HORIZON, LinkConfig, MAX_NETWORKED, NetworkConfig, TlsFiles};
+pub use otlp::{OtlpAddress, OtlpConfig, OtlpFiles, OtlpHeader};
 pub use own::OwnProgram;
 pub use page::PageConfig;
 pub use port::{PortConfig, default_mtu};
@@ -64,6 +66,8 @@ pub struct Config {
     pub page: PageConfig,
     /// Where measurements are exported to as IPFIX.
     pub ipfix: IpfixConfig,
+    /// Where metrics and log records are sent as OTLP.
+    pub otlp: OtlpConfig,
     /// The ports, numbered from 0 in this order.
     #[serde(rename = "port")]
     pub ports: Vec<PortConfig>,
@@ -137,6 +141,7 @@ impl Config {
             archive: ArchiveConfig::default(),
             page: PageConfig::default(),
             ipfix: IpfixConfig::default(),
+            otlp: OtlpConfig::default(),
             api: ApiConfig::default(),
             ..self
         }
@@ -153,6 +158,7 @@ impl Config {
         self.metrics()?;
         self.page.address()?;
         self.ipfix.validate()?;
+        self.otlp.validate()?;
         self.api.validate()?;
         self.archive.validate()?;
         self.controller.validate(&self.programs)?;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::answers::{Claimed, HeavyFlows};
 use crate::api::Service;
 use crate::api::baseline::SwitchInfo;
-use crate::api::exported::ExportCounters;
+use crate::api::exported::{ExportCounters, OtlpCounters};
 use crate::api::view;
 use crate::archive::ArchiveThread;
 use crate::assemble::{AssembleError, Assembly, Lesser, assemble, lesser, no_chip};
@@ -32,6 +32,7 @@ use crate::config::{Config, ConfigError};
 use crate::cpus::keep_off;
 use crate::dpdk::{DpdkError, EalError, LcoreError, cycles, cycles_per_second};
 use crate::export::ipfix::ExportThread;
+use crate::export::otlp::{self, OtlpError, OtlpThread};
 use crate::live::control_queue::{ControlQueue, control_queue};
 use crate::live::watch::{Event, EventLog};
 use crate::network::socket::SocketFile;
@@ -78,6 +79,8 @@ pub enum LiveError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
+    Otlp(#[from] OtlpError),
+    #[error(transparent)]
     Privileges(#[from] PrivilegeError),
     #[error("{0}")]
     Usage(String),
@@ -118,6 +121,7 @@ pub struct Live {
     collector: CollectorThread,
     archive: Option<ArchiveThread>,
     export: Option<ExportThread>,
+    otlp: Option<OtlpThread>,
     stop: Arc<AtomicBool>,
     socket: SocketFile,
     huge_pages: bool,
@@ -137,6 +141,11 @@ impl Live {
         socket: Option<PathBuf>,
         rights: Rights,
     ) -> Result<Self, LiveError> {
+        let otlp_client = otlp::Client::new(&config.otlp)?;
+        if otlp_client.is_some() {
+            // What is logged from now on is sent.
+            otlp::open();
+        }
         let cores = setup::cores(&config)?;
         setup::warn_of_shared(&cores);
         // Before the first thread starts, those of DPDK among them.
@@ -173,6 +182,8 @@ impl Live {
         let forwarding = ForwardingState::new(learning, routing);
         let exports_to = config.ipfix.address()?;
         let exported = exports_to.map(|address| Arc::new(ExportCounters::new(address)));
+        let otlp = otlp_client
+            .map(|client| (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default()))));
         let about = SwitchInfo::new(&config.switch.name, &cores);
         let Next { config, pairs, .. } = Next::new(config)?;
         let shared = Arc::new(Shared {
@@ -187,11 +198,15 @@ impl Live {
             network: Mutex::default(),
             link: controller.as_ref().map(|(_, link)| link.clone()),
             exported: exported.clone(),
+            otlp: otlp.as_ref().map(|(_, counters)| counters.clone()),
         });
         let export = exports_to
             .zip(exported)
             .map(|(address, counters)| rights.start(|| Ok(setup::export(&shared, address, counters)?)));
         let export = export.transpose()?;
+        let otlp = otlp
+            .map(|(client, counters)| rights.start(|| Ok(setup::send_otlp(&shared, client, counters)?)))
+            .transpose()?;
         let (control, control_queue) = control_queue();
         let facade = Arc::new(ApiFacade { shared: shared.clone(), control });
         rights.start(|| listeners.serve(facade, controller))?;
@@ -204,6 +219,7 @@ impl Live {
             collector,
             archive,
             export,
+            otlp,
             stop,
             socket,
             huge_pages: eal.has_huge_pages(),
@@ -325,6 +341,7 @@ impl Live {
         let collected = self.collector.end();
         drop(self.archive);
         drop(self.export);
+        drop(self.otlp);
         drop(self.socket);
         ended.and(collected)?;
         let heavy = self.shared.heavy();

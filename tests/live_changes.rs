@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use weir::api::view;
 use weir::api::{NewPort, Service};
-use weir::config::{AclDefault, Config, ForwardMode, PortConfig};
+use weir::config::{AclDefault, Config, ForwardMode, OtlpHeader, PortConfig};
 use weir::live::Live;
 use weir::port::MemoryHandle;
 use weir::tables::{Change, Op};
@@ -222,6 +222,12 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         reload(&|config| config.switch.buffers = Some(512)),
         "switch.buffers = 512: it is (not set), and to change it takes a restart"
     );
+    let to = reload(&|config| config.otlp.to = Some("http://192.0.2.1:4317".into()));
+    assert_eq!(to, "otlp.to = \"http://192.0.2.1:4317\": it is (not set), and to change it takes a restart");
+    // The values of headers are secrets.
+    let header = ("authorization".into(), OtlpHeader("Bearer secret".into()));
+    let headers = reload(&|config| config.otlp.headers.extend([header.clone()]));
+    assert!(headers.starts_with("otlp.headers = ") && !headers.contains("secret"), "{headers}");
     let fits = reload(&|config| config.switch.target = "tofino".into());
     assert!(fits.contains("tofino"), "{fits}");
     // The second device cannot be opened, so the first is closed again.

@@ -12,7 +12,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_weir");
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python3");
     let import = Command::new(&python)
-        .args(["-c", "import flit_core, httpx, matplotlib, nbclient, openapi_spec_validator, pandas, promql_parser"])
+        .args(["-c", "import flit_core, grpc, httpx, matplotlib, nbclient, openapi_spec_validator, opentelemetry.proto, pandas, promql_parser"])
         .output();
     import.is_ok_and(|output| output.status.success()).then_some(python)
 }

@@ -1,5 +1,6 @@
 """Dashboard and alert rules of packaging/: every query names metrics, labels and reasons that weir exports, and
-Prometheus runs it against two switches and their controller, a link of which loses packets."""
+Prometheus runs it against two switches and their controller, a link of which loses packets. An OpenTelemetry collector
+is sent the same metrics."""
 
 import json
 import os
@@ -18,6 +19,7 @@ import httpx
 import promql_parser
 
 import weir
+from collector import Collector, Series
 from listeners import certificates, free_port
 
 T = TypeVar("T")
@@ -31,6 +33,7 @@ SCRAPED = {"job", "instance"}
 FILES = 'certificate = "{dir}/server.pem"\nkey = "{dir}/server.key"\nclient_ca = "{dir}/ca.pem"\n'
 PROGRAMS = "".join(f'[[program]]\nname = "{name}"\n' for name in ["chamelemon", "hopcounters", "disketch", "pint"])
 PROGRAMS += 'queries = "path:bits=8 + latency:bits=8"\n'
+OTLP = '[otlp]\nto = "{url}"\nevery = "1s"\n'
 OWN = '[[program]]\nname = "hashpipe"\ncount = "{count}"\n'
 CONTROLLER = (
     'switches = ["edge1", "edge2"]\nhorizon = 2\nrecord_timeout = "4s"\nepoch = "400ms"\ntransit = "100ms"\n'
@@ -80,12 +83,14 @@ class Network:
             prometheus="extendedKeyUsage=clientAuth\nsubjectAltName=URI:weir:reader",
         )
         self.ports = {name: free_port() for name in ["net", "edge1", "edge2"]}
-        self.write("net", CONTROLLER.format(dir=self.dir, tls=self.ports["net"]))
+        self.collector = Collector()
+        otlp = OTLP.format(url=stack.enter_context(self.collector.serve()))
+        self.write("net", CONTROLLER.format(dir=self.dir, tls=self.ports["net"]) + otlp)
         files = {"socket": self.dir / "net.sock", "switch_socket": self.dir / "net.switches.sock"}
         self.controller = stack.enter_context(
             weir.controller(config=self.dir / "net.toml", name="net", state=self.dir / "state", **files)
         )
-        api = f'[api]\nlisten = "127.0.0.1:{self.ports["edge1"]}"\n' + FILES.format(dir=self.dir)
+        api = f'[api]\nlisten = "127.0.0.1:{self.ports["edge1"]}"\n' + FILES.format(dir=self.dir) + otlp
         edge1 = SWITCH.format(name="edge1", dir=self.dir, metrics="", api=api, role="")
         metrics = f'metrics = "127.0.0.1:{self.ports["edge2"]}"\n'
         edge2 = SWITCH.format(name="edge2", dir=self.dir, metrics=metrics, api="", role="role=client,")
@@ -134,6 +139,19 @@ def total(text: str, metric: str, **labels: str) -> float | None:
         if name == metric and labels.items() <= own.items():
             found = (found or 0) + float(value)
     return found
+
+
+def samples(text: str) -> dict[Series, float]:
+    """The samples of a text, by name and labels."""
+    found = {}
+    for name, inner, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.MULTILINE):
+        labels = {(label, float(own) if label == "le" else own) for label, own in re.findall(r'(\w+)="([^"]*)"', inner)}
+        found[name, frozenset(labels)] = float(value)
+    return found
+
+
+# Gauges that stay as they are.
+CONSTANT = ["weir_build_info", "weir_start_time_seconds", "weir_port_mtu_bytes", "weir_port_enabled", "weir_switch_connected"]
 
 
 class Metrics(unittest.TestCase):
@@ -216,6 +234,48 @@ class Metrics(unittest.TestCase):
             sum(total(text, name) or 0 for name in unknown) + (total(text, "weir_link_unknown_epochs_total", **link) or 0),
         ]
         return tuple(count or 0 for count in counts)
+
+    def test_a_collector_has_every_metric(self) -> None:
+        """A collector is sent the samples of /metrics and no others, with the values of the time between two requests
+        of /metrics."""
+        network = self.network
+        for server, instance in [(network.controller, "net"), (network.edge1, "edge1")]:
+
+            def compared() -> int | None:
+                before = samples(server.metrics())  # noqa: B023
+                sent = network.collector.next_metrics(instance)  # noqa: B023
+                after = samples(server.metrics())  # noqa: B023
+                # Series of heavy flows come and go with each epoch.
+                if not before.keys() & after.keys() <= sent.keys() <= before.keys() | after.keys():
+                    return None
+                for series in before.keys() & after.keys():
+                    value = sent[series]
+                    if series[0] in CONSTANT:
+                        self.assertEqual(value, before[series], series)
+                    elif series[0].endswith(("_total", "_count", "_bucket")):
+                        self.assertTrue(before[series] <= value <= after[series], series)
+                return len(sent)
+
+            self.assertGreater(eventually("the same series", compared), 100)
+            resource = {"service.name": "weir", "service.version": weir.__version__, "service.instance.id": instance}
+            self.assertEqual(network.collector.resources[instance], resource)
+            shown = server.otlp()
+            self.assertGreater(shown.data_points, 100)
+            self.assertEqual((shown.failed_requests, shown.rejected_data_points, shown.last_error), (0, 0, None))
+
+    def test_a_collector_has_losses(self) -> None:
+        def lost(event: str) -> list[dict[str, Any]] | None:
+            records = self.network.collector.logs.get("net", [])
+            return [record for record in records if record.get("event") == event] or None
+
+        record = eventually("a log record of losses", lambda: lost("losses"))[0]
+        self.assertEqual((record["severity"], record["program"]), ("WARN", "chamelemon"))
+        self.assertIn(f"chamelemon: {record['lost_packets']} packet", record["body"])
+        flow = eventually("one of a flow", lambda: lost("flow_losses"))[0]
+        self.assertGreater(flow["lost_packets"], 0)
+        self.assertIn(flow["flow"], flow["body"])
+        ready = [record for record in self.network.collector.logs["edge1"] if record.get("event") == "ready"]
+        self.assertEqual(len(ready), 1)
 
     def test_prometheus_runs_them(self) -> None:
         prometheus = tool("prometheus")

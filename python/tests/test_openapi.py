@@ -21,6 +21,8 @@ forward = "xconnect"
 at = "{dir}/net.switches.sock"
 [ipfix]
 collector = "127.0.0.1:4739"
+[otlp]
+to = "http://127.0.0.1:4317"
 [[port]]
 name = "a"
 dev = "vhost:{dir}/a"
@@ -74,7 +76,7 @@ ELSEWHERE += ["utilisation", "values"]
 REFUSED = {
     ("switch", "questions"): {("get", f"/v1/{task}"): 400 for task in ELSEWHERE},
     # The controller exports nothing.
-    ("controller", "questions"): {("get", "/v1/ipfix"): 400},
+    ("controller", "questions"): {("get", "/v1/ipfix"): 400, ("get", "/v1/otlp"): 400},
     ("switch", "changes"): {("delete", "/v1/captures/{id}"): 400},
     # The switch is connected.
     ("controller", "changes"): {("delete", "/v1/switches/{name}"): 409},

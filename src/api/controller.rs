@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::answers::{Links, Queryable, Task};
 use crate::api::answers::{self, Body, InPath, Refusal};
-use crate::api::exported::{ExportCounters, NOT_EXPORTED};
+use crate::api::exported::{ExportCounters, NOT_EXPORTED, NOT_SENT, OtlpCounters};
 use crate::api::metrics::{self, Format, Measured, Network, ProgramMetrics};
 use crate::api::routes::{ApiRoutes, Refuses};
 use crate::api::serve::{self, Counters, Served, TlsListener};
@@ -35,8 +35,14 @@ pub struct ControllerApi {
     links: Links,
     start_time: SystemTime,
     measured: Arc<Measured>,
-    /// Counters of the IPFIX export, if there is one.
-    exported: Option<Arc<ExportCounters>>,
+    exports: ExportsCounted,
+}
+
+/// The counters of the exports that there are.
+#[derive(Debug, Default)]
+pub struct ExportsCounted {
+    pub ipfix: Option<Arc<ExportCounters>>,
+    pub otlp: Option<Arc<OtlpCounters>>,
 }
 
 impl ControllerApi {
@@ -49,21 +55,21 @@ impl ControllerApi {
         control_loop: &ControllerLoop,
         links: Links,
         flows: usize,
-        exported: Option<Arc<ExportCounters>>,
+        exports: ExportsCounted,
     ) -> io::Result<Self> {
         let controllers = control_loop.controllers().iter();
         let histories: Vec<_> = controllers.map(|controller| controller.hold().history().clone()).collect();
         let server = control_loop.server().clone();
         let programs: Vec<_> = server.programs().cloned().zip(histories.iter().cloned()).collect();
         let measured = Measured::new(Box::new(move || programs.clone()), links.clone(), flows).start()?;
-        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured, exported })
+        Ok(Self { name: name.into(), server, histories, links, start_time: SystemTime::now(), measured, exports })
     }
 
     /// All metrics.
-    fn metrics(&self, format: Format) -> String {
+    pub fn metrics(&self, format: Format) -> String {
         let start_time_seconds = self.start_time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let network = Network { name: self.name.clone(), start_time_seconds, switches: self.switches() };
-        metrics::network_text(network, self.measured(), self.exported().ok(), format)
+        metrics::network_text(network, self.measured(), self.exports(), format)
     }
 
     pub fn name(&self) -> &str {
@@ -104,7 +110,11 @@ impl Answering for ControllerApi {
     }
 
     fn exported(&self) -> Result<view::Exported, String> {
-        self.exported.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
+        self.exports.ipfix.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
+    }
+
+    fn otlp(&self) -> Result<view::Otlp, String> {
+        self.exports.otlp.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_SENT.into())
     }
 }
 

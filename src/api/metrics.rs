@@ -9,6 +9,7 @@ mod ipfix;
 mod measured;
 mod network;
 mod newest;
+mod otlp;
 mod totals;
 
 use std::fmt::{Error, Write};
@@ -18,7 +19,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::view::{Exported, Port, Status, Worker, WorkerProgram};
+use super::view::{Exported, Otlp, Port, Status, Worker, WorkerProgram};
 
 pub use measured::{Measured, ProgramMetrics, Source};
 pub use network::Network;
@@ -70,19 +71,21 @@ impl Format {
     }
 }
 
+/// How the exports of a switch or a controller stand.
+#[derive(Clone, Debug, Default)]
+pub struct Exports {
+    pub ipfix: Option<Exported>,
+    pub otlp: Option<Otlp>,
+}
+
 /// All metrics of a switch at this moment, with what its programs measured.
-pub fn text(status: &Status, programs: Vec<ProgramMetrics>, exported: Option<Exported>, format: Format) -> String {
-    exposed(Exposed { status: Some(status.clone()), network: None, programs, exported }, format)
+pub fn text(status: &Status, programs: Vec<ProgramMetrics>, exports: Exports, format: Format) -> String {
+    exposed(Exposed { status: Some(status.clone()), network: None, programs, exports }, format)
 }
 
 /// All metrics of a controller.
-pub fn network_text(
-    network: Network,
-    programs: Vec<ProgramMetrics>,
-    exported: Option<Exported>,
-    format: Format,
-) -> String {
-    exposed(Exposed { status: None, network: Some(network), programs, exported }, format)
+pub fn network_text(network: Network, programs: Vec<ProgramMetrics>, exports: Exports, format: Format) -> String {
+    exposed(Exposed { status: None, network: Some(network), programs, exports }, format)
 }
 
 fn exposed(exposed: Exposed, format: Format) -> String {
@@ -132,7 +135,7 @@ struct Exposed {
     status: Option<Status>,
     network: Option<Network>,
     programs: Vec<ProgramMetrics>,
-    exported: Option<Exported>,
+    exports: Exports,
 }
 
 impl Collector for Exposed {
@@ -147,8 +150,11 @@ impl Collector for Exposed {
         if let Some(network) = &self.network {
             family.network(network)?;
         }
-        if let Some(exported) = &self.exported {
+        if let Some(exported) = &self.exports.ipfix {
             family.exported(exported)?;
+        }
+        if let Some(otlp) = &self.exports.otlp {
+            family.otlp(otlp)?;
         }
         family.measured(&self.programs)
     }

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::{Body, InPath, Requested};
-use super::exported::NOT_EXPORTED;
-use super::metrics::{self, Format, ProgramMetrics};
+use super::exported::{NOT_EXPORTED, NOT_SENT};
+use super::metrics::{self, Exports, Format, ProgramMetrics};
 use super::routes::ApiRoutes;
 use super::serve::{self, Counters, Served, TlsListener};
 use super::{Fault, HeavyQuery, Link, Mtu, NewPort, PendingDump, Promiscuous, answers, observers, registers, view};
@@ -94,6 +94,19 @@ pub trait Answering: Send + Sync + 'static {
         Err(NOT_EXPORTED.into())
     }
 
+    /// How its export to an OpenTelemetry collector stands.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn otlp(&self) -> Result<view::Otlp, String> {
+        Err(NOT_SENT.into())
+    }
+
+    /// How its exports stand.
+    fn exports(&self) -> Exports {
+        Exports { ipfix: self.exported().ok(), otlp: self.otlp().ok() }
+    }
+
     /// The metrics of what its programs measure.
     fn measured(&self) -> Vec<ProgramMetrics> {
         Vec::new()
@@ -129,7 +142,12 @@ impl<A: Answering + ?Sized> ApiRoutes<Arc<A>> {
 
     pub fn export(self) -> Self {
         let counters = async |State(service): State<Arc<A>>| answers::answer(service.exported());
-        self.get("/v1/ipfix", "What was exported to an IPFIX collector, and what could not be sent", counters)
+        let sent = async |State(service): State<Arc<A>>| answers::answer(service.otlp());
+        self.get("/v1/ipfix", "What was exported to an IPFIX collector, and what could not be sent", counters).get(
+            "/v1/otlp",
+            "What was sent to an OpenTelemetry collector, and what could not be sent",
+            sent,
+        )
     }
 }
 
@@ -220,8 +238,9 @@ pub fn serve_metrics<S: Service>(listener: TcpListener, service: Arc<S>) -> io::
     serve::plain("weir-metrics", listener, serve::limited(router))
 }
 
-fn switch_metrics(service: &dyn Service, format: Format) -> String {
-    metrics::text(&service.status(), service.measured(), service.exported().ok(), format)
+/// All metrics of a switch at this moment.
+pub fn switch_metrics(service: &dyn Service, format: Format) -> String {
+    metrics::text(&service.status(), service.measured(), service.exports(), format)
 }
 
 /// Serves a registry's metrics at `/metrics` over TCP, and nothing else, until the process ends.

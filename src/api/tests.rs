@@ -193,7 +193,7 @@ fn documents_go_round() {
     assert_eq!(client.put::<view::SinceReset>("/v1/reset", &()).unwrap(), fake().since_reset());
     for format in [metrics::Format::Openmetrics, metrics::Format::Prometheus] {
         let text = client.text("/metrics", format.content_type()).unwrap();
-        assert_eq!(text, metrics::text(&fake().status(), Vec::new(), None, format));
+        assert_eq!(text, metrics::text(&fake().status(), Vec::new(), Default::default(), format));
     }
     let link: Link = client.put("/v1/ports/a/link", &Link { up: false }).unwrap();
     assert!(!link.up);

@@ -3,6 +3,7 @@
 mod counts;
 mod drops;
 mod exported;
+mod otlp;
 pub mod packet;
 mod ports;
 mod registers;
@@ -17,6 +18,7 @@ use crate::output::Page;
 pub use counts::Counts;
 pub use drops::{Drop, Drops};
 pub use exported::Exported;
+pub use otlp::Otlp;
 pub use ports::{Lacking, Measurement, Packets, Port, Ports, Removed, Tunnelled};
 pub use registers::{
     ArrayLayout, CellStream, CellValue, ProgramLayout, ProgramRegisters, RegisterArray, RegisterBank, Registers,

@@ -15,13 +15,15 @@ use super::notify::Notify;
 use super::page::LivePage;
 use super::{Failure, Programs, help, log, overrule, page};
 use crate::answers::Queryable;
-use crate::api::controller::{self as api, ControllerApi};
-use crate::api::exported::ExportCounters;
+use crate::api::controller::{self as api, ControllerApi, ExportsCounted};
+use crate::api::exported::{ExportCounters, OtlpCounters};
+use crate::api::metrics::Format;
 use crate::api::serve::TlsListener;
 use crate::archive::ArchiveThread;
 use crate::config::TlsConfig;
 use crate::config::{Length, NetworkConfig};
 use crate::export::ipfix::{ExportThread, Source};
+use crate::export::otlp::{self, OtlpThread};
 use crate::lock::Hold;
 use crate::network::controller::{ParameterUpdate, SAVED_VERSION, Saved};
 use crate::network::rpc::socket_name;
@@ -99,6 +101,9 @@ pub struct Controller {
     /// Export to this IPFIX collector over UDP, such as 192.0.2.1:4739
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = SOCKETS)]
     ipfix: Option<String>,
+    /// Send metrics and log records to this OpenTelemetry collector, such as http://127.0.0.1:4317
+    #[arg(long, value_name = "URL", help_heading = SOCKETS)]
+    otlp: Option<String>,
     /// Path of the control socket
     #[arg(long, value_name = "PATH", help_heading = SOCKETS)]
     socket: Option<PathBuf>,
@@ -146,6 +151,7 @@ impl Controller {
         config.api_listen = self.api_listen.clone().or(config.api_listen);
         config.metrics = self.metrics.clone().or(config.metrics);
         config.ipfix.collector = self.ipfix.clone().or(config.ipfix.collector.take());
+        config.otlp.to = self.otlp.clone().or(config.otlp.to.take());
         self.page.overrule(&mut config.page);
         config.validate()?;
         Ok(config)
@@ -156,6 +162,11 @@ impl Controller {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+        }
+        let otlp_client = otlp::Client::new(&config.otlp).map_err(|error| Failure::Usage(error.to_string()))?;
+        if otlp_client.is_some() {
+            // What is logged from now on is sent.
+            otlp::open();
         }
         let tcp = tcp(&config)?;
         let api_tcp = api_tcp(&config)?;
@@ -180,11 +191,16 @@ impl Controller {
             ArchiveThread::start(settings, Box::new(move || archived.clone())).map_err(Failure::failed)
         });
         let _archive = archive.transpose()?;
-        let (_export, exported) = export(&config, programs)?.unzip();
+        let (_export, ipfix) = export(&config, programs.clone())?.unzip();
+        let otlp = otlp_client
+            .map(|client| (client, Arc::new(OtlpCounters::to(config.otlp.to.as_deref().unwrap_or_default()))));
+        let exports = ExportsCounted { ipfix, otlp: otlp.as_ref().map(|(_, counters)| counters.clone()) };
         let flows = config.metrics_flows as usize;
-        let answers = ControllerApi::new(&config.name, &control_loop, config.links(), flows, exported)
-            .map_err(Failure::failed)?;
+        let answers =
+            ControllerApi::new(&config.name, &control_loop, config.links(), flows, exports).map_err(Failure::failed)?;
         let answers = Arc::new(answers);
+        let otlp = otlp.map(|(client, counters)| send_otlp(&config, client, programs, answers.clone(), counters));
+        let _otlp = otlp.transpose()?;
         if let Some(page) = page {
             web::serve(page, &config.page.hosts, answers.clone()).map_err(Failure::failed)?;
         }
@@ -221,6 +237,23 @@ fn export(
     let source = Source { name: config.name.clone(), programs, drops: Box::new(Vec::new) };
     let thread = ExportThread::start(config.ipfix.clone(), collector, source, counters.clone());
     Ok(Some((thread.map_err(Failure::failed)?, counters)))
+}
+
+/// Sends metrics and log records by this client.
+fn send_otlp(
+    config: &NetworkConfig,
+    client: otlp::Client,
+    programs: Vec<(ProgramConfig, Arc<dyn Queryable>)>,
+    answers: Arc<ControllerApi>,
+    counters: Arc<OtlpCounters>,
+) -> Result<OtlpThread, Failure> {
+    let source = otlp::Source {
+        name: config.name.clone(),
+        programs: Box::new(move || programs.clone()),
+        metrics: Box::new(move || answers.metrics(Format::Openmetrics)),
+        queue: otlp::open(),
+    };
+    OtlpThread::start(&config.otlp, client, source, counters).map_err(Failure::failed)
 }
 
 /// Nothing that it does from now on takes any; the threads that it starts inherit none.

@@ -1,13 +1,20 @@
-//! Logs on stderr: for people, or one JSON object a line.
+//! Logs on stderr: for people, or one JSON object a line. What weir logs also goes to an OpenTelemetry collector
+//! where there is one.
 
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
+#[cfg(feature = "control")]
+use tracing_subscriber::Layer;
+#[cfg(feature = "control")]
+use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::output;
+#[cfg(feature = "control")]
+use crate::export::otlp::EventLayer;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -18,6 +25,10 @@ pub enum Format {
 }
 
 static FORMAT: OnceLock<Format> = OnceLock::new();
+
+/// The name of events that people read in another form than as lines of the log.
+#[cfg(feature = "control")]
+const SAID: &str = "said";
 
 /// Logs weir's own messages and warnings of libraries; `verbose` asks for more, `RUST_LOG`
 /// overrules both, unless it cannot be read.
@@ -31,8 +42,16 @@ pub fn start(verbose: u8, format: Format) {
     let filter: Option<Targets> = asked.and_then(|asked| asked.parse().ok()).or_else(|| level.parse().ok());
     let colours = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let registry = tracing_subscriber::registry().with(filter);
+    #[cfg(feature = "control")]
+    let registry = registry.with(EventLayer::new());
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
+        #[cfg(feature = "control")]
+        Format::Text => {
+            let unsaid = FilterFn::new(|metadata| metadata.name() != SAID);
+            registry.with(log.with_ansi(colours).without_time().with_filter(unsaid)).init();
+        }
+        #[cfg(not(feature = "control"))]
         Format::Text => registry.with(log.with_ansi(colours).without_time()).init(),
         Format::Json => {
             registry.with(log.json().flatten_event(true).with_current_span(false).with_span_list(false)).init()
@@ -48,18 +67,18 @@ fn is_json() -> bool {
 /// The switch named `name` forwards, or the controller serves.
 #[cfg(feature = "control")]
 pub fn ready(name: &str, describe: &str) {
-    match is_json() {
-        true => tracing::info!(target: "weir", event = "ready", switch = name, "{describe}"),
-        false => output::say(&format!("weir: {describe}")),
+    tracing::info!(name: SAID, target: "weir", event = "ready", switch = name, "{describe}");
+    if !is_json() {
+        output::say(&format!("weir: {describe}"));
     }
 }
 
 /// The switch has taken its configuration over again; `changes` says what is different.
 #[cfg(feature = "dpdk")]
 pub fn reloaded(name: &str, changes: &str) {
-    match is_json() {
-        true => tracing::info!(target: "weir", event = "reloaded", switch = name, "{changes}"),
-        false => output::say(&format!("weir: reloaded: {changes}")),
+    tracing::info!(name: SAID, target: "weir", event = "reloaded", switch = name, "{changes}");
+    if !is_json() {
+        output::say(&format!("weir: reloaded: {changes}"));
     }
 }
 

@@ -26,6 +26,7 @@ const CONTROL: &str = "Name, sockets and controller";
     "weir run -c weir.toml --core 2 --core 3",
     "weir run -c weir.toml --page 127.0.0.1:8080",
     "weir run -c weir.toml --ipfix 192.0.2.1:4739",
+    "weir run -c weir.toml --otlp http://127.0.0.1:4317",
     "weir run --port a=tap:a --port b=tap:b --fault 'a=rx:drop=1%'",
     "weir run --forward route --port a=veth:port1 --address a=10.0.1.1/24",
     "weir run --port a=veth:port1 --port b=veth:port2 --program {networked} \\",
@@ -112,6 +113,9 @@ pub struct Run {
     /// Export heavy flows, losses and drops to this IPFIX collector over UDP, such as 192.0.2.1:4739
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = CONTROL)]
     ipfix: Option<String>,
+    /// Send metrics and log records to this OpenTelemetry collector, such as http://127.0.0.1:4317
+    #[arg(long, value_name = "URL", help_heading = CONTROL)]
+    otlp: Option<String>,
     #[command(flatten)]
     page: LivePage,
     /// Report to this controller: its name, the path of its socket for switches, or HOST:PORT with
@@ -186,6 +190,7 @@ impl Run {
         switch.reproducible = self.reproducible.or(switch.reproducible);
         switch.metrics = self.metrics.clone().or(switch.metrics.take());
         config.ipfix.collector = self.ipfix.clone().or(config.ipfix.collector.take());
+        config.otlp.to = self.otlp.clone().or(config.otlp.to.take());
         self.page.overrule(&mut config.page);
         config.controller.at = self.controller.clone().or(config.controller.at.take());
         switch.idle = if self.busy_poll { Idle(None) } else { self.idle.unwrap_or(switch.idle) };
@@ -250,6 +255,7 @@ mod live {
                 LiveError::Config(error) => error.into(),
                 LiveError::Usage(message) => Self::Usage(message),
                 LiveError::Tls(error) => Self::Usage(error.to_string()),
+                LiveError::Otlp(error) => Self::Usage(error.to_string()),
                 LiveError::Privileges(error @ PrivilegeError::Unknown { .. }) => Self::Usage(error.to_string()),
                 error => Self::failed(error),
             }
@@ -288,6 +294,10 @@ mod live {
             if config.ipfix.collector.is_some() {
                 let why = "the namespace has no way to a collector";
                 return Err(Failure::Usage(format!("ipfix.collector: not with --rootless: {why}")));
+            }
+            if config.otlp.to.is_some() {
+                let why = "the namespace has no way to a collector";
+                return Err(Failure::Usage(format!("otlp.to: not with --rootless: {why}")));
             }
             return Err(rootless::reenter(&config.switch.name, command.socket));
         }

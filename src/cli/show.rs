@@ -113,6 +113,11 @@ enum What {
         "weir show ipfix --name edge1",
     ]))]
     Ipfix,
+    /// How the export to an OpenTelemetry collector stands, and what could not be sent
+    #[command(after_help = help::examples(&[
+        "weir show otlp --name edge1",
+    ]))]
+    Otlp,
     /// The flows that lost packets, and how many: what entered and did not leave
     #[command(after_help = help::examples(&[
         "weir show losses",
@@ -232,6 +237,7 @@ impl Show {
                 output::page(format, &drops, view::Drops::page)
             }
             What::Macs => ask(&client()?, "/v1/macs", format, macs_page),
+            What::Otlp => ask(&client()?, "/v1/otlp", format, view::Otlp::page),
             What::Ipfix => ask(&client()?, "/v1/ipfix", format, view::Exported::page),
             What::Api => ask(&client()?, "/v1/api", format, api_page),
             What::Losses { places: true, alarm_rate, epochs } => {

@@ -98,6 +98,7 @@ fn pages() -> Vec<(&'static str, Page)> {
                 }],
             }),
         ),
+        ("show otlp", view::Otlp { data_points: MANY, ..view::Otlp::default() }.page()),
         ("show ipfix", view::Exported { messages: MANY, ..view::Exported::default() }.page()),
         ("show api", show::api_page(&view::Api { socket_connections: MANY, ..view::Api::default() })),
         (

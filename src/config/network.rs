@@ -11,8 +11,8 @@ use super::address::PemKey;
 use super::page::loopback;
 use super::switch::{MAX_METRICS_FLOWS, METRICS_FLOWS};
 use super::{
-    ArchiveConfig, ConfigError, IpfixConfig, Length, PageConfig, TlsConfig, check_length, check_name, check_range,
-    wrong,
+    ArchiveConfig, ConfigError, IpfixConfig, Length, OtlpConfig, PageConfig, TlsConfig, check_length, check_name,
+    check_range, wrong,
 };
 use crate::answers::{Links, PortName};
 use crate::json::{Form, large};
@@ -79,6 +79,8 @@ pub struct NetworkConfig {
     pub page: PageConfig,
     /// Where measurements are exported to as IPFIX.
     pub ipfix: IpfixConfig,
+    /// Where metrics and log records are sent as OTLP.
+    pub otlp: OtlpConfig,
     /// The links between the switches, for the places of losses.
     #[serde(rename = "link")]
     pub links: Vec<LinkConfig>,
@@ -128,6 +130,7 @@ impl Default for NetworkConfig {
             archive: ArchiveConfig::default(),
             page: PageConfig::default(),
             ipfix: IpfixConfig::default(),
+            otlp: OtlpConfig::default(),
             links: Vec::new(),
         }
     }
@@ -191,6 +194,7 @@ impl NetworkConfig {
         }
         self.page.address()?;
         self.ipfix.validate()?;
+        self.otlp.validate()?;
         self.metrics()?;
         check_range("metrics_flows", self.metrics_flows, 0, MAX_METRICS_FLOWS)?;
         self.check_links()?;

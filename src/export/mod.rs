@@ -1,4 +1,5 @@
-//! What leaves for other tools by itself. Each epoch is exported once, when its answers are final, by a thread
-//! that neither workers nor the collector wait for.
+//! What leaves for other tools by itself: epochs, each once its answers are final, metrics and log records. Threads
+//! send it that neither workers nor the collector wait for.
 
 pub mod ipfix;
+pub mod otlp;

@@ -33,6 +33,7 @@ impl Diff {
             archive,
             page,
             ipfix,
+            otlp,
             ports: _,
             programs,
             routes,
@@ -47,6 +48,12 @@ impl Diff {
         restart("archive", &state.config.archive, archive)?;
         restart("page", &state.config.page, page)?;
         restart("ipfix", &state.config.ipfix, ipfix)?;
+        restart("otlp", &state.config.otlp, otlp)?;
+        // Documents leave their values out.
+        if state.config.otlp.headers != otlp.headers {
+            let [running, wanted] = ["those at the start", "others"].map(String::from);
+            return Err(ChangeError::Restart { key: "otlp.headers".into(), wanted, running });
+        }
         let mut diff = Self::default();
         diff.look_at_ports(&state.config.ports, &next.config.ports);
         if state.config.programs != *programs {

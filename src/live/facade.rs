@@ -31,6 +31,10 @@ impl Answering for ApiFacade {
     fn exported(&self) -> Result<view::Exported, String> {
         self.shared.exported()
     }
+
+    fn otlp(&self) -> Result<view::Otlp, String> {
+        self.shared.otlp()
+    }
 }
 
 impl Service for ApiFacade {

@@ -7,7 +7,7 @@ use super::Shared;
 use super::change::{ChangeError, Next, State};
 use super::slots::PortSlot;
 use crate::answers::{Claimed, HeavyFlows, Query, Queryable, Task};
-use crate::api::exported::NOT_EXPORTED;
+use crate::api::exported::{NOT_EXPORTED, NOT_SENT};
 use crate::api::metrics::ProgramMetrics;
 use crate::api::observers::ObservedPort;
 use crate::api::view;
@@ -146,6 +146,10 @@ impl Answering for Shared {
 
     fn exported(&self) -> Result<view::Exported, String> {
         self.exported.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_EXPORTED.into())
+    }
+
+    fn otlp(&self) -> Result<view::Otlp, String> {
+        self.otlp.as_ref().map(|counters| counters.view()).ok_or_else(|| NOT_SENT.into())
     }
 }
 

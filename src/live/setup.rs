@@ -13,15 +13,17 @@ use super::LiveError;
 use super::change::Renewal;
 use super::shared::Shared;
 use super::slots::{PortSlot, PortSlots, buffers_held};
-use crate::api::Service;
-use crate::api::exported::ExportCounters;
+use crate::api::exported::{ExportCounters, OtlpCounters};
+use crate::api::metrics::Format;
 use crate::api::serve::TlsListener;
 use crate::api::view;
+use crate::api::{Service, switch_metrics};
 use crate::assemble::kept_epochs;
 use crate::config::{Config, Length, PortConfig, TlsConfig};
 use crate::cpus::{MAX_CPUS, polled_by_others, usable_cpus, worker_name};
 use crate::dpdk::{Eal, EalOptions, HugePages, LcoreError, Mempool, PoolOptions};
 use crate::export::ipfix::{ExportThread, Source};
+use crate::export::otlp::{self, Client, OtlpThread};
 use crate::network::controller::{LocalAnswers, LocalControllers, LocalSettings, local_room};
 use crate::network::tls::{self, Clients};
 use crate::port::Dev;
@@ -205,6 +207,19 @@ pub(super) fn export(
         drops: Box::new(move || view::Drops::of_ports(&switch.ports())),
     };
     ExportThread::start(config.ipfix, collector, source, counters)
+}
+
+/// Sends metrics and log records by this client.
+pub(super) fn send_otlp(shared: &Arc<Shared>, client: Client, counters: Arc<OtlpCounters>) -> io::Result<OtlpThread> {
+    let config = shared.state().config.clone();
+    let (answers, switch) = (shared.measurement.answers.clone(), shared.clone());
+    let source = otlp::Source {
+        name: config.known_as().to_owned(),
+        programs: Box::new(move || answers.programs()),
+        metrics: Box::new(move || switch_metrics(&*switch, Format::Openmetrics)),
+        queue: otlp::open(),
+    };
+    OtlpThread::start(&config.otlp, client, source, counters)
 }
 
 /// How the switch's own controllers behave.

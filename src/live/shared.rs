@@ -12,7 +12,7 @@ use super::watch::{Event, EventLog};
 use super::{LiveError, Reread, Rights, setup};
 use crate::answers::Links;
 use crate::api::baseline::SwitchInfo;
-use crate::api::exported::ExportCounters;
+use crate::api::exported::{ExportCounters, OtlpCounters};
 use crate::api::metrics::Measured;
 use crate::config::Config;
 use crate::dpdk::Mempool;
@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub link: Option<Arc<Link>>,
     /// What is exported as IPFIX, if anything is.
     pub exported: Option<Arc<ExportCounters>>,
+    /// What is sent as OTLP, if anything is.
+    pub otlp: Option<Arc<OtlpCounters>>,
 }
 
 /// The control halves of forwarding.

@@ -150,7 +150,7 @@ impl ClientCertVerifier for RoleVerifier {
 pub fn server(files: &PemFiles<'_>, clients: Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     dates::check(files.certificate)?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots(files)?.into(), provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots(files.ca)?.into(), provider());
     let ca = verifier.build().map_err(|e| bad(files.ca, e))?;
     let verifier = Arc::new(RoleVerifier { clients, ca });
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
@@ -165,8 +165,26 @@ pub fn server(files: &PemFiles<'_>, clients: Clients) -> Result<Arc<ServerConfig
 pub fn client(files: &PemFiles<'_>) -> Result<Arc<ClientConfig>, TlsError> {
     let (chain, key) = identity(files)?;
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-    let builder = builder.map_err(|e| bad(files.key, e))?.with_root_certificates(roots(files)?);
+    let builder = builder.map_err(|e| bad(files.key, e))?.with_root_certificates(roots(files.ca)?);
     builder.with_client_auth_cert(chain, key).map(Arc::new).map_err(|e| bad(files.key, e))
+}
+
+/// The side of a client of a server that is no weir. It shows a certificate where it has one, with its key, and
+/// speaks HTTP/2.
+pub fn anyones_client(
+    ca: (&'static str, &Path),
+    own: Option<[(&'static str, &Path); 2]>,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut config = match own {
+        Some([certificate, key]) => (*client(&PemFiles { certificate, key, ca })?).clone(),
+        None => {
+            let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+            let builder = builder.map_err(|e| bad(ca, e))?.with_root_certificates(roots(ca)?);
+            builder.with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The side of an operator or a reader.
@@ -205,10 +223,10 @@ fn identity(files: &PemFiles<'_>) -> Result<(Vec<CertificateDer<'static>>, Priva
     Ok((chain, key))
 }
 
-fn roots(files: &PemFiles<'_>) -> Result<RootCertStore, TlsError> {
+fn roots(ca: (&'static str, &Path)) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(files.ca)? {
-        roots.add(certificate).map_err(|e| bad(files.ca, e))?;
+    for certificate in certificates(ca)? {
+        roots.add(certificate).map_err(|e| bad(ca, e))?;
     }
     Ok(roots)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Files, weir, weir_in};
 
 /// (file, line of the mistake, what the message names)
-pub const WRONG: [(&str, usize, &str); 44] = [
+pub const WRONG: [(&str, usize, &str); 46] = [
     ("[switch]\nname = \"a b\"\n", 2, "switch.name = \"a b\": 1 to 32 letters"),
     ("[switch]\n\nepok = \"1s\"\n", 3, "unknown field `epok`, expected one of `name`, `forward`"),
     ("[switch]\nepoch = 5\n", 2, "expected a length of time in quotes: \"50ms\""),
@@ -30,6 +30,8 @@ pub const WRONG: [(&str, usize, &str); 44] = [
     ("[[port]]\nname = \"a\"\ndev = \"null\"\nqueues = 65\n", 4, "port[0].queues = 65: 1 to 64"),
     ("[page]\nlisten = \"0.0.0.0:8080\"\n", 2, "page.listen = 0.0.0.0:8080: a loopback address"),
     ("[ipfix]\ncollector = \"host:4739\"\n", 2, "ipfix.collector = host:4739: an address and a port"),
+    ("[otlp]\nto = \"127.0.0.1:4317\"\n", 2, "otlp.to = 127.0.0.1:4317: http://HOST:PORT"),
+    ("[otlp]\nto = \"https://a:4317\"\n", 1, "otlp.ca = (missing): "),
     ("[ipfix]\nrecords = [\"all\"]\n", 2, "unknown variant `all`"),
     ("[switch]\nmetrics = \"0.0.0.0:9469\"\n", 2, "switch.metrics = 0.0.0.0:9469: a loopback address"),
     (
@@ -211,7 +213,7 @@ fn the_example_is_right_and_has_every_key() {
             continue;
         }
         // The keys of these go together.
-        let together = if ["[api]", "[page]"].contains(&&*table) { commented(&table) } else { vec![line] };
+        let together = if ["[api]", "[otlp]", "[page]"].contains(&&*table) { commented(&table) } else { vec![line] };
         let on = |each: &str| together.contains(&each);
         let uncommented = |each| if on(each) { each.strip_prefix("# ").unwrap() } else { each };
         let on = example
@@ -230,6 +232,7 @@ fn the_example_is_right_and_has_every_key() {
             "[api]" => &document["api"],
             "[archive]" => &document["archive"],
             "[ipfix]" => &document["ipfix"],
+            "[otlp]" => &document["otlp"],
             "[page]" => &document["page"],
             _ => &document["program"][0],
         };
@@ -257,6 +260,7 @@ fn tables(schema: &Value) -> Vec<(&'static str, Vec<String>)> {
         ("controller", &schema["$defs"]["ControllerConfig"]),
         ("archive", &schema["$defs"]["ArchiveConfig"]),
         ("ipfix", &schema["$defs"]["IpfixConfig"]),
+        ("otlp", &schema["$defs"]["OtlpConfig"]),
         ("port", &schema["$defs"]["PortConfig"]),
         ("program", program),
         ("route", &schema["$defs"]["RouteConfig"]),
@@ -288,6 +292,7 @@ fn the_schema_describes_the_whole_file() {
             "ipfix",
             "mirror",
             "neighbour",
+            "otlp",
             "page",
             "port",
             "program",
@@ -297,7 +302,7 @@ fn the_schema_describes_the_whole_file() {
     );
     assert_eq!(schema["additionalProperties"], false);
     let found = tables(&schema);
-    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [26, 7, 5, 6, 6, 14, 12, 4, 3, 16, 3]);
+    assert_eq!(found.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [26, 7, 5, 6, 6, 9, 14, 12, 4, 3, 16, 3]);
     assert_eq!(weir("config schema --json").stdout, weir("config schema").stdout);
 }
 

@@ -55,6 +55,7 @@ fn every_key_is_documented() {
     documents.push(serde_json::to_value(view::SinceReset::default()).unwrap());
     documents.push(serde_json::to_value(view::Api::default()).unwrap());
     documents.push(serde_json::to_value(view::Exported::default()).unwrap());
+    documents.push(serde_json::to_value(view::Otlp::default()).unwrap());
 
     let page = page();
     let mut keys = Vec::new();
@@ -216,9 +217,11 @@ const COUNTS: &[&str] = &[
     "open",
     "packets",
     "places",
+    "points",
     "ports",
     "records",
     "reports",
+    "requests",
     "rounds",
     "samples",
     "sequence",

@@ -10,7 +10,8 @@ use crate::{Files, weir};
 
 /// Of [`WRONG`], by what is said of it: mistakes that lie between two tables, in the words of
 /// faults, or before the TOML is read.
-const BEYOND: [&str; 11] = [
+const BEYOND: [&str; 12] = [
+    "otlp.ca = (missing)",
     "switch.epoch = 1us",
     "port[1].name = a: each name once",
     "port[0].cores = 1",
@@ -25,7 +26,12 @@ const BEYOND: [&str; 11] = [
 ];
 
 /// More that is wrong in itself.
-const MORE: [&str; 41] = [
+const MORE: [&str; 46] = [
+    "[otlp]\nto = \"http://a:4317/v1/logs\"",
+    "[otlp]\nevery = 10",
+    "[otlp]\nflows = 101",
+    "[otlp]\nheaders = { Key = \"x\" }",
+    "[otlp]\nheaders = { key = \"\" }",
     "[switch]\nname = \"\"",
     "[switch]\nname = \"-w\"",
     "[switch]\nname = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
@@ -70,8 +76,9 @@ const MORE: [&str; 41] = [
 ];
 
 /// Right, in words that a narrow schema would refuse.
-const RIGHT: [&str; 11] = [
+const RIGHT: [&str; 12] = [
     "",
+    "[otlp]\nto = \"https://[2001:db8::1]:4317/\"\nca = \"ca.pem\"\nheaders = { authorization = \"Bearer x\" }\nresource = { place = \"lab\" }",
     "[ipfix]\ncollector = \"[2001:db8::1]:4739\"\nrecords = [\"paths\", \"heavy\"]",
     "[page]\nlisten = \"[::1]:8080\"\nhosts = [\"weir.example\"]",
     "[switch]\nname = \"w.1-x_y\"\nepoch = \"1m 30s\"\nidle = \"off\"\nmetrics = \"[::1]:9469\"\ncores = [0, 2]",

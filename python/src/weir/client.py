@@ -157,6 +157,10 @@ class _Client:
         """How the export to an IPFIX collector stands."""
         return self._get(documents.Exported, "ipfix")
 
+    def otlp(self) -> documents.Otlp:
+        """How the export to an OpenTelemetry collector stands."""
+        return self._get(documents.Otlp, "otlp")
+
     def api(self) -> documents.Api:
         """Connections since the start."""
         return self._get(documents.Api, "api")

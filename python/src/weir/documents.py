@@ -160,6 +160,21 @@ class Exported:
 
 
 @document
+class Otlp:
+    collector: str
+    metric_requests: int
+    data_points: int
+    rejected_data_points: int
+    log_requests: int
+    log_records: int
+    rejected_log_records: int
+    failed_requests: int
+    queued_log_records: int
+    dropped_log_records: int
+    last_error: str | None
+
+
+@document
 class Frequencies:
     frequencies: list[Frequency]
 

@@ -116,7 +116,7 @@ fn status() -> Status {
 #[test]
 fn every_total_comes_back_out_of_the_text() {
     let status = status();
-    let mut samples = parse(&text(&status, Vec::new(), None, Format::Openmetrics), Format::Openmetrics);
+    let mut samples = parse(&text(&status, Vec::new(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
     let mut take = |name: &str, labels: &[(&str, &str)]| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let key = (name.to_owned(), labels);
@@ -239,7 +239,8 @@ fn network() -> Network {
 /// All that programs measure and a controller knows is there; what is not known has no sample, and is not 0.
 #[test]
 fn what_is_measured_comes_back_out_of_the_text() {
-    let samples = parse(&network_text(network(), programs(), None, Format::Openmetrics), Format::Openmetrics);
+    let samples =
+        parse(&network_text(network(), programs(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
     let mut expected = Samples::new();
     let mut put = |name: &str, labels: &[(&str, &str)], value: f64| {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -304,17 +305,22 @@ fn what_is_measured_comes_back_out_of_the_text() {
 
 #[test]
 fn a_switch_without_ports_or_workers() {
-    let samples = parse(&text(&Status::default(), Vec::new(), None, Format::Openmetrics), Format::Openmetrics);
+    let samples =
+        parse(&text(&Status::default(), Vec::new(), Exports::default(), Format::Openmetrics), Format::Openmetrics);
     let is_of_port = |labels: &Vec<(String, String)>| labels.iter().any(|(label, _)| label == "port");
     assert!(samples.keys().all(|(name, labels)| !is_of_port(labels) && !name.contains("drops")));
+}
+
+fn exports() -> Exports {
+    Exports { ipfix: Some(Exported::default()), otlp: Some(Otlp::default()) }
 }
 
 #[test]
 fn the_page_names_every_metric() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md")).unwrap();
     for text in [
-        text(&status(), programs(), Some(Exported::default()), Format::Openmetrics),
-        network_text(network(), programs(), None, Format::Openmetrics),
+        text(&status(), programs(), exports(), Format::Openmetrics),
+        network_text(network(), programs(), Exports::default(), Format::Openmetrics),
     ] {
         for (name, _) in parse(&text, Format::Openmetrics).keys() {
             let name =
@@ -328,9 +334,10 @@ fn the_page_names_every_metric() {
 #[test]
 fn an_export_comes_back_out_of_the_text() {
     let exported = Exported { flow_records: 7, unsent_flow_records: 3, missed_epochs: 2, ..Exported::default() };
+    let only_ipfix = Exports { ipfix: Some(exported), otlp: None };
     let texts = [
-        text(&status(), Vec::new(), Some(exported.clone()), Format::Openmetrics),
-        network_text(network(), Vec::new(), Some(exported), Format::Openmetrics),
+        text(&status(), Vec::new(), only_ipfix.clone(), Format::Openmetrics),
+        network_text(network(), Vec::new(), only_ipfix, Format::Openmetrics),
     ];
     for samples in texts.map(|text| parse(&text, Format::Openmetrics)) {
         let of = |name: &str, labels: &[(&str, &str)]| {
@@ -342,19 +349,39 @@ fn an_export_comes_back_out_of_the_text() {
         assert_eq!(of("weir_ipfix_unsent_flow_records_total", &[("reason", "long")]), Some(0.0));
         assert_eq!(of("weir_ipfix_missed_epochs_total", &[]), Some(2.0));
     }
-    let without = text(&status(), programs(), None, Format::Openmetrics);
-    assert!(!without.contains("ipfix"), "{without}");
+    let without = text(&status(), programs(), Exports::default(), Format::Openmetrics);
+    assert!(!without.contains("ipfix") && !without.contains("otlp"), "{without}");
+}
+
+/// Metrics of an OTLP export are there if there is one.
+#[test]
+fn an_otlp_export_comes_back_out_of_the_text() {
+    let otlp =
+        Otlp { data_points: 9, log_requests: 4, dropped_log_records: 3, queued_log_records: 2, ..Otlp::default() };
+    let exports = Exports { ipfix: None, otlp: Some(otlp) };
+    let texts = [
+        text(&status(), Vec::new(), exports.clone(), Format::Openmetrics),
+        network_text(network(), Vec::new(), exports, Format::Openmetrics),
+    ];
+    for samples in texts.map(|text| parse(&text, Format::Openmetrics)) {
+        let of =
+            |name: &str, labels: Vec<(String, String)>| samples.get(&(format!("weir_otlp_{name}"), labels)).copied();
+        assert_eq!(of("data_points_total", Vec::new()), Some(9.0));
+        assert_eq!(of("dropped_log_records_total", Vec::new()), Some(3.0));
+        assert_eq!(of("queued_log_records", Vec::new()), Some(2.0));
+        assert_eq!(of("requests_total", vec![("signal".into(), "logs".into())]), Some(4.0));
+    }
 }
 
 #[test]
 fn both_formats_say_the_same() {
     for (status, programs) in [(status(), programs()), (Status::default(), Vec::new())] {
-        let of = |format| parse(&text(&status, programs.clone(), None, format), format);
+        let of = |format| parse(&text(&status, programs.clone(), Exports::default(), format), format);
         assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
-        let of = |format| parse(&network_text(network(), programs.clone(), None, format), format);
+        let of = |format| parse(&network_text(network(), programs.clone(), Exports::default(), format), format);
         assert_eq!(of(Format::Openmetrics), of(Format::Prometheus));
     }
-    let plain = text(&status(), Vec::new(), None, Format::Prometheus);
+    let plain = text(&status(), Vec::new(), Exports::default(), Format::Prometheus);
     assert!(plain.contains("# TYPE weir_drops_total counter\n") && plain.contains("# TYPE weir_build_info gauge\n"));
     assert!(plain.ends_with('\n') && !plain.contains("EOF"), "{plain}");
 }
@@ -411,7 +438,10 @@ fn prometheus_own_parsers_read_both() {
         return;
     }
     for format in [Format::Openmetrics, Format::Prometheus] {
-        for text in [text(&status(), programs(), None, format), network_text(network(), programs(), None, format)] {
+        for text in [
+            text(&status(), programs(), Exports::default(), format),
+            network_text(network(), programs(), Exports::default(), format),
+        ] {
             let output = python(READ, &format!("{format:?}"), &text).unwrap();
             let count = String::from_utf8_lossy(&output.stdout);
             let complaint = String::from_utf8_lossy(&output.stderr);

@@ -152,7 +152,7 @@ fn metrics_are_for_those_who_may_ask_over_tls() {
     let lab = Lab::new();
     let format = metrics::Format::Prometheus;
     let text = lab.good().text("/metrics", format.content_type()).unwrap();
-    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), None, format));
+    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), Default::default(), format));
     let nobody = lab.ca.signs(lab.dir.path(), "nobody", roles(&[]));
     let refused =
         lab.client(&nobody, &lab.ca, "localhost").text("/metrics", format.content_type()).unwrap_err().to_string();
@@ -201,7 +201,7 @@ fn readers_ask_and_change_nothing() {
     assert_eq!(client.get::<view::Ports>("/v1/ports").unwrap(), fake().ports());
     let format = metrics::Format::Openmetrics;
     let text = client.text("/metrics", format.content_type()).unwrap();
-    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), None, format));
+    assert_eq!(text, metrics::text(&fake().status(), Vec::new(), Default::default(), format));
     let flows = serde_json::json!({"flows": ["10.0.0.1:1 -> *"]});
     assert_eq!(client.post::<view::Frequencies>("/v1/frequency?seconds=60", &flows).unwrap().frequencies.len(), 1);
     type Value = serde_json::Value;

@@ -33,7 +33,8 @@ pub struct Dial {
     tls: Option<Arc<ClientConfig>>,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A connection, with or without TLS.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Dial {
@@ -72,13 +73,19 @@ impl Dial {
             Address::Tcp(address) => {
                 let refused = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why);
                 let config = self.tls.clone().ok_or_else(|| refused("over TCP only with certificates"))?;
-                let name = ServerName::try_from(config::host(address)?.to_owned()).map_err(io::Error::other)?;
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
+                tcp(address, Some(config)).await
             }
         }
     }
+}
+
+/// A stream to HOST:PORT, with TLS where there is a configuration for it.
+pub async fn tcp(address: &str, tls: Option<Arc<ClientConfig>>) -> io::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let Some(config) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(config::host(address)?.to_owned()).map_err(io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
 }
 
 async fn unix(path: &Path) -> io::Result<Box<dyn Stream>> {

@@ -15,7 +15,7 @@ mod messages;
 mod server;
 
 pub use agent::{Controlled, start};
-pub use dial::{Dial, socket_name};
+pub use dial::{Dial, Stream, socket_name, tcp};
 pub use link::Link;
 pub use messages::{BadMessage, Hello, Offer, Refusal, Welcome};
 pub use server::{Certified, LONGEST_RECORD, Network, serve};

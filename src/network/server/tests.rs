@@ -109,7 +109,8 @@ impl Lab {
         let mut control_loop = ControllerLoop::new(programs, state, file, expected).unwrap();
         let listen = |name: &str| socket::listen("", Some(dir.path().join(name)), Access::default()).unwrap();
         let ((api, _), (switches, socket)) = (listen("api.sock"), listen("switches.sock"));
-        let answers = controller::ControllerApi::new("net", &control_loop, Default::default(), 10, None).unwrap();
+        let answers =
+            controller::ControllerApi::new("net", &control_loop, Default::default(), 10, Default::default()).unwrap();
         let listeners = controller::Listeners { api, switches, tcp, api_tcp, metrics };
         controller::serve(listeners, Arc::new(answers)).unwrap();
         let stop = Arc::new(AtomicBool::default());
