@@ -20,6 +20,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Time after which processes that are still there are reported.
 const LONGEST: Duration = Duration::from_secs(15);
 const ROUND: Duration = Duration::from_millis(20);
+/// Time for a process that is starting a program to have its environment.
+const START: Duration = Duration::from_secs(1);
 
 /// A random number that all processes of one lab inherit, and those of no other lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +68,7 @@ impl Token {
 
     /// All processes of the lab but this one.
     fn processes(&self) -> Vec<Process> {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        ids.filter(|&id| id != std::process::id()).filter_map(|id| self.find(id)).collect()
+        others().filter_map(|id| self.find(id)).collect()
     }
 
     /// Signals a process if it is still one of the lab. Its number cannot pass to another process meanwhile.
@@ -90,8 +90,10 @@ impl Token {
         let started = Instant::now();
         let mut asked = HashSet::new();
         loop {
+            // One that was starting when it was looked at may be found in the next round.
+            let may_be_starting = started.elapsed() < START && others().any(is_starting);
             let left = self.processes();
-            if left.is_empty() {
+            if left.is_empty() && !may_be_starting {
                 return Ok(());
             }
             let is_patient = started.elapsed() < GRACE && left.iter().any(|process| !process.holds);
@@ -108,6 +110,19 @@ impl Token {
             thread::sleep(ROUND);
         }
     }
+}
+
+/// The numbers of all processes but this one.
+fn others() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    ids.filter(|&id| id != std::process::id())
+}
+
+/// Whether the process has a program, and neither its arguments nor its environment yet: `execve` sets them last.
+fn is_starting(process: u32) -> bool {
+    let is_empty = |file: &str| std::fs::read(format!("/proc/{process}/{file}")).is_ok_and(|bytes| bytes.is_empty());
+    is_empty("environ") && is_empty("cmdline") && std::fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }
 
 struct Process {
