@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import weir
+from test_commands import talk
 from nbclient import NotebookClient
 
 PAGE = Path(__file__).parents[2] / "docs/python.md"
@@ -37,11 +38,12 @@ class Page(unittest.TestCase):
         self.enterContext(contextlib.chdir(self.enterContext(tempfile.TemporaryDirectory())))
         self.enterContext(warnings.catch_warnings())
         warnings.simplefilter("ignore", weir.IncompleteWarning)
+        Path("web.pcap").write_bytes(talk())
         # One needs another machine.
         for example in examples[:1] + examples[2:]:
             with contextlib.redirect_stdout(None):
                 exec(example.replace("/tmp/weir-", f"{Path.cwd()}/"), {})
-        self.assertEqual((len(examples), "connect=" in examples[1]), (4, True))
+        self.assertEqual((len(examples), "connect=" in examples[1]), (5, True))
 
 
 if __name__ == "__main__":
