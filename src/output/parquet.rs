@@ -82,7 +82,11 @@ pub fn write_page(page: &Page, directory: &Path, number: Option<u64>) -> io::Res
         let number = number.map_or_else(String::new, |number| format!("-{number}"));
         let file = directory.join(format!("{}{number}.parquet", file_name(name)));
         let part = file.with_extension("parquet.part");
-        write_table(table, &says, &part).map_err(|e| at(&part, e.to_string()))?;
+        write_table(table, &says, &part).map_err(|e| {
+            // Of no use, and it takes room where there may be none.
+            let _ = fs::remove_file(&part);
+            at(&part, e.to_string())
+        })?;
         fs::rename(&part, &file).map_err(|e| at(&file, e.to_string()))?;
         files.push(file);
     }

@@ -8,7 +8,7 @@ use weir::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 use super::segment::{Outgoing, Segment};
 
-/// What all ends have in common.
+/// Settings that all ends share.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of payload of a segment over IPv4; over IPv6 it has 20 fewer.
@@ -34,7 +34,7 @@ struct Part {
     end: u32,
 }
 
-/// What became of a segment.
+/// The result of taking a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// As many bytes of payload are now received, each for the first time and in order. `is_news`: it
@@ -50,7 +50,7 @@ pub enum Verdict {
     Reset,
 }
 
-/// What an end does when an acknowledgement does not come.
+/// The result of a look at the timer of retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     NotYet,
@@ -58,7 +58,7 @@ pub enum Expiry {
     GiveUp,
 }
 
-/// What goes out next: a header, and a part of the end's bytes.
+/// The next segment to send: its header, and a part of the end's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     pub segment: Outgoing,
@@ -85,8 +85,8 @@ pub struct Endpoint {
     early: [Part; EARLY],
     is_ack_due: bool,
     is_resend_due: bool,
-    /// What was sent up to here when an acknowledgement did not come: until it is acknowledged, each
-    /// gap is sent again as soon as the one before it is closed.
+    /// `sent` at the last timeout. Until all of that is acknowledged, each gap is sent again as soon as
+    /// the one before it is closed.
     recovery: u32,
     tries: u8,
     deadline_ns: u64,
@@ -232,7 +232,7 @@ impl Endpoint {
         true
     }
 
-    /// What happens when it is this late.
+    /// Looks at the timer of retransmission at this time.
     pub fn expire(&mut self, limits: &Limits, now_ns: u64) -> Expiry {
         if now_ns < self.deadline_ns {
             return Expiry::NotYet;

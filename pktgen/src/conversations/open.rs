@@ -35,7 +35,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// What one end sent and received, over all conversations.
+/// Counts of one side, over all conversations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideCounts {
     /// Segments that were written anew, as no acknowledgement came.
@@ -363,7 +363,7 @@ impl Conversations {
     }
 }
 
-/// When a conversation is given up if it does not get on. A pause is none of its time.
+/// The time at which a conversation is given up if nothing moves it forward. Pauses between turns do not count.
 fn stalled_at(slot: &Slot) -> u64 {
     let paused_until = if slot.turn_ns == NEVER { 0 } else { slot.turn_ns };
     slot.moved_ns.max(paused_until).saturating_add(STALLED_NS)

@@ -48,7 +48,7 @@ pub struct Held {
     pub asked_per_second: Option<f64>,
 }
 
-/// What one end sent and received, over all conversations.
+/// Counts of one side, over all conversations.
 #[derive(Debug, Serialize)]
 pub struct End {
     pub sent_packets: u64,
