@@ -13,8 +13,8 @@ const ROUNDS: usize = 6;
 const SETTLED: f64 = 0.003;
 /// or where this number of further rounds, each with the gain of the last one, would make the set no match for another.
 const FURTHER: f64 = 10.0;
-/// A path that is believed explains losses so well that no other one is looked at: of the log likelihood that any
-/// path could give it lacks no more than this.
+/// A path that is believed explains losses so well that no other one is looked at: it lacks no more than this of
+/// the log likelihood that any path could give at these rates.
 const NO_OTHER: f64 = -2.0;
 /// A path that is taken with a smaller share than this, in logarithms, is not looked at.
 const NEGLIGIBLE: f64 = -14.0;
@@ -46,6 +46,9 @@ struct Victims {
     believed: Vec<(usize, FlowTrial, f64)>,
     /// Lost and sent packets of these by path.
     by_path: Vec<(usize, [f64; 2])>,
+    /// Number of these, and the logarithm of the prior probability that one takes that path.
+    flows: f64,
+    log_prior: f64,
     /// The others.
     others: Vec<FlowTrial>,
     /// Packets of theirs that members lost, as the fit without a failure expects.
@@ -53,8 +56,10 @@ struct Victims {
 }
 
 impl Victims {
-    fn new(ends: usize) -> Self {
-        Self { ends, believed: Vec::new(), by_path: Vec::new(), others: Vec::new(), quiet: Part::default() }
+    fn new(ends: usize, trials: &Trials) -> Self {
+        let (by_path, log_prior) = (Vec::new(), trials.log_prior(ends, WRONG_PATHS));
+        let (believed, others, quiet) = (Vec::new(), Vec::new(), Part::default());
+        Self { ends, believed, by_path, flows: 0.0, log_prior, others, quiet }
     }
 
     fn add(&mut self, flow: FlowTrial) {
@@ -71,10 +76,10 @@ impl Victims {
         match self.believed.iter_mut().find(is_alike) {
             Some((_, alike, _)) => alike.flows += flow.flows,
             None => {
-                let share = |packets: f64| if packets > 0.0 { packets * (packets / flow.sent).ln() } else { 0.0 };
-                self.believed.push((path, flow, share(flow.lost) + share(flow.sent - flow.lost)));
+                self.believed.push((path, flow, flow.largest_log_likelihood()));
             }
         }
+        self.flows += flow.flows;
         let packets = [flow.flows * flow.lost, flow.flows * flow.sent];
         match self.by_path.iter_mut().find(|(other, _)| *other == path) {
             Some((_, sum)) => (0..2).for_each(|side| sum[side] += packets[side]),
@@ -100,7 +105,7 @@ impl<'a> Model<'a> {
     pub fn new(trials: &'a Trials, alarm_rate: f64, healthy: f64, room: &mut Room) -> Self {
         let mut by_ends: BTreeMap<usize, Victims> = BTreeMap::new();
         for flow in &trials.victims {
-            by_ends.entry(flow.ends).or_insert_with(|| Victims::new(flow.ends)).add(*flow);
+            by_ends.entry(flow.ends).or_insert_with(|| Victims::new(flow.ends, trials)).add(*flow);
         }
         let mut ends_of: Vec<Vec<usize>> = vec![Vec::new(); trials.members];
         for (ends, paths) in trials.ends.iter().enumerate() {
@@ -139,7 +144,7 @@ impl<'a> Model<'a> {
         let mut victims = std::mem::take(&mut self.victims);
         for of in &mut victims {
             let mut expected = Expected::new(vec![0.0; self.trials.members]);
-            room.start(&self.quiet.rates);
+            room.start(&self.quiet.rates, &[]);
             self.expect_of(of, true, &mut expected, room);
             expected.add_all(self, &[], room);
             of.quiet = expected.part();
@@ -162,9 +167,9 @@ impl<'a> Model<'a> {
             let (lowest, largest) = self.bounds(*has_failed);
             *rate = rate.clamp(lowest, largest);
         }
-        let mut last = f64::NEG_INFINITY;
+        let (mut last, untouched) = (f64::NEG_INFINITY, self.untouched(&set));
         for _ in 0..ROUNDS {
-            let expected = self.expect(&rates, &set, Scope::Touched, room);
+            let expected = self.expect(&rates, &set, untouched.as_ref(), room);
             let now = self.log_likelihood(&rates, &set, &expected);
             if now + FURTHER * (now - last) < least {
                 return expected.fit(rates, now);
@@ -183,7 +188,7 @@ impl<'a> Model<'a> {
                 break;
             }
         }
-        let expected = self.expect(&rates, &set, Scope::All, room);
+        let expected = self.expect(&rates, &set, None, room);
         let log_likelihood = self.log_likelihood(&rates, &set, &expected);
         expected.fit(rates, log_likelihood)
     }
@@ -198,12 +203,11 @@ impl<'a> Model<'a> {
 
     /// Expected losses of each member at these rates, and the log likelihood of all that flows lost. Flows between
     /// switches without a path across a failed member lose packets at healthy ones alone, whose rates differ
-    /// little from those without a failure: [`Scope::Touched`] takes what is expected of them from there.
-    fn expect(&self, rates: &[f64], set: &FailedSet<'_>, scope: Scope, room: &mut Room) -> Expected {
-        let is_full = matches!(scope, Scope::All) || set.failed.is_empty();
-        let mut expected = if is_full { Expected::new(self.through.clone()) } else { self.untouched(set) };
-        room.start(rates);
-        for of in self.victims.iter().filter(|of| is_full || set.touched[of.ends]) {
+    /// little from those without a failure: `untouched` has what is expected of them, if they are not looked at.
+    fn expect(&self, rates: &[f64], set: &FailedSet<'_>, untouched: Option<&Expected>, room: &mut Room) -> Expected {
+        let mut expected = untouched.cloned().unwrap_or_else(|| Expected::new(self.through.clone()));
+        room.start(rates, set.failed);
+        for of in self.victims.iter().filter(|of| untouched.is_none() || set.touched[of.ends]) {
             self.expect_of(of, !set.touched[of.ends], &mut expected, room);
         }
         expected.add_all(self, &set.has_failed, room);
@@ -213,8 +217,12 @@ impl<'a> Model<'a> {
         expected
     }
 
-    /// The share in the fit without a failure of flows that can have crossed no failed member.
-    fn untouched(&self, set: &FailedSet<'_>) -> Expected {
+    /// The share in the fit without a failure of flows that can have crossed no failed member; `None` where no member
+    /// has failed.
+    fn untouched(&self, set: &FailedSet<'_>) -> Option<Expected> {
+        if set.failed.is_empty() {
+            return None;
+        }
         let mut expected = Expected::new(self.through.clone());
         for of in self.victims.iter().filter(|of| !set.touched[of.ends]) {
             expected.log_likelihood += of.quiet.log_likelihood;
@@ -224,13 +232,14 @@ impl<'a> Model<'a> {
                 expected.unexplained[*member] += unexplained;
             }
         }
-        expected
+        Some(expected)
     }
 
     /// Puts what flows between two switches sent and lost on the paths that they may have taken.
     fn expect_of(&self, of: &Victims, is_quiet: bool, expected: &mut Expected, room: &mut Room) {
         if is_quiet {
             // No other path explains the losses better than the one that is believed.
+            expected.log_likelihood += of.flows * of.log_prior;
             for (path, [lost, sent]) in &of.by_path {
                 expected.log_likelihood += room.loss(self, *path).of(*lost, *sent);
                 room.add(*path, [*lost, *sent]);
@@ -238,8 +247,8 @@ impl<'a> Model<'a> {
         } else {
             for (path, flow, best) in &of.believed {
                 let own = room.loss(self, *path).of(flow.lost, flow.sent);
-                if own > best + NO_OTHER {
-                    expected.log_likelihood += flow.flows * own;
+                if own > room.largest(flow, *best) + NO_OTHER {
+                    expected.log_likelihood += flow.flows * (own + of.log_prior);
                     room.add(*path, [flow.flows * flow.lost, flow.flows * flow.sent]);
                 } else {
                     expected.log_likelihood += self.share_out(flow, room);
@@ -281,12 +290,15 @@ impl<'a> Model<'a> {
         most + sum.ln()
     }
 
-    /// The paths that a flow that lost packets may have taken, with their shares, at the rates of the room. Where no
-    /// path between its two switches has a failed member, a flow whose path is believed took that one: others
-    /// would explain its losses no better.
+    /// The paths that a flow that lost packets may have taken, with their shares, at the rates of the room: the one
+    /// that is believed alone, where others would explain the losses no better.
     pub fn paths_taken<'r>(&self, flow: &FlowTrial, is_touched: bool, room: &'r mut Room) -> &'r [(usize, f64)] {
-        match (flow.path, is_touched) {
-            (Some(path), false) => {
+        let explains = |path: usize, room: &mut Room| {
+            let own = room.loss(self, path).of(flow.lost, flow.sent);
+            own > room.largest(flow, flow.largest_log_likelihood()) + NO_OTHER
+        };
+        match flow.path {
+            Some(path) if !is_touched || explains(path, room) => {
                 room.shares.clear();
                 room.shares.push((path, 1.0));
             }
@@ -301,14 +313,6 @@ impl<'a> Model<'a> {
         failed.iter().flat_map(|member| &self.ends_of[*member]).for_each(|ends| touched[*ends] = true);
         touched
     }
-}
-
-/// The flows that a round of the fit looks at.
-#[derive(Clone, Copy)]
-enum Scope {
-    All,
-    /// Those between switches with a path across a failed member.
-    Touched,
 }
 
 /// A set of failed members, in increasing order, and what every round of a fit takes from it.
@@ -338,13 +342,18 @@ impl<'a> FailedSet<'a> {
 }
 
 /// Logarithms of the probabilities that a path loses a packet, and does not.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Loss {
     lose: f64,
     survive: f64,
 }
 
 impl Loss {
+    /// Of the probability that a path loses no packet.
+    fn of_survival(survive: f64) -> Self {
+        Self { lose: (1.0 - survive).max(LEAST_RATE).ln(), survive: survive.ln() }
+    }
+
     /// Log likelihood of losing these of the packets sent.
     fn of(self, lost: f64, sent: f64) -> f64 {
         lost * self.lose + (sent - lost) * self.survive
@@ -361,23 +370,39 @@ pub struct Room {
     used: Vec<usize>,
     /// Of one flow, the paths that it may have taken.
     shares: Vec<(usize, f64)>,
+    /// The largest probability with which any path loses a packet, and its logarithms.
+    worst: (f64, Loss),
+    /// Members on the longest path.
+    longest: usize,
 }
 
 impl Room {
     pub fn new(trials: &Trials) -> Self {
         let paths = trials.paths.len();
         let (loss, packets) = (vec![None; paths], vec![[0.0; 2]; paths]);
-        Self { rates: Vec::new(), loss, packets, used: Vec::new(), shares: Vec::new() }
+        let longest = trials.paths.iter().map(Vec::len).max().unwrap_or_default();
+        let worst = (1.0, Loss::default());
+        Self { rates: Vec::new(), loss, packets, used: Vec::new(), shares: Vec::new(), worst, longest }
     }
 
-    /// Starts a round with these rates.
-    pub fn start(&mut self, rates: &[f64]) {
+    /// Starts a round with these rates, of which those of failed members are the largest.
+    pub fn start(&mut self, rates: &[f64], failed: &[usize]) {
         self.rates.clear();
         self.rates.extend_from_slice(rates);
+        let healthy = rates.iter().enumerate().filter(|(member, _)| failed.binary_search(member).is_err());
+        let healthy = healthy.map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let survive = survival(failed, rates) * (1.0 - healthy).powf(self.longest as f64);
+        self.worst = (1.0 - survive, Loss::of_survival(survive.max(f64::MIN_POSITIVE)));
         for path in self.used.drain(..) {
             self.loss[path] = None;
             self.packets[path] = [0.0; 2];
         }
+    }
+
+    /// The largest log likelihood that any path could give a flow's losses. `best` is that of any probability.
+    fn largest(&self, flow: &FlowTrial, best: f64) -> f64 {
+        let (most, loss) = self.worst;
+        if flow.lost <= most * flow.sent { best } else { loss.of(flow.lost, flow.sent) }
     }
 
     fn loss(&mut self, model: &Model<'_>, path: usize) -> Loss {
@@ -385,7 +410,7 @@ impl Room {
             return loss;
         }
         let survive = survival(&model.trials.paths[path], &self.rates);
-        let loss = Loss { lose: (1.0 - survive).max(LEAST_RATE).ln(), survive: survive.ln() };
+        let loss = Loss::of_survival(survive);
         self.loss[path] = Some(loss);
         self.used.push(path);
         loss
@@ -398,6 +423,7 @@ impl Room {
 }
 
 /// Expected numbers of packets by member.
+#[derive(Clone)]
 struct Expected {
     lost: Vec<f64>,
     reached: Vec<f64>,

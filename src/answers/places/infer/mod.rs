@@ -10,8 +10,8 @@
 //! **Search.** [`Search`] finds the set of failed members with the largest posterior: members are added, removed
 //! and exchanged as long as that raises it. Gibbs sampling from there on, with a fixed seed, visits the sets
 //! beside it. Each set's rates are those of the maximum likelihood ([`Fit`](fit::Fit)), with a factor for the width of
-//! the peak. A set that cannot come near the most likely one is left after two rounds of its fit. A member's confidence
-//! is the share of the sets visited that have it, by posterior.
+//! the peak. A fit starts from the rates of the set that this one was made of, and is left after two rounds where it cannot
+//! come near the most likely one. A member's confidence is the share of the sets visited that have it, by posterior.
 //!
 //! **Packets and flows.** Packets of a flow are often lost together, and a model of independent packets is then
 //! too sure. So everything is done twice: with packets as trials, and with flows, which either lost packets or

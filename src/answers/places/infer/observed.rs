@@ -1,6 +1,6 @@
 //! Observations of a network's edges over several epochs, put together as trials.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ pub struct InferredPlace {
 #[derive(Debug)]
 struct Numbers<T> {
     all: Vec<T>,
-    numbers: HashMap<T, usize>,
+    numbers: FxHashMap<T, usize>,
 }
 
 impl<T> Default for Numbers<T> {
     fn default() -> Self {
-        Self { all: Vec::new(), numbers: HashMap::new() }
+        Self { all: Vec::new(), numbers: FxHashMap::default() }
     }
 }
 
@@ -86,12 +86,12 @@ impl Observed {
     }
 
     pub fn add(&mut self, of: &EdgesOfEpoch<'_>) {
-        let mut between: HashMap<[&str; 2], Vec<Member>> = HashMap::new();
+        let mut between: FxHashMap<[&str; 2], Vec<Member>> = FxHashMap::default();
         for [from, to] in of.links.directions() {
             let member = Member::Link { from: from.clone(), to: to.clone() };
             between.entry([&*from.switch, &*to.switch]).or_default().push(member);
         }
-        let mut known: HashMap<Vec<Arc<str>>, (usize, usize)> = HashMap::new();
+        let mut known: FxHashMap<Vec<Arc<str>>, (usize, usize)> = FxHashMap::default();
         let mut lost: FxHashMap<FlowName, f64> = of.lost.iter().copied().collect();
         let mean = of.sent.other_packets / of.sent.other_flows.max(1.0);
         let sent = of.sent.flows.iter().map(|(name, sent)| (*name, *sent as f64));
@@ -152,7 +152,7 @@ impl Observed {
     fn path(
         &mut self,
         switches: &[Arc<str>],
-        between: &HashMap<[&str; 2], Vec<Member>>,
+        between: &FxHashMap<[&str; 2], Vec<Member>>,
         counted: &HashSet<&Member>,
     ) -> (usize, usize) {
         let mut members = Vec::new();

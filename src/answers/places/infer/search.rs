@@ -1,6 +1,5 @@
 //! Sets of failed members, by posterior.
 
-use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
 use rustc_hash::FxHashMap;
@@ -29,16 +28,20 @@ const MOST_FAILED: usize = 16;
 const BACKGROUND_SPAN: f64 = 1000.0;
 /// A set that is less likely than another one by more than this, in logarithms, is of no account.
 const NO_MATCH: f64 = 15.0;
-/// Rate of a failed member from which its fit starts.
+/// Least rate from which a member that is new in a set starts.
 const FIRST_RATE: f64 = 0.01;
-/// A member that may have lost this share of the packets that reached it may be dead: then a fit starts from such
-/// shares as well.
-const MAYBE_DEAD: f64 = 0.3;
-/// Most sets over which flows' losses are averaged.
+/// Most sets over which flows' losses are averaged, and the least probability of one.
 const AVERAGED: usize = 8;
+const LEAST_AVERAGED: f64 = 1e-3;
 
 /// A set of failed members, in increasing order.
 type Failed = Vec<usize>;
+
+/// A set to look at, and one whose fit is near its own.
+struct Step {
+    to: Failed,
+    from: Failed,
+}
 
 /// A search for the failed members.
 pub struct Search<'a> {
@@ -63,38 +66,35 @@ impl<'a> Search<'a> {
         Self { model, room, reverse, seen, most: f64::NEG_INFINITY, candidates, most_sets }
     }
 
-    /// Log posterior of a set, but for a constant.
-    fn score(&mut self, failed: &Failed) -> f64 {
+    /// Log posterior of a set, but for a constant. Its rates are looked for from those of the set that it was made of.
+    fn score(&mut self, failed: &Failed, from: &Failed) -> f64 {
         if let Some((score, _)) = self.seen.get(failed) {
             return *score;
         }
         if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
             return f64::NEG_INFINITY;
         }
-        let prior = self.log_prior(failed);
+        let (prior, start) = (self.log_prior(failed), self.start(failed, from));
         // Widths only make a set less likely.
-        let fit = self.fit(failed, self.most - NO_MATCH - prior);
+        let fit = self.model.fit(failed, &start, self.most - NO_MATCH - prior, &mut self.room);
         let score = fit.log_likelihood + prior + self.log_widths(failed, &fit);
         self.most = self.most.max(score);
         self.seen.insert(failed.clone(), (score, fit));
         score
     }
 
-    /// The more likely of the fits from low rates and, where members may be dead, from the highest ones: from low
-    /// rates, members on one path that lose all packets come near their rates slowly.
-    fn fit(&mut self, failed: &Failed, least: f64) -> Fit {
-        let Self { model, room, .. } = self;
-        let mut start = model.quiet.rates.clone();
-        failed.iter().for_each(|member| start[*member] = FIRST_RATE);
-        let low = model.fit(failed, &start, least, room);
-        // The rate of a member that lost all that flows across it lost.
-        let highest = |member: usize| model.quiet.unexplained[member] / model.quiet.reached[member].max(1.0);
-        if failed.iter().all(|member| highest(*member) < MAYBE_DEAD) {
-            return low;
+    /// Rates to start from: those of the other set, and for what is new the share of lost packets that the
+    /// other set does not explain. From a low rate, members on one path that lose all packets would come near their
+    /// rates slowly.
+    fn start(&self, failed: &Failed, from: &Failed) -> Vec<f64> {
+        let seen = self.seen.get(from).map(|(_, fit)| fit);
+        let fit = seen.unwrap_or(&self.model.quiet);
+        let mut start = fit.rates.clone();
+        let is_new = |member: &&usize| seen.is_none() || from.binary_search(member).is_err();
+        for member in failed.iter().filter(is_new) {
+            start[*member] = (fit.unexplained[*member] / fit.reached[*member].max(1.0)).max(FIRST_RATE);
         }
-        failed.iter().for_each(|member| start[*member] = highest(*member));
-        let high = model.fit(failed, &start, least.max(low.log_likelihood), room);
-        if high.log_likelihood > low.log_likelihood { high } else { low }
+        start
     }
 
     fn log_prior(&self, failed: &Failed) -> f64 {
@@ -118,8 +118,8 @@ impl<'a> Search<'a> {
     }
 
     /// The members that would explain most of what the failed ones do not.
-    fn proposals(&mut self, failed: &Failed) -> Vec<usize> {
-        self.score(failed);
+    fn proposals(&mut self, failed: &Failed, from: &Failed) -> Vec<usize> {
+        self.score(failed, from);
         let Some((_, fit)) = self.seen.get(failed) else { return Vec::new() };
         let gain = |member: usize| {
             let (lost, expected) = (fit.unexplained[member], self.model.alarm_rate * fit.reached[member].max(1.0));
@@ -137,11 +137,12 @@ impl<'a> Search<'a> {
     pub fn most_likely(&mut self) -> Failed {
         let mut best = Failed::new();
         loop {
-            let proposals = self.proposals(&best);
+            let proposals = self.proposals(&best, &best);
             self.candidates.extend(&proposals);
             let both = |member: &usize| Some(with(&with(&best, *member), *self.reverse.get(member)?));
             let cables: Vec<Failed> = proposals.iter().take(CABLES).filter_map(both).collect();
-            let more = proposals.iter().map(|member| with(&best, *member)).chain(cables).collect();
+            let more = proposals.iter().map(|member| with(&best, *member)).chain(cables);
+            let more = more.map(|to| Step { to, from: best.clone() }).collect();
             if let Some(next) = self.better(&best, more) {
                 best = next;
                 continue;
@@ -155,29 +156,32 @@ impl<'a> Search<'a> {
     }
 
     /// Sets with what explains a member's losses in its place, or beside it: one other member or link, or two.
-    fn instead(&mut self, failed: &Failed, member: usize) -> Vec<Failed> {
+    fn instead(&mut self, failed: &Failed, member: usize) -> Vec<Step> {
         let fewer = without(failed, member);
-        let others: Vec<usize> = self.proposals(&fewer).into_iter().filter(|other| *other != member).collect();
+        let others: Vec<usize> = self.proposals(&fewer, failed).into_iter().filter(|other| *other != member).collect();
         self.candidates.extend(&others);
         let cable = |set: &Failed, member: usize| {
             let set = with(set, member);
             self.reverse.get(&member).map_or_else(|| set.clone(), |back| with(&set, *back))
         };
         let mut sets = vec![fewer.clone()];
+        let mut steps = Vec::new();
         for (place, other) in others.iter().enumerate() {
             let (one, both) = (with(&fewer, *other), cable(&fewer, *other));
             for second in &others[..place.min(PAIRED)] {
                 sets.extend([with(&one, *second), cable(&both, *second)]);
             }
-            sets.extend([with(failed, *other), one, both]);
+            sets.extend([one, both]);
+            steps.push(Step { to: with(failed, *other), from: failed.clone() });
         }
-        sets
+        steps.extend(sets.into_iter().map(|to| Step { to, from: fewer.clone() }));
+        steps
     }
 
     /// The most likely of these sets, if it is more likely than another one.
-    fn better(&mut self, than: &Failed, sets: Vec<Failed>) -> Option<Failed> {
-        let least = self.score(than) + 1e-6;
-        let scored = sets.into_iter().map(|set| (self.score(&set), set));
+    fn better(&mut self, than: &Failed, steps: Vec<Step>) -> Option<Failed> {
+        let least = self.score(than, than) + 1e-6;
+        let scored = steps.into_iter().map(|Step { to, from }| (self.score(&to, &from), to));
         let most = scored.max_by(|one, other| one.0.total_cmp(&other.0));
         most.filter(|(score, _)| *score > least).map(|(_, set)| set)
     }
@@ -196,7 +200,7 @@ impl<'a> Search<'a> {
         for _ in 0..SWEEPS {
             for member in &candidates {
                 let (out, within) = (without(&at, *member), with(&at, *member));
-                let (with_it, without_it) = (self.score(&within), self.score(&out));
+                let (with_it, without_it) = (self.score(&within, &at), self.score(&out, &at));
                 let drawn = random.unit();
                 // Sets beyond the most that are looked at have no score.
                 if with_it.is_finite() && without_it.is_finite() {
@@ -209,8 +213,9 @@ impl<'a> Search<'a> {
                 if at.contains(&other) || !at.contains(&member) {
                     continue;
                 }
-                let exchanged = with(&without(&at, member), other);
-                if random.unit() < (self.score(&exchanged) - self.score(&at)).exp() {
+                let fewer = without(&at, member);
+                let exchanged = with(&fewer, other);
+                if random.unit() < (self.score(&exchanged, &fewer) - self.score(&at, &fewer)).exp() {
                     at = exchanged;
                 }
             }
@@ -261,7 +266,8 @@ impl Posterior<'_> {
 
     /// What members and flows lost, averaged over the most likely sets.
     pub fn inferred(mut self, trials: &Trials) -> Inferred {
-        let averaged = &self.sets[..self.sets.len().min(AVERAGED)];
+        let likely = self.sets.iter().take(AVERAGED).take_while(|(weight, ..)| *weight >= LEAST_AVERAGED).count();
+        let averaged = &self.sets[..likely.max(1).min(self.sets.len())];
         let all: f64 = averaged.iter().map(|(weight, ..)| weight).sum();
         let mut members = vec![Losing::default(); trials.members];
         for (weight, _, fit) in averaged {
@@ -276,32 +282,39 @@ impl Posterior<'_> {
                 variances[member] += weight / all * (fit.lost[member] - losing.packets).powi(2);
             }
         }
-        let mut flows: Vec<BTreeMap<usize, (f64, f64)>> = vec![BTreeMap::new(); trials.victims.len()];
+        // By flow: members, expected packets, and the probability of none.
+        let mut flows: Vec<Vec<(usize, f64, f64)>> = vec![Vec::new(); trials.victims.len()];
+        let mut own: Vec<(usize, f64)> = Vec::new();
         for (weight, failed, fit) in averaged {
             let touched = self.model.touched(failed);
-            self.room.start(&fit.rates);
+            self.room.start(&fit.rates, failed);
             for (flow, shares) in trials.victims.iter().zip(&mut flows) {
-                let mut own: BTreeMap<usize, f64> = BTreeMap::new();
+                own.clear();
                 for (path, taken) in self.model.paths_taken(flow, touched[flow.ends], &mut self.room) {
                     each_share(&trials.paths[*path], &fit.rates, |member, share| {
-                        *own.entry(member).or_default() += taken * share;
+                        match own.iter_mut().find(|(other, _)| *other == member) {
+                            Some((_, sum)) => *sum += taken * share,
+                            None => own.push((member, taken * share)),
+                        }
                     });
                 }
-                for (member, share) in own {
+                for (member, share) in &own {
                     let share = share.clamp(0.0, 1.0);
-                    let (packets, none) = shares.entry(member).or_insert((0.0, 1.0));
+                    let place = shares.iter().position(|(other, ..)| other == member).unwrap_or_else(|| {
+                        shares.push((*member, 0.0, 1.0));
+                        shares.len() - 1
+                    });
+                    let (_, packets, none) = &mut shares[place];
                     *packets += weight / all * flow.lost * share;
                     *none -= weight / all * (1.0 - (1.0 - share).powf(flow.lost));
-                    variances[member] += weight / all * flow.flows * flow.lost * share * (1.0 - share);
+                    variances[*member] += weight / all * flow.flows * flow.lost * share * (1.0 - share);
                 }
             }
         }
         for (member, losing) in members.iter_mut().enumerate() {
             (losing.confidence, losing.deviation) = (self.confidence(member), variances[member].sqrt());
         }
-        let of = |shares: BTreeMap<usize, (f64, f64)>| {
-            shares.into_iter().map(|(member, (packets, none))| (member, packets, none.clamp(0.0, 1.0))).collect()
-        };
-        Inferred { members, flows: flows.into_iter().map(of).collect() }
+        flows.iter_mut().flatten().for_each(|(.., none)| *none = none.clamp(0.0, 1.0));
+        Inferred { members, flows }
     }
 }

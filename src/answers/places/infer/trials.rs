@@ -15,6 +15,14 @@ pub struct FlowTrial {
     pub flows: f64,
 }
 
+impl FlowTrial {
+    /// The largest log likelihood that any probability of losing a packet gives its losses.
+    pub fn largest_log_likelihood(&self) -> f64 {
+        let share = |packets: f64| if packets > 0.0 { packets * (packets / self.sent).ln() } else { 0.0 };
+        share(self.lost) + share(self.sent - self.lost)
+    }
+}
+
 /// A pair of switches, and the path that flows between them are believed to take; `None` if it is not known.
 type Class = (usize, Option<usize>);
 
@@ -97,12 +105,17 @@ impl Trials {
         1.0 - (1.0 - rate).powf(self.mean_packets)
     }
 
+    /// The logarithm of the prior probability that a flow between these switches takes the path that is believed.
+    pub fn log_prior(&self, ends: usize, wrong: f64) -> f64 {
+        (1.0 - wrong + wrong / self.ends[ends].len() as f64).ln()
+    }
+
     /// The paths that a flow may have taken, each with the logarithm of its prior probability.
     pub fn candidates(&self, flow: &FlowTrial, wrong: f64) -> impl Iterator<Item = (usize, f64)> {
         let paths = &self.ends[flow.ends];
         let any = 1.0 / paths.len() as f64;
         let (others, believed) = match flow.path {
-            Some(path) => ((wrong * any).ln(), Some((path, (1.0 - wrong + wrong * any).ln()))),
+            Some(path) => ((wrong * any).ln(), Some((path, self.log_prior(flow.ends, wrong)))),
             None => (any.ln(), None),
         };
         paths.iter().map(move |path| match believed {
