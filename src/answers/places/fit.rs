@@ -27,6 +27,15 @@ pub struct Share {
     pub none: f64,
 }
 
+/// Packets that a flow lost in an epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct LostOfFlow {
+    pub name: FlowName,
+    pub lost: f64,
+    /// Those of them of which the member that lost them is certain.
+    pub certain: f64,
+}
+
 /// Flows and where they lost packets, over several epochs.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -34,8 +43,10 @@ pub struct Names {
     /// Packets that flows lost, and those of them that no member did.
     pub lost: u64,
     pub unplaced: f64,
-    /// Packets of each flow of the epoch added last that no member lost.
-    pub left: Vec<(FlowName, f64)>,
+    /// Of the epoch added last, the packets that flows lost, and those of them that members lost for certain.
+    pub of_epoch: Vec<LostOfFlow>,
+    /// And of these members, the packets that are certain.
+    pub certain: HashMap<Member, f64>,
     /// Flows of which no member of the path that they are believed to take lost a packet.
     pub wrong_paths: BTreeSet<FlowName>,
     /// Epochs of which the flows are not known.
@@ -54,7 +65,8 @@ pub struct OfEpoch<'a> {
 
 impl Names {
     pub fn add(&mut self, of: &OfEpoch<'_>) {
-        self.left.clear();
+        self.of_epoch.clear();
+        self.certain.clear();
         let losing: Vec<&Compared> = of.compared.iter().filter(|compared| compared.lost > 0).collect();
         let groups = losing.iter().map(|compared| compared.missing.len()).min().unwrap_or(1).max(1);
         let mut by_group: BTreeMap<usize, Vec<(FlowName, u64)>> = BTreeMap::new();
@@ -66,7 +78,10 @@ impl Names {
                     let group = (u64::from(hash) >> (u32::BITS - groups.ilog2())) as usize;
                     by_group.entry(group).or_default().push((*name, *packets));
                 }
-                None => self.leave(*name, *packets as f64),
+                None => {
+                    self.unplaced += *packets as f64;
+                    self.of_epoch.push(LostOfFlow { name: *name, lost: *packets as f64, certain: 0.0 });
+                }
             }
         }
         for (group, victims) in by_group {
@@ -84,9 +99,14 @@ impl Names {
         let table = Table::new(victims, columns, &allowed);
         let fitted = table.fitted();
         for (i, (name, packets)) in victims.iter().enumerate() {
-            self.leave(*name, fitted[i][columns.len()]);
+            self.unplaced += fitted[i][columns.len()];
+            let mut certain = 0.0;
             for (j, (compared, _)) in columns.iter().enumerate().filter(|(j, _)| allowed[i][*j]) {
                 let (least, most) = table.bounds(i, j);
+                if least > 0 {
+                    certain += least as f64;
+                    *self.certain.entry(compared.member.clone()).or_default() += least as f64;
+                }
                 let chance = (fitted[i][j] / *packets as f64).clamp(0.0, 1.0);
                 let none = if least > 0 { 0.0 } else { (1.0 - chance).powf(*packets as f64) };
                 let fresh = Share { packets: 0.0, least: 0, most: 0, none: 1.0 };
@@ -96,12 +116,8 @@ impl Names {
                 share.most += most;
                 share.none *= none;
             }
+            self.of_epoch.push(LostOfFlow { name: *name, lost: *packets as f64, certain });
         }
-    }
-
-    fn leave(&mut self, name: FlowName, packets: f64) {
-        self.unplaced += packets;
-        self.left.push((name, packets));
     }
 
     /// The members on a flow's path, where that is known; else all. So it is with a path of which all members

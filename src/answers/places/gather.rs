@@ -139,10 +139,14 @@ impl<'a> Gathering<'a> {
         let routes = self.surroundings.routes.as_ref();
         self.names.add(&OfEpoch { epoch, compared, victims, routes, hash: self.hash });
         let (Some(sent), Some(routes)) = (sent, routes) else { return };
-        let left: Vec<_> = self.names.left.iter().copied().filter(|(_, packets)| *packets >= 0.5).collect();
         let links = &self.surroundings.links;
-        let counted = counted(compared);
-        self.observed.add(&EdgesOfEpoch { epoch, lost: &left, sent, routes: &**routes, links, counted: &counted });
+        let alone = compared.iter().filter(|compared| !matches!(compared.member, Member::Around(_)));
+        let shares = alone.map(|compared| {
+            let certain = self.names.certain.get(&compared.member).copied().unwrap_or_default();
+            (&compared.member, [compared.lost, compared.sent].map(|packets| (packets as f64 - certain).max(0.0)))
+        });
+        let (counted, lost) = (shares.collect(), &self.names.of_epoch);
+        self.observed.add(&EdgesOfEpoch { epoch, lost, sent, routes: &**routes, links, counted });
     }
 
     /// The answer about epochs of this length.

@@ -273,6 +273,17 @@ mod tests {
         }
     }
 
+    /// Dead switches of which one counts or none does are told from their links.
+    #[test]
+    fn dead_switches_are_told_from_their_links_where_half_count() {
+        let net = Net::new("k4".into(), &Shape::FatTree { k: 4 }, 20_000, 1_000_000).unwrap();
+        for seed in [3, 14, 19] {
+            let (drawn, failing) = draw(&net, Kind::Switch, 1.0, seed).unwrap();
+            let score = Score::new(&Method::Half.tell(&drawn, seed).unwrap(), &drawn, &failing);
+            assert!(score.is_exact, "{seed}: {score}");
+        }
+    }
+
     /// A lossy link is found from the edges alone, and with half of the switches; both baselines name links.
     #[test]
     fn a_failure_is_found_without_counters() {

@@ -18,6 +18,9 @@ const FURTHER: f64 = 10.0;
 const NO_OTHER: f64 = -2.0;
 /// A path that is taken with a smaller share than this, in logarithms, is not looked at.
 const NEGLIGIBLE: f64 = -14.0;
+/// Most members that counted and lost more than the alarm rate. With those of a set they fit in the bits of
+/// [`Survivors`].
+const MOST_COUNTED: usize = 16;
 /// Bounds of a rate.
 const LEAST_RATE: f64 = 1e-9;
 const LARGEST_RATE: f64 = 1.0 - 1e-6;
@@ -26,6 +29,8 @@ const LARGEST_RATE: f64 = 1.0 - 1e-6;
 pub struct Model<'a> {
     pub trials: &'a Trials,
     pub alarm_rate: f64,
+    /// Members that counted, and lost more than the alarm rate: every set has them.
+    pub counted: Vec<usize>,
     /// The fit without a failure.
     pub quiet: Fit,
     victims: Vec<Victims>,
@@ -133,14 +138,16 @@ impl<'a> Model<'a> {
             members.iter().for_each(|member| paths_of[*member].push(path));
         }
         let (victims, quiet) = (by_ends.into_values().collect(), Fit::default());
-        let mut model = Self { trials, alarm_rate, quiet, victims, on_path, between, through, ends_of, paths_of };
+        let counted = lossy(trials, alarm_rate);
+        let mut model =
+            Self { trials, alarm_rate, counted, quiet, victims, on_path, between, through, ends_of, paths_of };
         model.fit_quiet(healthy, room);
         model
     }
 
     /// Fits the rates without a failure. All other fits take from it what a failure does not touch.
     fn fit_quiet(&mut self, healthy: f64, room: &mut Room) {
-        self.quiet = self.fit(&[], &vec![healthy; self.trials.members], f64::NEG_INFINITY, room);
+        self.quiet = self.fit(&self.counted, &vec![healthy; self.trials.members], f64::NEG_INFINITY, room);
         let mut victims = std::mem::take(&mut self.victims);
         for of in &mut victims {
             let mut expected = Expected::new(vec![0.0; self.trials.members]);
@@ -153,7 +160,11 @@ impl<'a> Model<'a> {
     }
 
     /// Bounds of a member's rate.
-    fn bounds(&self, has_failed: bool) -> (f64, f64) {
+    fn bounds(&self, member: usize, has_failed: bool) -> (f64, f64) {
+        if let Some(rate) = self.trials.known_rate(member) {
+            let rate = rate.clamp(LEAST_RATE, LARGEST_RATE);
+            return (rate, rate);
+        }
         let alarm = self.alarm_rate.clamp(LEAST_RATE, LARGEST_RATE);
         if has_failed { (alarm, LARGEST_RATE) } else { (LEAST_RATE, alarm) }
     }
@@ -163,8 +174,8 @@ impl<'a> Model<'a> {
     pub fn fit(&self, failed: &[usize], start: &[f64], least: f64, room: &mut Room) -> Fit {
         let set = FailedSet::new(self, failed);
         let mut rates: Vec<f64> = start.to_vec();
-        for (rate, has_failed) in rates.iter_mut().zip(&set.has_failed) {
-            let (lowest, largest) = self.bounds(*has_failed);
+        for (member, rate) in rates.iter_mut().enumerate() {
+            let (lowest, largest) = self.bounds(member, set.has_failed[member]);
             *rate = rate.clamp(lowest, largest);
         }
         let (mut last, untouched) = (f64::NEG_INFINITY, self.untouched(&set));
@@ -177,14 +188,14 @@ impl<'a> Model<'a> {
             last = now;
             let mut most = 0.0f64;
             for (member, rate) in rates.iter_mut().enumerate() {
-                let (lowest, largest) = self.bounds(set.has_failed[member]);
+                let (lowest, largest) = self.bounds(member, set.has_failed[member]);
                 let next = (expected.lost[member] / expected.reached[member].max(1e-9)).clamp(lowest, largest);
                 if set.has_failed[member] {
                     most = most.max((next / *rate).ln().abs());
                 }
                 *rate = next;
             }
-            if most < SETTLED && !failed.is_empty() {
+            if most < SETTLED && failed != self.counted {
                 break;
             }
         }
@@ -217,10 +228,9 @@ impl<'a> Model<'a> {
         expected
     }
 
-    /// The share in the fit without a failure of flows that can have crossed no failed member; `None` where no member
-    /// has failed.
+    /// The share in the fit without a failure of flows that can have crossed no failed member; `None` of that fit.
     fn untouched(&self, set: &FailedSet<'_>) -> Option<Expected> {
-        if set.failed.is_empty() {
+        if set.failed == self.counted {
             return None;
         }
         let mut expected = Expected::new(self.through.clone());
@@ -313,6 +323,17 @@ impl<'a> Model<'a> {
         failed.iter().flat_map(|member| &self.ends_of[*member]).for_each(|ends| touched[*ends] = true);
         touched
     }
+}
+
+/// The members that counted, and lost more than the alarm rate, in increasing order. Of too many, those that lost the
+/// largest shares.
+fn lossy(trials: &Trials, alarm_rate: f64) -> Vec<usize> {
+    let rates = (0..trials.members).filter_map(|member| Some((member, trials.counted_rate(member)?)));
+    let mut lossy: Vec<(usize, f64)> = rates.filter(|(_, rate)| *rate > alarm_rate).collect();
+    lossy.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let mut members: Vec<usize> = lossy.into_iter().take(MOST_COUNTED).map(|(member, _)| member).collect();
+    members.sort_unstable();
+    members
 }
 
 /// A set of failed members, in increasing order, and what every round of a fit takes from it.

@@ -7,6 +7,8 @@
 //! same two switches; so does a flow whose path is not known. Both directions of a link fail together more
 //! often than two members that have nothing in common: a cable is one cause.
 //!
+//! A member that counts what it lost has that rate, and is not looked for.
+//!
 //! **Search.** [`Search`] finds the set of failed members with the largest posterior: members are added, removed
 //! and exchanged as long as that raises it. Gibbs sampling from there on, with a fixed seed, visits the sets
 //! beside it. Each set's rates are those of the maximum likelihood ([`Fit`](fit::Fit)), with a factor for the width of
@@ -66,7 +68,7 @@ struct Inferred {
 fn infer(trials: &Trials, alarm_rate: f64) -> Inferred {
     let by_packets = Search::new(trials, alarm_rate).posterior();
     let flows = trials.as_flows();
-    let by_flows = Search::new(&flows, flows.alarm_rate_of_flows(alarm_rate)).posterior();
+    let by_flows = Search::new(&flows, flows.rate_of_flows(alarm_rate)).posterior();
     let mut inferred = by_packets.inferred(trials);
     for (member, losing) in inferred.members.iter_mut().enumerate() {
         let of_flows = by_flows.confidence(member);

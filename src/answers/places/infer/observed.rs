@@ -1,6 +1,6 @@
 //! Observations of a network's edges over several epochs, put together as trials.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{FlowTrial, Losing, Trials, infer};
 use crate::answers::places::compare::Member;
+use crate::answers::places::fit::LostOfFlow;
 use crate::answers::places::links::{Links, SentFlows};
 use crate::answers::{Certainty, FlowName, Routes};
 use crate::wire::Flow;
@@ -15,13 +16,12 @@ use crate::wire::Flow;
 /// Losses and sizes of the flows of an epoch, and their paths.
 pub struct EdgesOfEpoch<'a> {
     pub epoch: u64,
-    /// Packets that flows lost, and that no member that counts did.
-    pub lost: &'a [(FlowName, f64)],
+    pub lost: &'a [LostOfFlow],
     pub sent: &'a SentFlows,
     pub routes: &'a dyn Routes,
     pub links: &'a Links,
-    /// Members that count: they lost nothing of what is left.
-    pub counted: &'a HashSet<&'a Member>,
+    /// Members that count: lost packets, and those that went in, without what flows lost there for certain.
+    pub counted: FxHashMap<&'a Member, [f64; 2]>,
 }
 
 /// A member, or several that no flow tells apart, and what it lost.
@@ -65,7 +65,10 @@ type Ends = [Arc<str>; 2];
 /// Flows of the epochs so far.
 #[derive(Debug, Default)]
 pub struct Observed {
-    members: Numbers<Member>,
+    /// Each with whether it counted: of an epoch in which it did not, its losses are inferred.
+    members: Numbers<(Member, bool)>,
+    /// Lost packets of members that counted, and those that went in.
+    counted: FxHashMap<Member, [f64; 2]>,
     ends: Numbers<Ends>,
     /// Each with its pair of switches.
     paths: Numbers<(usize, Vec<usize>)>,
@@ -92,12 +95,23 @@ impl Observed {
             between.entry([&*from.switch, &*to.switch]).or_default().push(member);
         }
         let mut known: FxHashMap<Vec<Arc<str>>, (usize, usize)> = FxHashMap::default();
-        let mut lost: FxHashMap<FlowName, f64> = of.lost.iter().copied().collect();
+        for (member, packets) in &of.counted {
+            let sums = self.counted.entry((*member).clone()).or_default();
+            (0..2).for_each(|side| sums[side] += packets[side]);
+        }
+        // What flows lost for certain has its place.
+        let mut lost: FxHashMap<FlowName, (f64, f64)> =
+            of.lost.iter().map(|flow| (flow.name, (flow.lost - flow.certain, flow.certain))).collect();
         let mean = of.sent.other_packets / of.sent.other_flows.max(1.0);
         let sent = of.sent.flows.iter().map(|(name, sent)| (*name, *sent as f64));
-        let mut flows: Vec<(FlowName, f64, f64)> =
-            sent.map(|(name, sent)| (name, sent, lost.remove(&name).unwrap_or_default())).collect();
-        let mut rest: Vec<_> = lost.into_iter().map(|(name, lost)| (name, mean.max(lost).max(1.0), lost)).collect();
+        let mut flows: Vec<(FlowName, f64, f64)> = sent
+            .map(|(name, sent)| {
+                let (lost, certain) = lost.remove(&name).unwrap_or_default();
+                (name, (sent - certain).max(lost), lost)
+            })
+            .collect();
+        let rest = lost.into_iter().filter(|(_, (lost, _))| *lost > 0.0);
+        let mut rest: Vec<_> = rest.map(|(name, (lost, _))| (name, mean.max(lost).max(1.0), lost)).collect();
         rest.sort_unstable_by_key(|(name, ..)| *name);
         flows.extend(rest);
         for (name, sent, lost) in flows {
@@ -107,7 +121,7 @@ impl Observed {
                     let (ends, path) = match known.get(&path) {
                         Some(found) => *found,
                         None => {
-                            let found = self.path(&path, &between, of.counted);
+                            let found = self.path(&path, &between, &of.counted);
                             known.insert(path.clone(), found);
                             self.learn(&flow, &path);
                             found
@@ -153,7 +167,7 @@ impl Observed {
         &mut self,
         switches: &[Arc<str>],
         between: &FxHashMap<[&str; 2], Vec<Member>>,
-        counted: &HashSet<&Member>,
+        counted: &FxHashMap<&Member, [f64; 2]>,
     ) -> (usize, usize) {
         let mut members = Vec::new();
         for (place, switch) in switches.iter().enumerate() {
@@ -164,8 +178,11 @@ impl Observed {
                 None => members.push(Member::Hop([switch.clone(), next.clone()])),
             }
         }
-        members.retain(|member| !counted.contains(member));
-        let numbers = members.iter().map(|member| self.members.of(member)).collect();
+        let with_counted = members.into_iter().map(|member| {
+            let has_counted = counted.contains_key(&member);
+            (member, has_counted)
+        });
+        let numbers = with_counted.map(|member| self.members.of(&member)).collect();
         let ends = [switches.first(), switches.last()].map(|end| end.cloned().unwrap_or_default());
         let ends = self.ends.of(&ends);
         (ends, self.paths.of(&(ends, numbers)))
@@ -216,13 +233,15 @@ impl Observed {
             paths.push(own);
         }
         let cables = self.cables(&of_member);
+        let counted: Vec<Option<f64>> = atoms.iter().map(|atom| self.counted_rate(atom)).collect();
         let trials = Trials::new(atoms.len(), paths, paths_of_ends, cables, self.trials.iter().copied());
+        let trials = trials.with_counted(counted);
         let inferred = infer(&trials, alarm_rate);
         let mut places: Vec<InferredPlace> = atoms
             .into_iter()
             .zip(inferred.members)
             .map(|(atom, losing)| InferredPlace {
-                members: atom.into_iter().map(|member| self.members.all[member].clone()).collect(),
+                members: atom.into_iter().map(|member| self.members.all[member].0.clone()).collect(),
                 losing,
                 flows: BTreeMap::new(),
                 epochs: (u64::MAX, 0),
@@ -230,7 +249,7 @@ impl Observed {
             .collect();
         let mut by_epoch: BTreeMap<(usize, u64), f64> = BTreeMap::new();
         for (((name, epoch), trial), shares) in self.victims.iter().zip(&trials.victims).zip(inferred.flows) {
-            for (member, packets, none) in shares {
+            for (member, packets, none) in shares.into_iter().filter(|(member, ..)| !trials.has_counted(*member)) {
                 let share = places[member].flows.entry(*name).or_insert((0.0, 0.0, 1.0));
                 *share = (share.0 + packets, share.1 + trial.lost, share.2 * none);
                 *by_epoch.entry((member, *epoch)).or_default() += packets;
@@ -246,14 +265,27 @@ impl Observed {
         places
     }
 
-    /// Members that lie on the same paths, together, and for each member the number of its group.
+    /// The share of packets that members lost which counted; `None` where they did not.
+    fn counted_rate(&self, members: &[usize]) -> Option<f64> {
+        let rate = |member: &usize| {
+            let (member, has_counted) = &self.members.all[*member];
+            let [lost, sent] = self.counted.get(member).copied().filter(|_| *has_counted)?;
+            Some(if sent > 0.0 { (lost / sent).min(1.0) } else { 0.0 })
+        };
+        let rates: Option<Vec<f64>> = members.iter().map(rate).collect();
+        Some(1.0 - rates?.into_iter().map(|rate| 1.0 - rate).product::<f64>())
+    }
+
+    /// Members that lie on the same paths, and counted or did not, together, and for each member the number of its
+    /// group.
     fn atoms(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
         let mut on: Vec<Vec<usize>> = vec![Vec::new(); self.members.all.len()];
         for (path, (_, members)) in self.paths.all.iter().enumerate() {
             members.iter().for_each(|member| on[*member].push(path));
         }
-        let mut groups: Numbers<&Vec<usize>> = Numbers::default();
-        let of_member: Vec<usize> = on.iter().map(|paths| groups.of(&paths)).collect();
+        let mut groups: Numbers<(&Vec<usize>, bool)> = Numbers::default();
+        let with_counted = on.iter().zip(&self.members.all).map(|(paths, (_, has_counted))| (paths, *has_counted));
+        let of_member: Vec<usize> = with_counted.map(|group| groups.of(&group)).collect();
         let mut atoms = vec![Vec::new(); groups.all.len()];
         of_member.iter().enumerate().for_each(|(member, group)| atoms[*group].push(member));
         (atoms, of_member)
@@ -262,13 +294,13 @@ impl Observed {
     /// Groups that are the two directions of a link.
     fn cables(&self, of_member: &[usize]) -> Vec<[usize; 2]> {
         let mut cables = Vec::new();
-        for (number, member) in self.members.all.iter().enumerate() {
+        for (number, (member, _)) in self.members.all.iter().enumerate().filter(|(_, (_, has_counted))| !has_counted) {
             let back = match member {
                 Member::Link { from, to } => Member::Link { from: to.clone(), to: from.clone() },
                 Member::Hop([from, to]) => Member::Hop([to.clone(), from.clone()]),
                 _ => continue,
             };
-            if let Some(back) = self.members.numbers.get(&back).filter(|back| **back > number) {
+            if let Some(back) = self.members.numbers.get(&(back, false)).filter(|back| **back > number) {
                 let cable = [of_member[number], of_member[*back]];
                 if cable[0] != cable[1] && !cables.contains(&cable) {
                     cables.push(cable);

@@ -22,7 +22,7 @@ const SWEEPS: usize = 20;
 const MOST_SETS: usize = 300;
 /// And most flows that lost packets in all of these. The more there are, the clearer is the answer.
 const MOST_VICTIMS: usize = 1_000_000;
-/// Most failed members of a set.
+/// Most failed members of a set, beside those that counted.
 const MOST_FAILED: usize = 16;
 /// A healthy member's rate may be this much smaller than the alarm rate.
 const BACKGROUND_SPAN: f64 = 1000.0;
@@ -71,7 +71,7 @@ impl<'a> Search<'a> {
         if let Some((score, _)) = self.seen.get(failed) {
             return *score;
         }
-        if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED {
+        if self.seen.len() >= self.most_sets || failed.len() > MOST_FAILED + self.model.counted.len() {
             return f64::NEG_INFINITY;
         }
         let (prior, start) = (self.log_prior(failed), self.start(failed, from));
@@ -102,7 +102,8 @@ impl<'a> Search<'a> {
             self.reverse.get(member).is_some_and(|other| other > *member && failed.binary_search(other).is_ok())
         };
         let cables = failed.iter().filter(has_reverse).count() as f64;
-        failed.len() as f64 * (FAILED / (1.0 - FAILED)).ln() + cables * (BOTH_DIRECTIONS / FAILED).ln()
+        let number = failed.len() - self.model.counted.len();
+        number as f64 * (FAILED / (1.0 - FAILED)).ln() + cables * (BOTH_DIRECTIONS / FAILED).ln()
     }
 
     /// The width of the likelihood's peak beside that of the prior, over all rates, in logarithms. A rate that
@@ -110,11 +111,12 @@ impl<'a> Search<'a> {
     fn log_widths(&self, failed: &Failed, fit: &Fit) -> f64 {
         let alarm_rate = self.model.alarm_rate;
         let width = |lost: f64, span: f64| (0.5 * (TAU / lost.max(1.0)).ln() - span.ln().ln()).min(0.0);
+        let is_sought = |(member, _): &(usize, &f64)| !self.model.trials.has_counted(*member);
         let of = |(member, lost): (usize, &f64)| match failed.binary_search(&member) {
             Ok(_) => width(*lost, 1.0 / alarm_rate.min(0.3)),
             Err(_) => width(*lost, BACKGROUND_SPAN) * lost.min(1.0),
         };
-        fit.lost.iter().enumerate().map(of).sum()
+        fit.lost.iter().enumerate().filter(is_sought).map(of).sum()
     }
 
     /// The members that would explain most of what the failed ones do not.
@@ -124,7 +126,8 @@ impl<'a> Search<'a> {
         let gain = |member: usize| {
             let (lost, expected) = (fit.unexplained[member], self.model.alarm_rate * fit.reached[member].max(1.0));
             let gain = lost * (lost / expected).ln() - lost + expected;
-            (lost > expected && failed.binary_search(&member).is_err()).then_some((gain, member))
+            let is_sought = failed.binary_search(&member).is_err() && !self.model.trials.has_counted(member);
+            (is_sought && lost > expected).then_some((gain, member))
         };
         let mut gains: Vec<(f64, usize)> = (0..fit.lost.len()).filter_map(gain).collect();
         gains.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
@@ -135,7 +138,7 @@ impl<'a> Search<'a> {
     /// The most likely set: members are added one by one or with the other direction of their link, and removed
     /// and exchanged where that helps no more, as long as it makes the set more likely.
     pub fn most_likely(&mut self) -> Failed {
-        let mut best = Failed::new();
+        let mut best = self.model.counted.clone();
         loop {
             let proposals = self.proposals(&best, &best);
             self.candidates.extend(&proposals);
@@ -147,12 +150,17 @@ impl<'a> Search<'a> {
                 best = next;
                 continue;
             }
-            let other = best.clone().into_iter().flat_map(|member| self.instead(&best, member)).collect();
+            let other = self.sought(&best).into_iter().flat_map(|member| self.instead(&best, member)).collect();
             match self.better(&best, other) {
                 Some(next) => best = next,
                 None => return best,
             }
         }
+    }
+
+    /// The members of a set that did not count.
+    fn sought(&self, failed: &Failed) -> Vec<usize> {
+        failed.iter().copied().filter(|member| !self.model.trials.has_counted(*member)).collect()
     }
 
     /// Sets with what explains a member's losses in its place, or beside it: one other member or link, or two.
@@ -190,7 +198,7 @@ impl<'a> Search<'a> {
     pub fn sample(&mut self, mut at: Failed) -> Failed {
         let mut random = SplitMix64::new(0x9b5);
         let reverse: Vec<usize> = at.iter().filter_map(|member| self.reverse.get(member).copied()).collect();
-        let mut candidates = at.clone();
+        let mut candidates = self.sought(&at);
         for member in reverse.into_iter().chain(std::mem::take(&mut self.candidates)) {
             if !candidates.contains(&member) {
                 candidates.push(member);
@@ -208,7 +216,7 @@ impl<'a> Search<'a> {
                 }
             }
             // One failed member for another.
-            for member in at.clone() {
+            for member in self.sought(&at) {
                 let other = candidates[random.below(candidates.len() as u64) as usize];
                 if at.contains(&other) || !at.contains(&member) {
                     continue;

@@ -79,6 +79,29 @@ fn a_switch_and_a_cable_are_one_cause() {
     assert!(!found.contains(&5) && !found.contains(&1) && !found.is_empty(), "{found:?}");
 }
 
+/// A member that counted explains what it lost and nothing more: what others lost is found beside it.
+#[test]
+fn a_member_that_counted_is_not_looked_for() {
+    for rate in [0.02, 1.0] {
+        let net = draw(&[(4, rate), (1, rate)], 4000, 10, 0.01, 8);
+        let counted = (0..10).map(|member| (member == 4).then_some(rate)).collect();
+        let Inferred { members, flows } = infer(&net.trials.clone().with_counted(counted), 1e-4);
+        // A link and the one behind it have the same flows.
+        assert!(members[1].confidence + members[3].confidence > 0.8, "{rate}: {members:?}");
+        let others = [0, 2, 5, 6, 7, 8, 9].map(|member| members[member].confidence);
+        assert!(others.iter().all(|confidence| *confidence < 0.1), "{rate}: {members:?}");
+        let sum =
+            |member| flows.iter().flatten().filter(|(at, ..)| *at == member).map(|(_, lost, _)| lost).sum::<f64>();
+        let across: f64 = net.flows.iter().filter(|flow| matches!(flow.path, Some(0 | 2))).map(|flow| flow.lost).sum();
+        assert!((sum(4) - across).abs() < 0.1 * across, "{rate}: {} of {across}", sum(4));
+    }
+    // One of two links with the same flows counted, and lost nothing: it is the other.
+    let net = draw(&[(0, 0.02)], 4000, 10, 0.01, 9);
+    let counted = (0..10).map(|member| (member == 2).then_some(0.0)).collect();
+    let inferred = infer(&net.trials.clone().with_counted(counted), 1e-4);
+    assert_eq!(confident(&inferred), [0]);
+}
+
 #[test]
 fn nothing_fails_at_the_rate_of_links_that_are_whole() {
     for seed in 0..40 {

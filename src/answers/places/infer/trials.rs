@@ -40,8 +40,12 @@ pub struct Trials {
     pub victims: Vec<FlowTrial>,
     /// The others, by pair of switches and path: packets and number of flows.
     pub survivors: BTreeMap<Class, Vec<(f64, f64)>>,
+    /// By member that counted, and whose rate is known: the share of packets, or of flows where these are trials, that it
+    /// lost.
+    counted: Vec<Option<f64>>,
     /// Packets of a flow, where flows are trials.
     mean_packets: f64,
+    are_flows: bool,
 }
 
 /// Sizes between which survivors are told apart: the binary logarithm in steps of a half.
@@ -72,7 +76,29 @@ impl Trials {
         }
         let mean = |(packets, flows): (f64, f64)| (packets / flows, flows);
         let survivors = classes.into_iter().map(|(of, class)| (of, class.into_values().map(mean).collect())).collect();
-        Self { paths, ends, cables, members, victims, survivors, mean_packets: 1.0 }
+        let (counted, mean_packets, are_flows) = (Vec::new(), 1.0, false);
+        Self { paths, ends, cables, members, victims, survivors, counted, mean_packets, are_flows }
+    }
+
+    /// The same with the shares of packets that members lost which counted.
+    #[must_use]
+    pub fn with_counted(self, counted: Vec<Option<f64>>) -> Self {
+        Self { counted, ..self }
+    }
+
+    /// Whether a member counted what it lost.
+    pub fn has_counted(&self, member: usize) -> bool {
+        self.counted_rate(member).is_some()
+    }
+
+    /// The share that a member lost which counted.
+    pub fn counted_rate(&self, member: usize) -> Option<f64> {
+        self.counted.get(member).copied().flatten()
+    }
+
+    /// The rate of a member, where it is known. How many flows lose packets at a rate is known roughly only.
+    pub fn known_rate(&self, member: usize) -> Option<f64> {
+        self.counted_rate(member).filter(|_| !self.are_flows)
     }
 
     /// The same with a flow as one trial, which loses a packet or none. Flows whose path is not known are mostly
@@ -86,7 +112,10 @@ impl Trials {
         let number = |class: &Vec<(f64, f64)>| vec![(1.0, class.iter().map(|(_, flows)| flows).sum())];
         let survivors = self.survivors.iter().filter(|((_, path), _)| is_meant(*path));
         let survivors = survivors.map(|(of, class)| (*of, number(class))).collect();
-        Self { victims, survivors, mean_packets: self.mean_packets_of(is_meant), ..self.clone() }
+        let (mean_packets, are_flows) = (self.mean_packets_of(is_meant), true);
+        let flows = Self { victims, survivors, mean_packets, are_flows, ..self.clone() };
+        let counted = self.counted.iter().map(|rate| rate.map(|rate| flows.rate_of_flows(rate))).collect();
+        flows.with_counted(counted)
     }
 
     /// Mean size of flows whose path is meant.
@@ -101,7 +130,7 @@ impl Trials {
     }
 
     /// The share of flows that lose packets at this rate, of flows of the mean size.
-    pub fn alarm_rate_of_flows(&self, rate: f64) -> f64 {
+    pub fn rate_of_flows(&self, rate: f64) -> f64 {
         1.0 - (1.0 - rate).powf(self.mean_packets)
     }
 
