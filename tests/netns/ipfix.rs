@@ -110,7 +110,7 @@ fn expected(flows: RangeInclusive<u16>) -> BTreeMap<String, u64> {
 fn write_switch(lab: &Lab, tables: &str, captures: &[&str]) {
     let wire = |number: usize, capture: &str| {
         format!(
-            "[[port]]\nname = \"in{number}\"\ndev = \"pcap:{capture}\"\nfault = \"inside:drop=10%,seed=1,proto=tcp\"\n\
+            "[[port]]\nname = \"in{number}\"\ndev = \"pcap:{capture}\"\nfault = \"inside:drop=10%\"\n\
              [[port]]\nname = \"out{number}\"\ndev = \"null:rx=0\"\n"
         )
     };
