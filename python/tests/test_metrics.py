@@ -274,6 +274,10 @@ class Metrics(unittest.TestCase):
         flow = eventually("one of a flow", lambda: lost("flow_losses"))[0]
         self.assertGreater(flow["lost_packets"], 0)
         self.assertIn(flow["flow"], flow["body"])
+        place = eventually("one of a place", lambda: lost("place_losses"))[0]
+        link = {"place": "edge1:up → edge2:up", "kind": "link", "switch": "edge1", "to_port": "up", "evidence": "counted"}
+        self.assertEqual({key: place[key] for key in link}, link)
+        self.assertGreater(place["lost_packets"], 0)
         ready = [record for record in self.network.collector.logs["edge1"] if record.get("event") == "ready"]
         self.assertEqual(len(ready), 1)
 
@@ -327,6 +331,8 @@ class Metrics(unittest.TestCase):
                     self.assertTrue(result, "it draws nothing")
         loses = 'sum by (from) (weir_link_lost_packets_total{from="edge1:up",cause="unknown"})'
         self.assertGreater(float(ask(loses)[0]["value"][1]), 0)
+        failed = ask('weir_place_failed{kind="link",place="edge1:up → edge2:up",evidence="counted"} == 1')
+        self.assertEqual(len(failed), 1)
         rules = httpx.get(f"http://{at}/api/v1/rules", timeout=10).json()["data"]["groups"]
         bad = [rule for group in rules for rule in group["rules"] if rule["health"] == "err"]
         self.assertEqual(bad, [])

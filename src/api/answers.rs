@@ -17,12 +17,8 @@ use tokio::sync::Semaphore;
 use super::routes::{HandlerOutput, Operation};
 use super::service::AnySwitch;
 use super::{Answering, Changes, Flows, HeavyQuery, NewPort};
-use crate::answers::{
-    self, AnsweredLosses, AnsweredRoutes, ByRoute, Claimed, LostFlows, NamedFlows, OrOther, Queryable, Routes,
-    Surroundings, Task,
-};
+use crate::answers::{self, AnsweredRoutes, ByRoute, Claimed, NamedFlows, Queryable, Surroundings, Task};
 use crate::api::{metrics, view};
-use crate::history::Window;
 
 pub type Refusal = (StatusCode, Json<view::Failure>);
 
@@ -170,10 +166,12 @@ fn question<A: Answering + ?Sized>(
         let others: Vec<_> = [Task::Heavy, Task::Paths].into_iter().filter_map(of).collect();
         query.routes = Some(ByRoute::new(Arc::new(NamedFlows::among(&others, &query))));
     } else if task == Task::Places {
-        query.surroundings = Some(Arc::new(surroundings(service, &query)));
+        let history = |task| service.history(task, &HeavyQuery::default()).ok();
+        query.surroundings = Some(Arc::new(Surroundings::new(service.links(), &query, history)));
     } else if task.takes_routes() && !query.path.is_empty() {
         let paths = service.history(Task::Paths, &HeavyQuery::default()).ok();
-        query.routes = paths.and_then(|paths| routes(&*paths, &query)).map(ByRoute::new);
+        let routes = paths.and_then(|paths| AnsweredRoutes::ask(&*paths, &query).ok());
+        query.routes = routes.map(|routes| ByRoute::new(Arc::new(routes)));
     }
     Ok((history, query))
 }
@@ -182,28 +180,6 @@ fn question<A: Answering + ?Sized>(
 fn inferring<A: Answering + ?Sized>(service: &A, task: Task, query: &HeavyQuery) -> Option<Arc<dyn Queryable>> {
     let has_paths = task == Task::Places && service.history(Task::Paths, &HeavyQuery::default()).is_ok();
     has_paths.then(|| service.history(Task::Losses, query).ok())?
-}
-
-/// Facts about the network, and the answers of other programs about lost packets and paths.
-fn surroundings<A: Answering + ?Sized>(service: &A, query: &answers::Query) -> Surroundings {
-    let history = |task| service.history(task, &HeavyQuery::default()).ok();
-    let (losses, sizes) = (history(Task::Losses), history(Task::Flows));
-    let all = answers::Query { window: Window::All, ..query.clone() };
-    let or_other = |paths: Arc<dyn Queryable>| {
-        let newest = routes(&*paths, query)?;
-        Some(Arc::new(OrOther::new(newest, move || routes(&*paths, &all))) as Arc<dyn Routes>)
-    };
-    Surroundings {
-        links: service.links(),
-        victims: losses.map(|losses| Arc::new(AnsweredLosses { losses, sizes }) as Arc<dyn LostFlows>),
-        routes: history(Task::Paths).and_then(or_other),
-    }
-}
-
-/// The paths that a program answers in the window of a query; `None` where it does not.
-fn routes(paths: &dyn Queryable, query: &answers::Query) -> Option<Arc<dyn Routes>> {
-    let routes = AnsweredRoutes::ask(paths, query).ok()?;
-    Some(Arc::new(routes))
 }
 
 pub async fn show_table(State(service): State<AnySwitch>, InPath(name): InPath<String>) -> Answer<view::TableRows> {

@@ -72,6 +72,11 @@ impl ControllerApi {
         metrics::network_text(network, self.measured(), self.exports(), format)
     }
 
+    /// The metrics of what the network measures.
+    pub fn measurements(&self) -> &Arc<Measured> {
+        &self.measured
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

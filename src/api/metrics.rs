@@ -10,6 +10,7 @@ mod measured;
 mod network;
 mod newest;
 mod otlp;
+mod placed;
 mod totals;
 
 use std::fmt::{Error, Write};
@@ -23,6 +24,7 @@ use super::view::{Exported, Otlp, Port, Status, Worker, WorkerProgram};
 
 pub use measured::{Measured, ProgramMetrics, Source};
 pub use network::Network;
+pub use placed::PlacesAnswer;
 
 /// The text formats. The node exporter's textfile collector and `promtool check metrics` read the
 /// second alone.

@@ -2,7 +2,7 @@
 
 mod claims;
 mod described;
-mod places;
+pub(in crate::api) mod places;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

@@ -247,9 +247,11 @@ fn send_otlp(
     answers: Arc<ControllerApi>,
     counters: Arc<OtlpCounters>,
 ) -> Result<OtlpThread, Failure> {
+    let measured = answers.measurements().clone();
     let source = otlp::Source {
         name: config.name.clone(),
         programs: Box::new(move || programs.clone()),
+        places: Box::new(move || measured.places()),
         metrics: Box::new(move || answers.metrics(Format::Openmetrics)),
         queue: otlp::open(),
     };

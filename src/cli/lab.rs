@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -19,9 +20,17 @@ use super::page::LivePage;
 use super::{Failure, Programs, demo, doctor, help, names, signals};
 use crate::answers::Task;
 use crate::config::{Length, PageConfig};
-use crate::lab::{self, Lab, LabError, Machine, Plan, Record, Request, Rights, Token, name_of};
+use crate::forward::rate::Limit;
+use crate::lab::{self, Lab, LabError, Machine, Plan, Record, Request, Rights, Token, Wire, name_of};
 use crate::program::ProgramConfig;
 use crate::sim::{Loss, Shape};
+use crate::switch::KeyHeaders;
+
+/// Length of an epoch, and transit time of links without delay: switches share CPUs.
+const EPOCH: Duration = Duration::from_millis(250);
+const TRANSIT: Duration = Duration::from_millis(60);
+/// The longest delay of a link, and the longest wait for one.
+const LONGEST_WIRE: Duration = Duration::from_secs(1);
 
 /// Groups of options.
 const NETWORK: &str = "Network";
@@ -60,6 +69,7 @@ enum What {
     "weir lab up line:3",
     "weir lab up network.gml --name net --page 127.0.0.1:8080",
     "weir lab up fat-tree:2 --loss link=1,rate=1% --json",
+    "weir lab up line:3 --rate 10Mbps --delay 5ms",
 ]))]
 pub struct Up {
     /// As of `weir sim`: line:N, fat-tree:K, testbed, spine-leaf:SPINES,LEAVES,HOSTS, or a file: .gml,
@@ -75,12 +85,25 @@ pub struct Up {
     /// anyhow
     #[arg(long, help_heading = help::MEASUREMENT)]
     everywhere: bool,
-    /// Length of an epoch
-    #[arg(long, default_value = "250ms", value_name = "LENGTH", help_heading = help::MEASUREMENT)]
-    epoch: Length,
-    /// For so long after an epoch's end its packets may leave; switches that share a CPU delay them
-    #[arg(long, default_value = "60ms", value_name = "LENGTH", help_heading = help::MEASUREMENT)]
-    transit: Length,
+    /// Length of an epoch; by default 250ms, or more where packets take long to cross the network
+    #[arg(long, value_name = "LENGTH", help_heading = help::MEASUREMENT)]
+    epoch: Option<Length>,
+    /// For so long after an epoch's end its packets may leave; switches that share a CPU delay them. By
+    /// default 60ms, and the longest time on the links
+    #[arg(long, value_name = "LENGTH", help_heading = help::MEASUREMENT)]
+    transit: Option<Length>,
+    /// The headers that name flows: of a packet's own, or of the packet inside a tunnel
+    #[arg(long, value_enum, default_value_t, value_name = "HEADERS", help_heading = help::MEASUREMENT)]
+    key: KeyHeaders,
+    /// Delay of every link between switches
+    #[arg(long, default_value = "0s", value_name = "LENGTH", help_heading = NETWORK)]
+    delay: Length,
+    /// Rate of every link, such as 10Mbps; unlimited by default
+    #[arg(long, value_name = "RATE", help_heading = NETWORK)]
+    rate: Option<Limit>,
+    /// With --rate: a packet that would wait longer for a link is lost
+    #[arg(long, default_value = "20ms", value_name = "LENGTH", help_heading = NETWORK)]
+    queue_timeout: Length,
     /// Losses from the start: link=all,rate=0.1% or link=3,rate=1%, switch=core0,rate=1%; may be given
     /// several times
     #[arg(long = "loss", value_name = "LOSS", help_heading = NETWORK)]
@@ -186,18 +209,37 @@ impl Up {
         output::page(format, &document, |document| lab_page(document).text(what_next(document, dir)))
     }
 
+    fn wire(&self) -> Result<Wire, Failure> {
+        let bits_per_second = match self.rate.map(|limit| limit.bits_per_second) {
+            Some(None) => return Err(Failure::Usage("--rate: bits per second, such as 10Mbps".into())),
+            Some(rate) => rate,
+            None => None,
+        };
+        for (name, length) in [("delay", self.delay), ("queue-timeout", self.queue_timeout)] {
+            if length.0 > LONGEST_WIRE {
+                return Err(Failure::Usage(format!("--{name} {length}: at most {}", Length(LONGEST_WIRE))));
+            }
+        }
+        Ok(Wire { bits_per_second, queue: self.queue_timeout.0, delay: self.delay.0 })
+    }
+
     fn request(&self, lab: &Lab, topology: crate::sim::Topology) -> Result<Request, Failure> {
         let mut page = PageConfig::default();
         self.page.overrule(&mut page);
         let given = self.programs.parse()?;
+        let wire = self.wire()?;
+        let transit = self.transit.unwrap_or_else(|| Length(TRANSIT + wire.longest(&topology)));
+        let epoch = self.epoch.unwrap_or_else(|| Length(EPOCH.max(transit.0 * 2)));
         Ok(Request {
             name: lab.name.clone(),
             topology,
             programs: if given.is_empty() { usual_programs() } else { given },
             everywhere: self.everywhere,
-            epoch: self.epoch,
-            transit: self.transit,
+            epoch,
+            transit,
             losses: self.losses.clone(),
+            wire,
+            key: self.key,
             page,
             switch_socket: lab.switch_socket(),
             state: lab.file("state.json"),

@@ -21,7 +21,8 @@ pub struct OtlpConfig {
     pub every: Length,
     /// How long an answer of the collector is waited for, connecting included.
     pub timeout: Length,
-    /// Maximum flows that lost packets, of each second and program, with a log record of their own. 0: none.
+    /// Maximum flows that lost packets, of each second and program, and maximum places in an answer, with a log record of
+    /// their own. 0: none.
     #[schemars(range(max = MAX_FLOWS))]
     pub flows: u32,
     /// Headers of each request, such as one that authenticates the sender.

@@ -15,7 +15,7 @@ mod start;
 use std::path::PathBuf;
 
 pub use namespace::{Namespace, Rights};
-pub use plan::{Machine, Plan, Request, name_of};
+pub use plan::{Machine, Plan, Request, Wire, name_of};
 pub use processes::Token;
 pub use record::{HostRecord, Lab, LinkRecord, Record, Starting, SwitchRecord};
 pub use start::start;

@@ -15,8 +15,8 @@ use crate::program::ProgramConfig;
 use crate::sim::fault::SwitchName;
 use crate::sim::loss::{LinkName, percent};
 use crate::sim::{Addresses, Loss, Shape, Topology, host_mac, host_port, link_port, must_run_everywhere, port_mac};
-use crate::switch::Role;
-use crate::text::is_name;
+use crate::switch::{KeyHeaders, Role};
+use crate::text::{is_name, short};
 use crate::wire::Mac;
 
 /// The MTU of hosts.
@@ -50,11 +50,42 @@ pub struct Request {
     pub transit: Length,
     /// Of links and switches.
     pub losses: Vec<Loss>,
+    pub wire: Wire,
+    /// The headers that name flows, in all switches.
+    pub key: KeyHeaders,
     pub page: PageConfig,
     /// Where the controller's socket for switches will be.
     pub switch_socket: PathBuf,
     /// Where the controller keeps its state.
     pub state: PathBuf,
+}
+
+/// What the links are like, as faults of the ports that send to them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wire {
+    /// Of links between switches and to hosts; unlimited without one.
+    pub bits_per_second: Option<u64>,
+    /// A packet that would wait longer for a link with a rate is lost.
+    pub queue: Duration,
+    /// Of links between switches.
+    pub delay: Duration,
+}
+
+impl Wire {
+    /// The longest time that a packet takes to cross the topology.
+    pub fn longest(&self, topology: &Topology) -> Duration {
+        let waits = self.bits_per_second.map_or(Duration::ZERO, |_| self.queue);
+        waits + (waits + self.delay) * topology.diameter()
+    }
+
+    /// The fault of ports of this role; `None` where packets cross at once.
+    fn fault(&self, role: Role) -> Option<String> {
+        let time = |time: Duration| humantime::format_duration(time).to_string().replace(' ', "");
+        let rate = self.bits_per_second.map(|rate| format!("rate={}bps,queue={}", short(rate), time(self.queue)));
+        let delays = role == Role::Fabric && !self.delay.is_zero();
+        let settings: Vec<_> = rate.into_iter().chain(delays.then(|| format!("delay={}", time(self.delay)))).collect();
+        (!settings.is_empty()).then(|| format!("tx:{}", settings.join(",")))
+    }
 }
 
 /// What this machine gives.
@@ -167,6 +198,11 @@ impl Plan {
             });
         }
         request.add_losses(&mut switches)?;
+        for role in [Role::Fabric, Role::Host] {
+            if let Some(fault) = request.wire.fault(role) {
+                add_faults(&mut switches, |_, port| port.role == role, &fault)?;
+            }
+        }
         let links = topology.links().iter().zip(0..).map(|(ends, link)| link_ends(&addresses, topology, *ends, link));
         let links: Vec<_> = links.collect();
         let controller = request.controller(&switches, &links);
@@ -241,6 +277,7 @@ impl Request {
         let switch = &mut config.switch;
         name.clone_into(&mut switch.name);
         (switch.epoch, switch.transit) = (self.epoch, self.transit);
+        switch.key = self.key;
         // Many switches share what there is.
         switch.huge_pages = Some(false);
         for port in &mut config.ports {
@@ -298,6 +335,7 @@ impl Request {
             programs: self.programs.clone(),
             epoch: self.epoch,
             transit: self.transit,
+            key: self.key,
             record_timeout: Some(Length(timeout)),
             state: Some(self.state.clone()),
             page: self.page.clone(),
@@ -338,6 +376,8 @@ mod tests {
             epoch: Length(Duration::from_millis(250)),
             transit: Length(Duration::from_millis(60)),
             losses: Vec::new(),
+            wire: Wire::default(),
+            key: KeyHeaders::default(),
             page: PageConfig::default(),
             switch_socket: "/run/weir/lab.switches.sock".into(),
             state: "/run/weir/labs/lab/state.json".into(),
@@ -396,10 +436,13 @@ mod tests {
         request.losses = vec!["link=1,rate=20%".parse().unwrap(), "switch=spine0,rate=1%".parse().unwrap()];
         request.programs = ProgramConfig::defaults().filter(|program| program.is_networked()).take(2).collect();
         request.everywhere = true;
+        request.key = KeyHeaders::Inner;
         let plan = plan(&request);
+        assert_eq!(plan.controller.key, KeyHeaders::Inner);
         for switch in &plan.switches {
             let text = toml::to_string(&switch.config).unwrap();
             assert_eq!(Config::parse(&text).unwrap(), switch.config, "{text}");
+            assert_eq!(switch.config.switch.key, KeyHeaders::Inner);
         }
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("controller.toml");
@@ -436,6 +479,26 @@ mod tests {
         assert_eq!(faults(&["link=2,rate=1%"]).unwrap_err(), "--loss link=2: the topology's links are 0 to 1");
         assert_eq!(faults(&["switch=s9,rate=1%"]).unwrap_err(), "--loss: the topology has no switch \"s9\"");
         assert!(faults(&["flows=10%,rate=1%"]).unwrap_err().contains("weir port fault"));
+    }
+
+    /// A rate holds for what leaves by any port, a delay between switches; losses come before both.
+    #[test]
+    fn links_have_a_rate_and_a_delay() {
+        let delay = Duration::from_millis(5);
+        let wire = Wire { bits_per_second: Some(10_000_000), queue: Duration::from_millis(30), delay };
+        let losses = vec!["link=0,rate=50%".parse().unwrap()];
+        let both = plan(&Request { wire, losses, ..request("line:2") });
+        let faults = |plan: &Plan| {
+            let ports = plan.switches.iter().flat_map(|switch| &switch.config.ports);
+            ports.filter_map(|port| Some(format!("{} {}", port.name, port.fault.as_ref()?))).collect::<Vec<_>>()
+        };
+        let [link, host] = ["tx:drop=0.5;tx:delay=5ms,rate=10Mbps,queue=30ms", "tx:rate=10Mbps,queue=30ms"];
+        let expected = [format!("l0 {link}"), format!("h0 {host}"), format!("l0 {link}"), format!("h1 {host}")];
+        assert_eq!(faults(&both), expected);
+        let far = plan(&Request { wire: Wire { delay, ..Wire::default() }, ..request("line:3") });
+        assert_eq!(faults(&far), ["l0 tx:delay=5ms", "l0 tx:delay=5ms", "l1 tx:delay=5ms", "l1 tx:delay=5ms"]);
+        let longest = |wire: Wire| wire.longest(&request("line:3").topology).as_millis();
+        assert_eq!([longest(wire), longest(Wire { bits_per_second: None, ..wire })], [100, 10]);
     }
 
     #[test]

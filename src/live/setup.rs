@@ -213,9 +213,11 @@ pub(super) fn export(
 pub(super) fn send_otlp(shared: &Arc<Shared>, client: Client, counters: Arc<OtlpCounters>) -> io::Result<OtlpThread> {
     let config = shared.state().config.clone();
     let (answers, switch) = (shared.measurement.answers.clone(), shared.clone());
+    let measured = shared.measurement.measured.clone();
     let source = otlp::Source {
         name: config.known_as().to_owned(),
         programs: Box::new(move || answers.programs()),
+        places: Box::new(move || measured.places()),
         metrics: Box::new(move || switch_metrics(&*switch, Format::Openmetrics)),
         queue: otlp::open(),
     };

@@ -161,6 +161,11 @@ pub trait Program: Sized + Send + Sync + 'static {
     /// The length in bytes that no record from such a switch exceeds.
     fn longest(config: &Self::Config) -> usize;
 
+    /// What a parameter is for, in a few words, where its name does not say it. `key` is the one in documents.
+    fn meaning(_key: &str) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the parameters are to follow what the epochs show, or stay as they are.
     fn adapts(_config: &Self::Config) -> bool {
         false

@@ -32,6 +32,7 @@ struct Entry {
     read: fn(Map<String, Value>) -> Result<ProgramConfig, serde_json::Error>,
     schema: fn(&mut SchemaGenerator) -> Schema,
     for_all_tasks: fn() -> ProgramConfig,
+    meaning: fn(&str) -> Option<&'static str>,
 }
 
 static REGISTRY: OnceLock<Programs> = OnceLock::new();
@@ -56,6 +57,7 @@ impl Programs {
             read: |fields| Ok(ProgramConfig::new::<P>(serde_json::from_value(Value::Object(fields))?)),
             schema: P::Config::json_schema,
             for_all_tasks: || ProgramConfig::new::<P>(P::for_all_tasks()),
+            meaning: P::meaning,
         });
         self
     }
@@ -336,6 +338,11 @@ impl ProgramConfig {
             let name = if before == 0 { program.name().into() } else { format!("{}_{}", program.name(), before + 1) };
             (name, program)
         })
+    }
+
+    /// [`Program::meaning`], of the program of this name.
+    pub fn meaning(name: &str, key: &str) -> Option<&'static str> {
+        (Programs::find(name)?.meaning)(key)
     }
 
     /// The JSON Schema of a program's parameters.

@@ -35,12 +35,14 @@ pub struct Frame {
     /// The next frame is not made before.
     pub due: Instant,
     sections: Vec<Shown>,
+    /// Sections that an earlier frame had, and the frame from which on they are gone.
+    gone: Vec<(&'static str, u64)>,
 }
 
 impl Frame {
     /// The frame before the first one.
     pub fn empty(number: u64) -> Self {
-        Self { number, due: Instant::now(), sections: Vec::new() }
+        Self { number, due: Instant::now(), sections: Vec::new(), gone: Vec::new() }
     }
 
     /// The frame after this one.
@@ -53,12 +55,17 @@ impl Frame {
                 None => Shown { changed: number, parts_changed: vec![number; section.parts.len()], section },
             }
         };
-        Self { number, due, sections: sections.into_iter().map(shown).collect() }
+        let sections: Vec<_> = sections.into_iter().map(shown).collect();
+        let is_gone = |id: &'static str| sections.iter().all(|shown| shown.section.id != id);
+        let now = self.sections.iter().map(|old| (old.section.id, number));
+        let gone = self.gone.iter().copied().chain(now).filter(|(id, _)| is_gone(id)).collect();
+        Self { number, due, sections, gone }
     }
 
-    /// The elements that changed after frame number `seen`, with their HTML.
+    /// The elements that changed after frame number `seen`, with their HTML: none of a section that is gone.
     pub fn since(&self, seen: u64) -> Vec<(&str, &str)> {
-        self.sections.iter().flat_map(|shown| shown.since(seen)).collect()
+        let gone = self.gone.iter().filter(|(_, since)| *since > seen && seen > 0).map(|(id, _)| (*id, ""));
+        self.sections.iter().flat_map(|shown| shown.since(seen)).chain(gone).collect()
     }
 
     pub fn sections(&self) -> impl Iterator<Item = &Section> {
@@ -111,7 +118,12 @@ mod tests {
         assert_eq!(third.since(first.number), [("a0", "4"), ("a1", "3"), ("b", "z")]);
         assert_eq!(third.since(second.number), [("a0", "4"), ("b", "z")]);
         let fourth = third.next(vec![section("a", "w", &["4", "3"])], now);
-        assert_eq!(fourth.since(third.number), [("a", "w43")]);
+        // A section that is gone is removed, once, until it comes back.
+        assert_eq!(fourth.since(third.number), [("a", "w43"), ("b", "")]);
         assert_eq!(fourth.since(0), [("a", "w43")]);
+        let fifth = fourth.next(vec![section("a", "w", &["4", "3"])], now);
+        assert_eq!((fifth.since(fourth.number), fifth.since(third.number)), (vec![], vec![("a", "w43"), ("b", "")]));
+        let sixth = fifth.next(vec![section("a", "w", &["4", "3"]), section("b", "z", &[])], now);
+        assert_eq!((sixth.since(third.number), sixth.gone.len()), (vec![("a", "w43"), ("b", "z")], 0));
     }
 }

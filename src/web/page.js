@@ -99,7 +99,7 @@
     const changes = JSON.parse(event.data);
     // A section that the page does not have yet, such as that of a program that was started meanwhile. A page that
     // is new has what there is.
-    if (began > 5000 && changes.some(([id]) => !document.getElementById(id))) {
+    if (began > 5000 && changes.some(([id, html]) => html && !document.getElementById(id))) {
       location.reload();
       return;
     }

@@ -257,16 +257,25 @@ fn one_file_is_simulated_and_live() {
     labs.is_gone("net", &token);
 }
 
-/// Faults of the command line are those of the simulation's losses.
+/// Losses, rates and delays of the command line are those of the simulation. A ping takes twice the delay, and a large one
+/// the time besides that four links need for it.
 #[test]
 fn losses_can_be_there_from_the_start() {
     let Some(labs) = Labs::new("losses_can_be_there_from_the_start") else { return };
-    let up = labs.json("up line:2 --loss link=0,rate=100%");
+    let up = labs.json("up line:2 --loss link=0,rate=100% --rate 2Mbps --delay 20ms");
     let to = array(&up["hosts"])[1]["address"].as_str().unwrap();
     assert!(!labs.pings("line-2", "h0", to, 2));
-    ask("port fault l0 none", &array(&up["switches"])[0]["socket"]);
-    ask("port fault l0 none", &array(&up["switches"])[1]["socket"]);
-    assert!(labs.pings("line-2", "h0", to, 2));
+    for switch in array(&up["switches"]) {
+        ask("port fault l0 tx:rate=2Mbps,delay=20ms", &switch["socket"]);
+    }
+    let milliseconds = |bytes: u32| {
+        let output = labs.run(&format!("exec h0 -- ping -n -q -c 2 -i 0.1 -W 2 -s {bytes} {to}"));
+        let text = text(&output);
+        let times = text.split("mdev = ").nth(1).unwrap_or_else(|| panic!("{text}"));
+        times.split('/').next().unwrap().parse::<f64>().unwrap()
+    };
+    let [small, large] = [56, 1400].map(milliseconds);
+    assert!(small >= 40.0 && large >= 40.0 + 4.0 * 5.8, "{small} ms, {large} ms");
 }
 
 #[test]

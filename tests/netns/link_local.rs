@@ -23,8 +23,8 @@ fn dropped(weir: &Weir) -> u64 {
     weir.ask("show ports")["ports"].as_array().expect("ports").iter().map(drops).sum()
 }
 
-/// A learning switch keeps them, until a reload makes it a wire for all but PAUSE. The hosts' own
-/// frames to these groups, if they send any, are not looked at.
+/// A learning switch keeps them, until a reload makes it a wire for all but PAUSE, and another one a pair of ports that
+/// passes all. The hosts' own frames to these groups, if they send any, are not looked at.
 #[test]
 fn a_learning_switch_is_made_transparent() {
     let Some(lab) = Lab::new("a_learning_switch_is_made_transparent") else { return };
@@ -47,5 +47,9 @@ fn a_learning_switch_is_made_transparent() {
     let arrived = cross(&lab, a, b, &sent, 5);
     let expected: Vec<_> = sent.iter().filter(|frame| frame[5] != 1).cloned().collect();
     assert_eq!(arrived, expected);
+
+    write("forward = \"xconnect\"");
+    weir.ask("reload");
+    assert_eq!(cross(&lab, a, b, &sent, 6), sent);
     weir.stop();
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::answers::{FlowName, FlowSizes, Losses, Query, Queryable, Routes, SizeClass, Task};
+use crate::answers::{AnsweredRoutes, FlowName, FlowSizes, Losses, OrOther, Query, Queryable, Routes, SizeClass, Task};
 use crate::history::{Reasons, Window};
 use crate::text::{is_name, json_schema, serde_as_text};
 
@@ -133,6 +133,29 @@ pub struct Surroundings {
     pub links: Links,
     pub victims: Option<Arc<dyn LostFlows>>,
     pub routes: Option<Arc<dyn Routes>>,
+}
+
+impl Surroundings {
+    /// Facts for a question about a network with these links. `history` is what is asked for a task.
+    pub fn new(links: Links, query: &Query, history: impl Fn(Task) -> Option<Arc<dyn Queryable>>) -> Self {
+        let (losses, sizes) = (history(Task::Losses), history(Task::Flows));
+        let all = Query { window: Window::All, ..query.clone() };
+        let or_other = |paths: Arc<dyn Queryable>| {
+            let newest = routes(&*paths, query)?;
+            Some(Arc::new(OrOther::new(newest, move || routes(&*paths, &all))) as Arc<dyn Routes>)
+        };
+        Self {
+            links,
+            victims: losses.map(|losses| Arc::new(AnsweredLosses { losses, sizes }) as Arc<dyn LostFlows>),
+            routes: history(Task::Paths).and_then(or_other),
+        }
+    }
+}
+
+/// The paths that a program answers in the window of a query; `None` where it does not.
+fn routes(paths: &dyn Queryable, query: &Query) -> Option<Arc<dyn Routes>> {
+    let routes = AnsweredRoutes::ask(paths, query).ok()?;
+    Some(Arc::new(routes))
 }
 
 /// Two are equal that are of one network.

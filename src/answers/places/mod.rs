@@ -84,6 +84,16 @@ pub enum Evidence {
     Inferred,
 }
 
+impl Evidence {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
 /// A direction of a link, or a switch, that lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossPlace {

@@ -13,7 +13,26 @@ fn place_text(switch: &str, port: Option<&str>, to: [Option<&str>; 2]) -> String
     }
 }
 
+/// Members of a group that its short name lists at most.
+const NAMED_MEMBERS: usize = 4;
+
 impl LossPlace {
+    /// The name of the place as a text has it, of a group with its first members.
+    pub fn short_name(&self) -> String {
+        let switches: Vec<_> = self.switch.split(", ").collect();
+        let hidden = match self.members.len() {
+            0 => switches.len().saturating_sub(NAMED_MEMBERS),
+            members => members.saturating_sub(NAMED_MEMBERS),
+        };
+        if self.kind != "group" || hidden == 0 {
+            return self.text();
+        }
+        let members = self.members.iter().take(NAMED_MEMBERS).cloned().collect();
+        let switch = switches[..switches.len().min(NAMED_MEMBERS)].join(", ");
+        let first = Self { kind: self.kind.clone(), members, switch, ..Self::default() };
+        format!("{} or {hidden} more", first.text())
+    }
+
     fn text(&self) -> String {
         if !self.members.is_empty() {
             let names = self.members.iter().map(|PlaceName { switch, port, to_switch, to_port }| {
@@ -36,8 +55,10 @@ impl LossPlace {
             self.text(),
             if self.failed { "failed" } else { "" },
             match self.evidence {
-                Evidence::Counted => Cell::new("", "counted"),
-                Evidence::Inferred => Cell::new(format!("inferred, {}", output::percent(self.confidence)), "inferred"),
+                Evidence::Counted => Cell::new("", self.evidence.name()),
+                Evidence::Inferred => {
+                    Cell::new(format!("inferred, {}", output::percent(self.confidence)), self.evidence.name())
+                }
             },
             Cell::new("", self.confidence),
             lost,

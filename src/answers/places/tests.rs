@@ -421,3 +421,18 @@ fn what_cannot_be_inferred_is_missing_and_what_was_counted_is_not() {
         assert!(!found.claim.complete);
     }
 }
+
+/// The short name of a place is that of its text, of a large group with its first members.
+#[test]
+fn a_group_has_a_short_name() {
+    let link =
+        LossPlace { kind: "link".into(), switch: "a".into(), to_switch: Some("b".into()), ..LossPlace::default() };
+    assert_eq!(link.short_name(), "a → b");
+    let members = |number: usize| (0..number).map(|i| PlaceName { switch: format!("s{i}"), ..PlaceName::default() });
+    let group = |number| LossPlace { kind: "group".into(), members: members(number).collect(), ..LossPlace::default() };
+    assert_eq!(group(4).short_name(), "in s0 or in s1 or in s2 or in s3");
+    assert_eq!(group(9).short_name(), "in s0 or in s1 or in s2 or in s3 or 5 more");
+    let around = |switch: &str| LossPlace { kind: "group".into(), switch: switch.into(), ..LossPlace::default() };
+    assert_eq!(around("a, b").short_name(), "a, b or a link there");
+    assert_eq!(around("a, b, c, d, e").short_name(), "a, b, c, d or a link there or 1 more");
+}

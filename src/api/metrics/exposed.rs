@@ -8,6 +8,7 @@ use prometheus_client::metrics::MetricType;
 use super::Families;
 use super::measured::ProgramMetrics;
 use super::newest::{HeavyShown, Newest};
+use super::placed::{PlaceLabels, Placed};
 use super::totals::{BOUNDS, Histogram, LossTotals, PlaceTotal, Totals, bound_ns};
 use crate::answers::Unit;
 
@@ -27,6 +28,20 @@ const LOSS_COUNTERS: [LossCounter; 4] = [
     ("gained_packets", "Packets that left and did not enter", |losses| losses.gained_packets),
     ("late_packets", "Packets that were lost and left later than the horizon", |losses| losses.late_packets),
     ("unknown_loss_epochs", "Final epochs whose losses are not known", |losses| losses.unknown_epochs),
+];
+
+type PlacedCounter = (&'static str, &'static str, fn(&Placed) -> u64);
+
+const PLACED_COUNTERS: [PlacedCounter; 3] = [
+    ("unplaced_packets", "Packets that flows lost in no place that is known", |placed| placed.unplaced_packets),
+    ("places_omitted", "Places of lost packets that answers had no room for", |placed| {
+        placed.omitted.saturating_add(placed.unlisted)
+    }),
+    (
+        "places_skipped_epochs",
+        "Final epochs that no answer about places covers, because answers took too long",
+        |placed| placed.skipped_epochs,
+    ),
 ];
 
 type NewestGauge = (&'static str, &'static str, fn(&Newest) -> Option<f64>);
@@ -61,6 +76,7 @@ impl Families<'_> {
         self.gauges("finality_lag_seconds", "Time since the last final epoch ended", lag)?;
         self.losses_of_flows(programs)?;
         self.places(programs)?;
+        self.placed(programs)?;
         self.latencies(programs)?;
         self.facts(programs)?;
         self.newest(programs)
@@ -133,6 +149,35 @@ impl Families<'_> {
         self.counters("group_lost_packets", help, places().map(|(program, places)| ([program], places.group_packets)))
     }
 
+    /// The answers about places, inferred ones as well. Those that the newest answer does not name have no gauges.
+    fn placed(&mut self, programs: &[ProgramMetrics]) -> Result<(), Error> {
+        let placed = || programs.iter().filter_map(|of| Some((("program", of.program.clone()), of.placed.as_ref()?)));
+        for (name, help, read) in PLACED_COUNTERS {
+            self.counters(name, help, placed().map(|(program, placed)| ([program], read(placed))))?;
+        }
+        let lost = placed().flat_map(|(program, placed)| {
+            placed.lost.0.iter().map(move |(place, packets)| (place_labels(&program, place.clone()), *packets))
+        });
+        self.counters("place_lost_packets", "Packets that a place lost, as is counted or inferred", lost)?;
+        // Of programs that are still there.
+        let answers = || {
+            let there = programs.iter().filter(|of| of.newest.is_some());
+            there.filter_map(|of| Some((("program", of.program.clone()), of.placed.as_ref()?.newest.as_deref()?)))
+        };
+        let newest = || {
+            answers().flat_map(|(program, answer)| {
+                let labels = move |place| place_labels(&program, PlaceLabels::new(place));
+                answer.places.iter().map(move |place| (labels(place), place))
+            })
+        };
+        let failed = newest().map(|(labels, place)| (labels, f64::from(u8::from(place.failed))));
+        self.gauges("place_failed", "Whether a place has failed, as the newest answer says", failed)?;
+        let confidence = newest().map(|(labels, place)| (labels, place.confidence));
+        self.gauges("place_confidence", "The probability that a place loses more than the alarm rate", confidence)?;
+        let age = programs.iter().filter_map(|of| Some(([("program", of.program.clone())], of.places_age_seconds?)));
+        self.gauges("places_age_seconds", "Time since the last epoch of the newest answer about places ended", age)
+    }
+
     fn latencies(&mut self, programs: &[ProgramMetrics]) -> Result<(), Error> {
         let latencies = programs.iter().flat_map(|of| {
             let all = of.totals.latencies.iter().flat_map(|latencies| &latencies.0);
@@ -181,6 +226,11 @@ impl Families<'_> {
         });
         self.gauges("answer_lacks", "Why the answer about the last final epoch is not complete", lacks)
     }
+}
+
+fn place_labels(program: &(&'static str, String), place: PlaceLabels) -> [(&'static str, String); 4] {
+    let PlaceLabels { kind, place, evidence } = place;
+    [program.clone(), ("kind", kind), ("place", place), ("evidence", evidence.into())]
 }
 
 /// Buckets by their bounds in seconds.

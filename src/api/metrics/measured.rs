@@ -1,5 +1,5 @@
-//! Metrics of what is measured. A thread adds up totals once a second, also when nobody reads them. Answers
-//! about the last final epoch are made when they are read.
+//! Metrics of what is measured. A thread adds up totals once a second, also when nobody reads them, and another one asks
+//! for the places of losses. Answers about the last final epoch are made when they are read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::newest::{Asked, Newest, NewestAnswers};
+use super::placed::{Placed, PlacesAnswer, Placing, SPAN};
 use super::totals::{Followed, Totals};
 use crate::answers::{Links, Queryable};
 use crate::lock::Hold;
@@ -28,6 +29,9 @@ pub struct Measured {
     /// By the names of the programs in results. Those that have gone keep their totals.
     followed: Mutex<BTreeMap<String, Followed>>,
     newest: Mutex<NewestAnswers>,
+    placing: Mutex<Placing>,
+    /// By the name of the program that was asked.
+    placed: Mutex<BTreeMap<String, Placed>>,
 }
 
 /// The metrics of one program at one moment.
@@ -39,29 +43,46 @@ pub struct ProgramMetrics {
     pub lag_seconds: Option<f64>,
     /// `None` before the first final epoch, and of a program that has gone.
     pub newest: Option<Newest>,
+    /// `None` of a program that was not asked for places.
+    pub placed: Option<Placed>,
+    /// Time since the last epoch of its newest answer about places ended, in seconds.
+    pub places_age_seconds: Option<f64>,
 }
 
 impl Measured {
     pub fn new(source: Source, links: Links, flows: usize) -> Self {
-        Self { source, links, flows, followed: Mutex::default(), newest: Mutex::default() }
+        let placing = Mutex::new(Placing::new(SPAN));
+        let (followed, newest, placed) = Default::default();
+        Self { source, links, flows, followed, newest, placing, placed }
     }
 
-    /// Follows the histories on a thread of its own, until nobody wants the metrics any more.
+    /// Follows the histories on threads of its own, until nobody wants the metrics any more.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn start(self) -> io::Result<Arc<Self>> {
         self.follow();
         let measured = Arc::new(self);
-        let followed = Arc::downgrade(&measured);
-        std::thread::Builder::new().name("weir-measured".into()).spawn(move || {
-            loop {
-                std::thread::sleep(EVERY);
-                let Some(measured) = followed.upgrade() else { return };
-                measured.follow();
-            }
-        })?;
+        each_second("weir-measured", &measured, Self::follow)?;
+        each_second("weir-places", &measured, Self::place)?;
         Ok(measured)
+    }
+
+    /// Asks for the places of losses, if epochs enough have become final.
+    pub fn place(&self) {
+        let programs = (self.source)();
+        // The answer may take seconds: metrics do not wait for it.
+        if let Some((name, placed)) = self.placing.hold().look(&programs, &self.links, Instant::now()) {
+            let mut all = self.placed.hold();
+            all.values_mut().for_each(|other| other.newest = None);
+            all.insert(name, placed);
+        }
+    }
+
+    /// The newest answers about places, with the names of the programs.
+    pub fn places(&self) -> Vec<(String, Arc<PlacesAnswer>)> {
+        let placed = self.placed.hold();
+        placed.iter().filter_map(|(name, placed)| Some((name.clone(), placed.newest.clone()?))).collect()
     }
 
     /// Counts what has become final.
@@ -80,13 +101,18 @@ impl Measured {
         let (mut all, mut epochs) = (Vec::new(), BTreeMap::new());
         for (name, followed) in &*self.followed.hold() {
             let is_there = named.iter().any(|((other, _), _)| other == name);
-            let end_ns = followed.end_ns().filter(|_| is_there);
+            let seconds_since = |end: u64| wall_clock().saturating_sub(end) as f64 / 1e9;
+            let placed = self.placed.hold().get(name).cloned();
+            let newest_places = placed.as_ref().and_then(|placed| placed.newest.as_ref());
+            let places_age_seconds = newest_places.filter(|_| is_there).map(|newest| seconds_since(newest.end_ns));
             epochs.extend(followed.last().map(|epoch| (name.clone(), epoch)));
             all.push(ProgramMetrics {
                 program: name.clone(),
                 totals: followed.totals.clone(),
-                lag_seconds: end_ns.map(|end| wall_clock().saturating_sub(end) as f64 / 1e9),
+                lag_seconds: followed.end_ns().filter(|_| is_there).map(seconds_since),
                 newest: None,
+                placed,
+                places_age_seconds,
             });
         }
         let asked = |((name, program), history): &((String, _), _)| {
@@ -102,6 +128,19 @@ impl Measured {
         all.iter_mut().for_each(|metrics| metrics.newest = newest.get(&metrics.program).cloned());
         all
     }
+}
+
+/// Does this once a second on a thread, as long as somebody wants the metrics.
+fn each_second(name: &str, measured: &Arc<Measured>, what: fn(&Measured)) -> io::Result<()> {
+    let measured = Arc::downgrade(measured);
+    let work = move || {
+        loop {
+            std::thread::sleep(EVERY);
+            let Some(measured) = measured.upgrade() else { return };
+            what(&measured);
+        }
+    };
+    std::thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
 #[cfg(test)]

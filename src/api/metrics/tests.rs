@@ -1,9 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::newest::{HeavyShown, Newest};
+use super::placed::{PlaceLabels, Placed};
 use super::totals::{Facts, Histogram, LossTotals, PlaceTotal, PlaceTotals, Series, Totals};
 use super::*;
-use crate::answers::{Task, Unit};
+use crate::answers::{Evidence, LossPlace, Task, Unit};
 use crate::api::view::{Counts, Measurement, NetworkSwitch, NetworkSwitches, Packets, Ports};
 use crate::history::Reason;
 use crate::pisa::DropReason;
@@ -226,7 +228,25 @@ fn programs() -> Vec<ProgramMetrics> {
         heavy: Some(heavy),
         lacks: [(Task::Losses, vec![]), (Task::Heavy, vec![Reason::BelowThreshold])].into(),
     };
-    let all = ProgramMetrics { program: "one".into(), totals, lag_seconds: Some(0.25), newest: Some(newest) };
+    let place = LossPlace { kind: "switch".into(), switch: "s9".into(), failed: true, ..LossPlace::default() };
+    let place = LossPlace { evidence: Evidence::Inferred, confidence: 0.75, ..place };
+    let gone = PlaceLabels { kind: "link".into(), place: "s0:up → s1:up".into(), evidence: "counted" };
+    let placed = Placed {
+        lost: Series([(PlaceLabels::new(&place), 12), (gone, 5)].into()),
+        unplaced_packets: 6,
+        omitted: 7,
+        skipped_epochs: 8,
+        unlisted: 9,
+        newest: Some(Arc::new(PlacesAnswer { places: vec![place], ..PlacesAnswer::default() })),
+    };
+    let all = ProgramMetrics {
+        program: "one".into(),
+        totals,
+        lag_seconds: Some(0.25),
+        newest: Some(newest),
+        placed: Some(placed),
+        places_age_seconds: Some(11.5),
+    };
     vec![all, ProgramMetrics { program: "other".into(), ..ProgramMetrics::default() }]
 }
 
@@ -277,6 +297,16 @@ fn what_is_measured_comes_back_out_of_the_text() {
     put("link_unknown_epochs_total", &ends, 3.0);
     put("switch_unknown_epochs_total", &switch, 3.0);
     put("group_lost_packets_total", &[one], 4.0);
+    let placed = [one, ("kind", "switch"), ("place", "in s9"), ("evidence", "inferred")];
+    put("place_lost_packets_total", &placed, 12.0);
+    put("place_failed", &placed, 1.0);
+    put("place_confidence", &placed, 0.75);
+    let placed = [one, ("kind", "link"), ("place", "s0:up → s1:up"), ("evidence", "counted")];
+    put("place_lost_packets_total", &placed, 5.0);
+    put("places_age_seconds", &[one], 11.5);
+    for (name, value) in [("unplaced_packets", 6.0), ("places_omitted", 16.0), ("places_skipped_epochs", 8.0)] {
+        put(&format!("{name}_total"), &[one], value);
+    }
     put("measurement_fact", &[one, ("fact", "hh_buckets")], 64.0);
     put("switch_fact", &[one, ("switch", "s0"), ("fact", "error_packets")], 2.5);
     put("victims", &[one], 3.0);

@@ -34,7 +34,7 @@ impl<K, V> Default for Series<K, V> {
 
 impl<K: Ord, V: Default> Series<K, V> {
     /// The place of these labels; without room for them it is that of nothing, and counted.
-    fn update(&mut self, labels: K, unlisted: &mut u64, update: impl FnOnce(&mut V)) {
+    pub fn update(&mut self, labels: K, unlisted: &mut u64, update: impl FnOnce(&mut V)) {
         if self.0.len() < SERIES || self.0.contains_key(&labels) {
             update(self.0.entry(labels).or_default());
         } else {

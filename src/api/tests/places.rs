@@ -34,8 +34,8 @@ impl Answers for KeptLosses {
 }
 
 /// Two programs: one knows losses, the other the paths, of the epoch after as well, or of an earlier one.
-struct Network {
-    has_paths: bool,
+pub(in crate::api) struct Network {
+    pub(in crate::api) has_paths: bool,
 }
 
 fn flow(port: u16) -> Flow {

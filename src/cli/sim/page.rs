@@ -90,13 +90,13 @@ impl SimulatedNetwork {
     }
 }
 
-/// The switches as answers name them, with their names in the topology as notes where these differ.
+/// The switches as answers name them, with their names in the topology where these differ.
 fn map(simulation: &Simulation) -> Map {
     let topology = simulation.network().topology();
     let mut map = Map::default();
     for (at, (name, label)) in simulation.names().iter().zip(topology.switches()).enumerate() {
-        let note = if **name == **label { String::new() } else { label.clone() };
-        map.nodes.push(Node { note, ..Node::switch(name, topology.hosts_of(at as u32).len()) });
+        let label = if **name == **label { String::new() } else { label.clone() };
+        map.nodes.push(Node { label, ..Node::switch(name, topology.hosts_of(at as u32).len()) });
     }
     for ends in simulation.network().links().0 {
         map.link(ends.each_ref().map(|PortName { switch, port }| (&**switch, &**port)));

@@ -1,14 +1,15 @@
-//! Log records of what final epochs showed: losses, gaps, and epochs that were not analysed.
+//! Log records of what final epochs showed: losses and their places, gaps, and epochs that were not analysed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::logs::v1::SeverityNumber;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 
 use super::records::{LogQueue, attribute, record};
-use crate::answers::{Follower, Losses, Query, Queryable, Task};
+use crate::answers::{Follower, LossPlace, Losses, Query, Queryable, Task};
+use crate::api::metrics::PlacesAnswer;
 use crate::history::{Entry, Reason, SwitchGap, Window};
 use crate::program::ProgramConfig;
 
@@ -25,6 +26,8 @@ pub struct EpochRecords {
     flows: usize,
     /// By the names of the programs in results.
     followed: BTreeMap<String, Followed>,
+    /// The newest answers about places that were reported, by the name of the program.
+    places: BTreeMap<String, Arc<PlacesAnswer>>,
 }
 
 #[derive(Default)]
@@ -72,7 +75,21 @@ impl Span {
 impl EpochRecords {
     /// With at most this number of flows of each look.
     pub fn new(flows: u32) -> Self {
-        Self { flows: flows as usize, followed: BTreeMap::new() }
+        Self { flows: flows as usize, ..Self::default() }
+    }
+
+    /// Adds the records of these answers about places, each answer once: of the places that lost most, as many as
+    /// flows.
+    pub fn places(&mut self, answers: Vec<(String, Arc<PlacesAnswer>)>, queue: &LogQueue) {
+        for (program, answer) in answers {
+            if self.places.get(&program).is_some_and(|reported| Arc::ptr_eq(reported, &answer)) {
+                continue;
+            }
+            let PlacesAnswer { first_epoch, last_epoch, end_ns, ref places, .. } = *answer;
+            let span = Span { first: first_epoch, last: last_epoch, end: end_ns };
+            places.iter().take(self.flows).for_each(|place| queue.push(place_record(&program, span, place)));
+            self.places.insert(program, answer);
+        }
     }
 
     /// Adds the records of what has become final since the last look.
@@ -162,6 +179,35 @@ impl Incomplete {
 /// The number with its noun.
 fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The record of a place that lost packets.
+fn place_record(program: &str, span: Span, place: &LossPlace) -> LogRecord {
+    let evidence = place.evidence.name();
+    let name = place.short_name();
+    let about = if place.exact { "" } else { "about " };
+    let failed = if place.failed { ", failed" } else { "" };
+    let lost = counted(place.lost_packets, "packet");
+    let body = format!("{name}: {about}{lost} lost in {}, {evidence}{failed}", span.text());
+    let mut attributes = span.attributes("place_losses", program);
+    let ends = [
+        ("switch", Some(&place.switch)),
+        ("port", place.port.as_ref()),
+        ("to_switch", place.to_switch.as_ref()),
+        ("to_port", place.to_port.as_ref()),
+    ];
+    attributes.extend(ends.into_iter().filter_map(|(key, end)| Some(attribute(key, end?.as_str()))));
+    attributes.extend([
+        attribute("kind", place.kind.as_str()),
+        attribute("place", name.as_str()),
+        attribute("evidence", evidence),
+        attribute("failed", place.failed),
+        attribute("confidence", place.confidence),
+        attribute("lost_packets", place.lost_packets),
+        attribute("least_packets", place.least_packets),
+    ]);
+    attributes.extend(place.most_packets.map(|most| attribute("most_packets", most)));
+    record("place_losses", SeverityNumber::Warn, Some(span.end), &body, attributes)
 }
 
 /// Adds the records of lost packets: of all together, and of the flows that lost most.

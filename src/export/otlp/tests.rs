@@ -39,9 +39,11 @@ use super::metrics::Starts;
 use super::records::{ROOM, record};
 use super::thread::{Pause, Pusher};
 use super::*;
-use crate::answers::{Answers, FlowName, Loss, Losses, LossesFound, ProgramAnswer, Query, Queryable, Task};
+use crate::answers::{
+    Answers, Evidence, FlowName, Loss, LossPlace, Losses, LossesFound, ProgramAnswer, Query, Queryable, Task,
+};
 use crate::api::exported::OtlpCounters;
-use crate::api::metrics::{Exports, Format, text};
+use crate::api::metrics::{Exports, Format, PlacesAnswer, text};
 use crate::api::view;
 use crate::config::{Config, OtlpConfig};
 use crate::history::{AnyHistory, Entry, Epochs, Gap, History, Kept, Reasons, Room, SwitchGap};
@@ -159,6 +161,7 @@ fn pusher(text: &'static str, config: &str) -> (Pusher, Arc<LogQueue>, Arc<OtlpC
     let source = Source {
         name: "edge1".into(),
         programs: Box::new(Vec::new),
+        places: Box::new(Vec::new),
         metrics: Box::new(|| text.into()),
         queue: queue.clone(),
     };
@@ -191,6 +194,7 @@ fn value(of: &Option<AnyValue>) -> String {
         Some(Value::StringValue(text)) => text,
         Some(Value::IntValue(number)) => number.to_string(),
         Some(Value::BoolValue(flag)) => flag.to_string(),
+        Some(Value::DoubleValue(number)) => number.to_string(),
         Some(Value::ArrayValue(array)) => {
             array.values.into_iter().map(|one| value(&Some(one))).collect::<Vec<_>>().join(", ")
         }
@@ -463,6 +467,7 @@ fn the_end_sends_what_there_is() {
     let source = Source {
         name: "edge1".into(),
         programs: Box::new(Vec::new),
+        places: Box::new(Vec::new),
         metrics: Box::new(|| TEXT.into()),
         queue: queue.clone(),
     };
@@ -613,4 +618,61 @@ fn final_epochs_are_log_records() {
     push(15, 0, None, true);
     let found = look(71);
     assert_eq!((found.len(), found[0].1["missing_epochs"].as_str()), (1, "3"));
+}
+
+/// A place that lost packets is a record with its name, its ends and how that is known, once for each answer; as many
+/// places as flows.
+#[test]
+fn places_of_losses_are_log_records() {
+    let link = LossPlace {
+        kind: "link".into(),
+        switch: "s0".into(),
+        port: Some("up".into()),
+        to_switch: Some("s1".into()),
+        to_port: Some("down".into()),
+        failed: true,
+        exact: true,
+        confidence: 1.0,
+        lost_packets: 5,
+        least_packets: 5,
+        most_packets: Some(5),
+        ..LossPlace::default()
+    };
+    let switch = LossPlace { kind: "switch".into(), switch: "s2".into(), lost_packets: 1, ..LossPlace::default() };
+    let switch = LossPlace { evidence: Evidence::Inferred, confidence: 0.25, ..switch };
+    let places = vec![link, switch, LossPlace::default()];
+    let answer = PlacesAnswer { first_epoch: 3, last_epoch: 4, end_ns: 9, places, ..PlacesAnswer::default() };
+    let answer = Arc::new(answer);
+    let (mut records, queue) = (EpochRecords::new(2), LogQueue::default());
+    let mut say = |answer: &Arc<PlacesAnswer>| {
+        records.places(vec![("one".into(), answer.clone())], &queue);
+        queue.take(9)
+    };
+    let [link, switch] = &say(&answer)[..] else { panic!("two records") };
+    assert_eq!(value(&link.body), "s0:up → s1:down: 5 packets lost in epochs 3 to 4, counted, failed");
+    assert_eq!((link.time_unix_nano, &*link.severity_text, &*link.event_name), (9, "WARN", "place_losses"));
+    let expected = [
+        ("confidence", "1"),
+        ("epoch", "4"),
+        ("event", "place_losses"),
+        ("evidence", "counted"),
+        ("failed", "true"),
+        ("first_epoch", "3"),
+        ("kind", "link"),
+        ("least_packets", "5"),
+        ("lost_packets", "5"),
+        ("most_packets", "5"),
+        ("place", "s0:up → s1:down"),
+        ("port", "up"),
+        ("program", "one"),
+        ("switch", "s0"),
+        ("to_port", "down"),
+        ("to_switch", "s1"),
+    ];
+    assert_eq!(words(&link.attributes), expected.map(|(key, value)| (key.into(), value.into())).into());
+    assert_eq!(value(&switch.body), "in s2: about 1 packet lost in epochs 3 to 4, inferred");
+    let absent = ["port", "to_switch", "to_port", "most_packets"];
+    assert!(absent.iter().all(|key| !words(&switch.attributes).contains_key(*key)));
+    assert_eq!(say(&answer), [], "once");
+    assert_eq!(say(&Arc::new(PlacesAnswer::clone(&answer))).len(), 2, "of another answer");
 }

@@ -19,6 +19,7 @@ use super::epochs::EpochRecords;
 use super::metrics::Starts;
 use super::records::{LogQueue, attribute};
 use crate::api::exported::OtlpCounters;
+use crate::api::metrics::PlacesAnswer;
 use crate::archive;
 use crate::config::OtlpConfig;
 use crate::telemetry::epoch::wall_clock;
@@ -43,6 +44,8 @@ pub struct Source {
     pub name: String,
     /// The programs and their histories, as they are now.
     pub programs: archive::Source,
+    /// The newest answers about places of losses, with the names of the programs.
+    pub places: Box<dyn Fn() -> Vec<(String, Arc<PlacesAnswer>)> + Send>,
     /// All metrics, as OpenMetrics text.
     pub metrics: Box<dyn Fn() -> String + Send>,
     /// Log records that wait.
@@ -195,6 +198,7 @@ impl Pusher {
     /// Looks for what is new, and sends what is due.
     pub async fn round(&mut self) {
         self.epochs.look(&(self.source.programs)(), Instant::now(), &self.source.queue);
+        self.epochs.places((self.source.places)(), &self.source.queue);
         if self.pause.is_over(Instant::now()) {
             self.send_metrics().await;
         }

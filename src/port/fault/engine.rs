@@ -43,9 +43,39 @@ struct Armed {
     delay: u64,
     jitter: u64,
     gap: u64,
+    link: Option<Link>,
     /// Packets since the last burst of drops began.
     position: u32,
     random: Random,
+}
+
+/// Bits that a frame takes on a link beside its own: FCS, preamble and gap.
+const BITS_BESIDE: u64 = 24 * 8;
+
+/// A link that packets go over one after another.
+#[derive(Debug)]
+struct Link {
+    bits_per_second: u64,
+    /// Cycles a second.
+    hz: u64,
+    /// The longest wait for it, in cycles.
+    queue: u64,
+    /// When it has sent what was given to it so far.
+    free: u64,
+}
+
+impl Link {
+    /// When it has sent a frame of this length that reaches it at `at`; `None` if the frame would have to wait too long.
+    fn sent(&mut self, at: u64, bytes: usize) -> Option<u64> {
+        let begins = self.free.max(at);
+        if begins - at > self.queue {
+            return None;
+        }
+        let bits = u128::from(bytes as u64 * 8 + BITS_BESIDE);
+        let cycles = bits * u128::from(self.hz) / u128::from(self.bits_per_second);
+        self.free = begins.saturating_add(u64::try_from(cycles).unwrap_or(u64::MAX));
+        Some(self.free)
+    }
 }
 
 /// The faults of one queue, and the packets that it holds back.
@@ -89,7 +119,8 @@ impl<F: Sealed> Engine<F> {
 
     /// Whether a rule delays packets.
     pub fn delays(&self) -> bool {
-        self.rules.iter().any(|rule| rule.delay > 0 || rule.jitter > 0 || rule.reorder != Rate(0))
+        let delays = |rule: &Armed| rule.delay > 0 || rule.jitter > 0 || rule.reorder != Rate(0) || rule.link.is_some();
+        self.rules.iter().any(delays)
     }
 
     /// Drops them. Returns their number.
@@ -159,6 +190,13 @@ impl<F: Sealed> Engine<F> {
                 copy = frame.duplicate();
                 counts.duplicated += u64::from(copy.is_some());
             }
+            if let Some(link) = &mut rule.link {
+                let Some(sent) = link.sent(due, frame.wire_len()) else {
+                    counts.overflow += 1 + u64::from(copy.is_some());
+                    return;
+                };
+                due = sent;
+            }
             due += rule.wait(counts);
         }
         counts.delayed += u64::from(due > now);
@@ -196,6 +234,12 @@ impl Armed {
             delay: cycles(rule.delay),
             jitter: cycles(rule.jitter),
             gap: cycles(rule.gap),
+            link: (rule.bits_per_second > 0).then(|| Link {
+                bits_per_second: rule.bits_per_second,
+                hz: hz.max(1),
+                queue: cycles(rule.queue),
+                free: 0,
+            }),
             // The burst stands at the end of its period.
             position: if rule.burst < rule.every { rule.burst } else { 0 },
             random: Random::new(rule.seed, place),

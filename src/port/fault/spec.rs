@@ -3,7 +3,7 @@
 //! `rx:drop=1%,dst=10.0.0.2;tx:delay=5ms,jitter=1ms,seed=7`: rules with a semicolon between them,
 //! each a direction and settings.
 
-use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
+use std::{fmt, net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
 use schemars::JsonSchema;
 
@@ -14,6 +14,10 @@ use crate::text::{self, serde_as_text};
 const MAX_RULES: usize = 16;
 /// Longest time that a packet can be held back.
 const LONGEST: Duration = Duration::from_secs(60);
+/// The range of a link's rate, in bits a second.
+const BITS_PER_SECOND: RangeInclusive<u64> = 8_000..=800_000_000_000;
+/// How long a packet waits at most for a link with a rate, unless `queue` says otherwise.
+pub const QUEUE: Duration = Duration::from_millis(20);
 /// How long a packet waits that the ones behind it are to overtake, unless `gap` says otherwise.
 const GAP: Duration = Duration::from_millis(1);
 
@@ -75,6 +79,10 @@ pub struct Rule {
     pub delay: Duration,
     /// At most as much more, evenly spread.
     pub jitter: Duration,
+    /// Packets go one after another over a link of this rate; 0 where it takes no time.
+    pub bits_per_second: u64,
+    /// A packet that would wait longer for this link is dropped.
+    pub queue: Duration,
     /// The packet waits for `gap`, and those behind it overtake it.
     pub reorder: Rate,
     pub gap: Duration,
@@ -94,6 +102,8 @@ impl Rule {
             duplicate: Rate(0),
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            bits_per_second: 0,
+            queue: QUEUE,
             reorder: Rate(0),
             gap: GAP,
             seed: 1,
@@ -112,6 +122,8 @@ impl Rule {
             "delay" => self.delay = time(key, value)?,
             "jitter" => self.jitter = time(key, value)?,
             "gap" => self.gap = time(key, value)?,
+            "rate" => self.bits_per_second = speed(key, value)?,
+            "queue" => self.queue = time(key, value)?,
             _ => self.filter.set(key, value)?,
         }
         Ok(())
@@ -123,12 +135,16 @@ impl Rule {
         }
         let idle = self.drop.0 | self.corrupt.0 | self.duplicate.0 | self.reorder.0 == 0
             && self.every == 0
+            && self.bits_per_second == 0
             && (self.delay + self.jitter).is_zero();
         if self.way == Way::Inside && *self != (Self { drop: self.drop, ..Self::new(Way::Inside) }) {
             return Err("inside: has drop alone, as in inside:drop=1%".to_owned());
         }
         if idle {
-            return Err("a rule needs one of drop, every, corrupt, duplicate, delay, jitter, reorder".to_owned());
+            return Err("a rule needs one of drop, every, corrupt, duplicate, delay, jitter, reorder, rate".to_owned());
+        }
+        if self.queue != QUEUE && self.bits_per_second == 0 {
+            return Err("queue: goes with a rate, as in rate=10Mbps,queue=50ms".to_owned());
         }
         Ok(())
     }
@@ -185,6 +201,12 @@ fn rate(key: &str, value: &str) -> Result<Rate, String> {
     Ok(Rate::of(part))
 }
 
+/// `10Mbps`.
+fn speed(key: &str, value: &str) -> Result<u64, String> {
+    let speed = text::scaled(value, "bps").filter(|speed| BITS_PER_SECOND.contains(speed));
+    speed.ok_or_else(|| format!("{key}={value}: bits a second from 8kbps to 800Gbps, as 10Mbps"))
+}
+
 pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(key: &str, value: &str, min: T) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| *number >= min);
     number.ok_or_else(|| format!("{key}={value}: a whole number from {min}"))
@@ -228,6 +250,8 @@ impl fmt::Display for Rule {
         {
             word(key, humantime::format_duration(time).to_string().replace(' ', ""), time != usual);
         }
+        word("rate", format!("{}bps", text::short(self.bits_per_second)), self.bits_per_second > 0);
+        word("queue", humantime::format_duration(self.queue).to_string().replace(' ', ""), self.queue != QUEUE);
         word("seed", self.seed.to_string(), self.seed != fresh.seed);
         words.extend(self.filter.words());
         write!(f, "{}:{}", self.way.name(), words.join(","))
@@ -265,6 +289,8 @@ mod tests {
             "rx:corrupt=0.25,duplicate=100%,reorder=0.125,gap=2ms",
             "rx:drop=100%,src=10.0.0.0/8,dst=fd00::1,proto=6,sport=80,dport=443;tx:delay=5ms,jitter=1ms,seed=7",
             "tx:delay=1s500ms",
+            "tx:delay=5ms,rate=10Mbps,queue=50ms",
+            "tx:rate=1500kbps",
             "rx:drop=0.001",
             "rx:drop=0.000000001",
             "inside:drop=0.25",
@@ -296,6 +322,10 @@ mod tests {
             ("rx:every=3,burst=3", "every=100,burst=3"),
             ("rx:delay=5", "5ms"),
             ("rx:delay=2h", "up to 60s"),
+            ("tx:rate=1Mb", "as 10Mbps"),
+            ("tx:rate=1kbps", "8kbps to 800Gbps"),
+            ("tx:queue=5ms,drop=1%", "goes with a rate"),
+            ("inside:rate=1Mbps", "has drop alone"),
             ("rx:drop=100%,ecn=4", "0 to 3"),
             ("rx:drop=100%,src=10.0.0.0/33", "10.0.0.0/8"),
             ("rx:drop=100%,proto=tpc", "tcp"),

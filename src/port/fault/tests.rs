@@ -83,6 +83,37 @@ fn a_held_packet_knows_for_how_long() {
     assert_eq!((TOLD.take(), engine.held()), (vec![5000], 0));
 }
 
+/// A link with a rate sends one packet after another, FCS, preamble and gap included, and drops one that would wait
+/// longer than its queue allows. A delay comes behind it.
+#[test]
+fn a_link_has_a_rate_and_a_queue() {
+    // 62 bytes and 24 beside: 688 bits, 688 us at a million a second.
+    let mut engine = engine("tx:rate=1Mbps,queue=2ms,delay=1ms");
+    let mut burst: Burst = numbered(5).into_iter().collect();
+    let counts = engine.pass(0, &mut burst, 0);
+    assert_eq!(
+        (burst.len(), counts.delayed, counts.overflow, engine.held()),
+        (0, 3, 2, 3),
+        "they wait 0, 688, 1376 us"
+    );
+    assert!(engine.delays());
+    let mut at = |now: u64| {
+        let mut burst = Burst::new();
+        engine.pass(now, &mut burst, 0);
+        burst.iter().map(number).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        [1_687_999, 1_688_000, 2_376_000, 3_063_999, 3_064_000].map(&mut at),
+        [vec![], vec![0], vec![1], vec![], vec![2]]
+    );
+    // A link that was idle sends at once.
+    let mut burst: Burst = numbered(1).into_iter().collect();
+    engine.pass(9_000_000, &mut burst, 0);
+    let mut burst = Burst::new();
+    engine.pass(10_688_000, &mut burst, 0);
+    assert_eq!(burst.len(), 1);
+}
+
 proptest! {
     /// A naive form of the same: draw a number for each packet and compare.
     #[test]
@@ -104,7 +135,7 @@ proptest! {
     ) {
         let spec = format!(
             "rx:drop={drop}%,seed={seed},every={};tx:duplicate={duplicate}%,reorder={reorder}%,gap=2us,delay={delay}us,\
-             jitter={jitter}ns;rx:drop={drop}%,every=17", every * 3
+             jitter={jitter}ns;rx:drop={drop}%,every=17,rate=100Mbps,queue=100us", every * 3
         );
         let (out, counts) = run(&mut engine(&spec), numbered(n), size);
         prop_assert_eq!(u64::from(n) + counts.duplicated, out.len() as u64 + counts.dropped + counts.overflow);

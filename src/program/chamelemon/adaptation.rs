@@ -29,6 +29,16 @@ fn load(network: &NetworkEpoch, victims: Option<(f64, f64)>) -> Option<f64> {
     Some((candidates.into_iter().fold(0.0, f64::max) + heavy + light) / f64::from(buckets))
 }
 
+/// What the parts of the memory are for.
+pub(super) fn meaning(key: &str) -> Option<&'static str> {
+    match key {
+        "hh_buckets" => Some("heavy hitters"),
+        "hl_buckets" => Some("losses of flows that lose many packets"),
+        "ll_buckets" => Some("losses of the other flows, of which a part is sampled"),
+        _ => None,
+    }
+}
+
 fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value { map } else { Map::new() }
 }
@@ -46,5 +56,21 @@ impl EncoderParameters {
             "sample_share": f64::from(sample) / f64::from(Self::ALL),
         });
         Described { state: State::of(self).name().into(), parameters: object(parameters) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::SHARES_OF_MEMORY;
+    use crate::program::Program;
+    use crate::program::chamelemon::{ChameleMon, Config};
+
+    #[test]
+    fn every_part_of_the_memory_has_a_meaning() {
+        let described = ChameleMon::start(&Config::default()).described();
+        let parts: Vec<_> = described.parameters.keys().filter(|key| key.ends_with(SHARES_OF_MEMORY)).collect();
+        assert_eq!(parts.len(), 3);
+        assert!(parts.iter().all(|part| meaning(part).is_some()), "{parts:?}");
     }
 }

@@ -124,6 +124,10 @@ impl Program for ChameleMon {
         None
     }
 
+    fn meaning(key: &str) -> Option<&'static str> {
+        adaptation::meaning(key)
+    }
+
     fn validate(config: &Config) -> Result<(), ProgramError> {
         config.validate()
     }

@@ -24,6 +24,8 @@ pub enum NodeKind {
 pub struct Node {
     /// Of a switch the one that answers have.
     pub name: String,
+    /// What a topology's file calls it, where that is something else.
+    pub label: String,
     pub kind: NodeKind,
     /// Number of hosts of a switch that have no nodes of their own.
     pub hosts: usize,
@@ -44,7 +46,8 @@ pub struct Edge {
 
 impl Node {
     pub fn switch(name: &str, hosts: usize) -> Self {
-        Self { name: name.into(), kind: NodeKind::Switch, hosts, is_down: false, note: String::new() }
+        let (label, note) = Default::default();
+        Self { name: name.into(), label, kind: NodeKind::Switch, hosts, is_down: false, note }
     }
 
     pub fn host(name: &str) -> Self {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::titled;
 use crate::answers::{Attention, Claimed, EpochAttention, SHARES_OF_MEMORY, parameter, parameter_name, switches_table};
 use crate::output;
+use crate::program::ProgramConfig;
 use crate::web::answers::Answers;
 use crate::web::frame::Section;
 use crate::web::text;
@@ -34,7 +35,7 @@ fn program_of(program: &str, attention: &Claimed<Attention>) -> Markup {
             Some(newest) => {
                 p { "state: " strong { (newest.state) } " in the epoch from "
                     (output::epoch_start(newest.epoch.number, attention.claim.epoch_ns)) " UTC" }
-                (division(&attention.epochs))
+                (division(program, &attention.epochs))
                 (facts(newest))
                 @if let Some(change) = changed(&attention.epochs) { p.says { (change) } }
                 @if let Some(switches) = newest.switches() { (text::table(&switches_table(switches))) }
@@ -50,7 +51,7 @@ fn parts(parameters: &Map<String, Value>) -> Vec<(&String, f64)> {
 }
 
 /// The division of memory in the newest epochs: a column each, and the newest in words.
-fn division(epochs: &[EpochAttention]) -> Markup {
+fn division(program: &str, epochs: &[EpochAttention]) -> Markup {
     let drawn = &epochs[epochs.len().saturating_sub(DRAWN)..];
     let newest = drawn.last().map(|epoch| parts(&epoch.parameters)).unwrap_or_default();
     if newest.is_empty() {
@@ -69,7 +70,9 @@ fn division(epochs: &[EpochAttention]) -> Markup {
             @for (place, (key, number)) in newest.iter().enumerate() {
                 li { svg.key viewBox="0 0 10 10" width="10" height="10" aria-hidden="true" {
                     rect class={ "part" (place) } width="10" height="10" {}
-                } " " (parameter_name(key)) " " (output::grouped(*number as u64)) }
+                } " " (parameter_name(key)) " " (output::grouped(*number as u64))
+                    @if let Some(meaning) = ProgramConfig::meaning(program, key) { ": " (meaning) }
+                }
             }
         }
     }
@@ -138,6 +141,21 @@ mod tests {
         assert!(html.contains("class=\"part0\" x=\"0\" y=\"18\" width=\"9\" height=\"54\""), "{html}");
         assert!(html.contains("hh 20") && html.contains("ll 20") && html.contains("50.00 %"), "{html}");
         assert!(html.contains("changed by what epoch 7 showed: more &lt;losses&gt;"), "{html}");
+    }
+
+    /// Parts whose names say little are explained.
+    #[test]
+    fn parts_are_explained() {
+        let explained = ProgramConfig::names()
+            .filter_map(|program| Some((program, ProgramConfig::meaning(program, "ll_buckets")?)));
+        let parameters = || json!({ "ll_buckets": 10, "other_buckets": 5 });
+        let html = |program: &str| division(program, &[epoch(1, parameters(), "")]).0;
+        let explained: Vec<_> = explained.collect();
+        assert_eq!(explained.len(), 1);
+        for (program, meaning) in explained {
+            assert!(html(program).contains(&format!("ll 10: {meaning}")), "{}", html(program));
+        }
+        assert!(html("nobody").contains("ll 10</li>"), "{}", html("nobody"));
     }
 
     #[test]

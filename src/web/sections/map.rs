@@ -208,6 +208,9 @@ fn losses_text(losses: &Losses) -> String {
     }
 }
 
+/// Letters of a name in a topology's file that are drawn; the title of the node has all.
+const LABEL: usize = 14;
+
 fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: bool) -> Markup {
     let [x, y] = [x.round(), y.round()];
     let class = match node.kind {
@@ -215,7 +218,9 @@ fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: boo
         NodeKind::Host => "host".into(),
         NodeKind::Beyond => "beyond".into(),
     };
-    let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host")).filter(|_| !is_narrow);
+    let hosts = (node.hosts > 0).then(|| output::count(node.hosts as u64, "host"));
+    let label_of_file = (!node.label.is_empty()).then(|| node.label.chars().take(LABEL).collect::<String>());
+    let below: Vec<_> = label_of_file.into_iter().chain(hosts).filter(|_| !is_narrow).collect();
     let name = label(&node.name, is_narrow);
     let half_width = half_width(&name, is_narrow);
     html! {
@@ -223,7 +228,7 @@ fn node(id: &str, node: &Node, [x, y]: [f64; 2], losses: &Losses, is_narrow: boo
             title { (node_text(node, losses)) }
             rect x=(x - half_width) y=(y - 13.0) width=(2.0 * half_width) height="26" rx=(radius(node.kind)) {}
             text x=(x) y=(y + 4.0) { (name) }
-            @if let Some(hosts) = hosts { text.hosts x=(x) y=(y + 28.0) { (hosts) } }
+            @if !below.is_empty() { text.hosts x=(x) y=(y + 28.0) { (below.join(", ")) } }
         }
     }
 }
@@ -241,7 +246,7 @@ fn node_text(node: &Node, losses: &Losses) -> String {
         NodeKind::Host => "host port ",
         NodeKind::Beyond => "fabric port ",
     };
-    let said = [format!("{kind}{}", node.name), node.note.clone(), hosts, lost];
+    let said = [format!("{kind}{}", node.name), node.label.clone(), node.note.clone(), hosts, lost];
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -286,6 +291,17 @@ mod tests {
         let claim = Claim { last_epoch: Some(7), epoch_ns: 1_000_000_000, ..Claim::default() };
         let places = places.map(|places| Claimed::of(claim, Places { places, ..Places::default() }));
         section(&map, &Layout::of(&map), &Answers { places, ..Answers::default() })
+    }
+
+    /// A switch that has another name in a topology's file is drawn with both.
+    #[test]
+    fn names_of_a_file_are_drawn() {
+        let mut map = Map::default();
+        map.link([("s1", "a"), ("s2", "b")]);
+        map.nodes[0] = Node { label: "Vila Nova de <Gaia>".into(), ..Node::switch("s1", 2) };
+        let html = section(&map, &Layout::of(&map), &Answers::default()).html.0;
+        assert!(html.contains(">Vila Nova de &lt;, 2 hosts</text>"), "{html}");
+        assert!(html.contains("<title>switch s1, Vila Nova de &lt;Gaia&gt;, 2 hosts</title>"), "{html}");
     }
 
     /// Colour, a broken line and words say the same.

@@ -1,7 +1,12 @@
 //! Histories that are followed, of a fake program and of a simulated network.
 
+use std::collections::BTreeSet;
+
+use super::super::placed::{Placed, Placing};
 use super::*;
 use crate::answers::{Answers, Claimed, FlowName, Latency, Loss, Losses, LossesFound, ProgramAnswer, Query, Task};
+use crate::api::tests::places::Network;
+use crate::api::{Answering, HeavyQuery};
 use crate::history::{AnyHistory, Entry, Epochs, Gap, History, Kept, Reason, Reasons, Room, SwitchGap, Window};
 use crate::sim::{Setup, Shape, Simulation};
 use crate::trace::Workload;
@@ -180,6 +185,89 @@ fn totals_are_those_of_a_network() {
         assert_eq!(fact("memory_bytes"), Some(8000.0), "{:?}", facts("disketch"));
         assert!(fact("sub_epochs") >= Some(1.0) && fact("error_packets").is_some());
     }
+}
+
+/// Answers about places, one after another as epochs become final, have all the packets that each direction of a link
+/// lost.
+#[test]
+fn places_that_are_counted_have_all_their_packets() {
+    let topology = "fat-tree:4".parse::<Shape>().unwrap().build().unwrap();
+    let workload: Workload = "keyvalue/uniform,flows=300,seed=7".parse().unwrap();
+    let programs = ["chamelemon", "hopcounters"].map(|program| program.parse().unwrap());
+    let losses = vec!["link=9,rate=20%".parse().unwrap()];
+    let setup = Setup { losses, watched: true, shifts: false, ..Setup::new(topology, programs.into(), workload) };
+    let mut simulation = Simulation::new(&setup).unwrap();
+    let programs: Vec<_> = setup.programs.iter().cloned().zip(simulation.histories()).collect();
+    let length = Duration::from_nanos(programs[0].1.length());
+    let (mut placing, mut now) = (Placing::new(length), Instant::now());
+    let (mut placed, mut answers, mut truth) = (Placed::default(), 0, BTreeMap::<_, u64>::new());
+    for epoch in 0..5 {
+        let reports = match epoch {
+            0..4 => simulation.epoch(&setup.workload, None).into_iter().collect(),
+            _ => simulation.finish(),
+        };
+        for ((switch, port), packets) in reports.iter().flat_map(|report| &report.lost_by_place) {
+            *truth.entry(format!("{switch}:{}", port.as_deref().unwrap())).or_default() += packets;
+        }
+        now += Duration::from_secs(3600);
+        if let Some((_, newer)) = placing.look(&programs, &simulation.network().links(), now) {
+            (placed, answers) = (newer, answers + 1);
+        }
+    }
+    let found = placed.lost.0.iter().map(|(labels, lost)| {
+        assert_eq!((&*labels.kind, labels.evidence), ("link", "counted"), "{labels:?}");
+        (labels.place.split(" → ").next().unwrap().to_owned(), *lost)
+    });
+    assert_eq!(truth.len(), 2);
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), truth);
+    assert!(answers > 1);
+    assert_eq!((placed.skipped_epochs, placed.omitted, placed.unlisted), (0, 0, 0));
+    let newest = placed.newest.unwrap();
+    assert!(!newest.places.is_empty() && newest.places.iter().all(|place| place.failed), "{:?}", newest.places);
+}
+
+#[test]
+fn places_that_are_not_counted_are_inferred() {
+    let network = Network { has_paths: true };
+    let programs = [("chamelemon", Task::Losses), ("pint", Task::Paths)].map(|(program, task)| {
+        (program.parse::<ProgramConfig>().unwrap(), network.history(task, &HeavyQuery::default()).unwrap())
+    });
+    let mut placing = Placing::new(Duration::from_nanos(1));
+    let (program, placed) = placing.look(&programs, &Links::default(), Instant::now()).unwrap();
+    let lost: Vec<_> = placed.lost.0.iter().collect();
+    let [(labels, lost)] = &lost[..] else { panic!("one place: {lost:?}") };
+    assert_eq!((&*program, &*labels.kind, labels.evidence), ("chamelemon", "group", "inferred"));
+    let members: BTreeSet<_> = labels.place.split(" or ").collect();
+    assert_eq!(members, ["a → b", "b → d", "in b"].into());
+    assert!((379..=382).contains(*lost) && placed.unplaced_packets == 382 - *lost, "{placed:?}");
+    let [place] = &placed.newest.as_ref().unwrap().places[..] else { panic!("{placed:?}") };
+    assert!(place.failed && place.confidence > 0.5, "{place:?}");
+}
+
+/// An answer waits for epochs enough and for the end of a pause. Epochs that it leaves out are counted, and packets
+/// that it finds no place for; no epoch is in two answers.
+#[test]
+fn answers_about_places_take_turns_with_pauses() {
+    let (history, _) = followed(99);
+    let programs = ["chamelemon", "pint"].map(|name| name.parse::<ProgramConfig>().unwrap());
+    let programs = programs.map(|program| (program, Arc::new(history.clone()) as Arc<dyn Queryable>));
+    let (mut placing, start) = (Placing::new(Duration::from_nanos(2 * LENGTH)), Instant::now());
+    let mut look = |hours: u64| placing.look(&programs, &Links::default(), start + Duration::from_secs(3600 * hours));
+    push(&history, 1, Some(3), true);
+    assert_eq!(look(0), None, "one epoch of two");
+    push(&history, 2, Some(3), true);
+    let (program, placed) = look(0).unwrap();
+    let newest = placed.newest.unwrap();
+    assert_eq!((&*program, newest.first_epoch, newest.last_epoch), ("chamelemon", 1, 2));
+    assert_eq!((newest.unplaced_packets, newest.end_ns), (4, 3 * LENGTH), "two flows of each epoch");
+    (3..=22).for_each(|epoch| push(&history, epoch, Some(3), true));
+    assert_eq!(look(0), None, "a pause");
+    let (_, placed) = look(1).unwrap();
+    let newest = placed.newest.unwrap();
+    assert_eq!((newest.first_epoch, newest.last_epoch, placed.skipped_epochs), (11, 22, 8));
+    assert_eq!(placed.unplaced_packets, 4 + 24);
+    assert_eq!(look(2), None, "nothing new");
+    assert_eq!(placing.look(&programs[1..], &Links::default(), start), None, "nothing that names lost packets");
 }
 
 /// Each packet that reported the time of a switch is in the switch's histogram once, by its path.
