@@ -43,14 +43,7 @@ impl Observer for Unobserved {
     }
 
     #[inline(always)]
-    fn egress(
-        &mut self,
-        _: usize,
-        program: &mut dyn Dataplane,
-        phvs: &mut [Phv],
-        as_entered: bool,
-        order: BatchOrder,
-    ) {
+    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], as_entered: bool, order: BatchOrder) {
         match as_entered {
             true => program.run_egress_as_entered(phvs, order),
             false => program.run_egress(phvs, order),

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use super::cpu::{self, Instructions};
 use super::{BATCH, Phv};
-use crate::wire::{FlowKey, Headers, Places, parse_plain, parse_shimmed};
+use crate::wire::{FlowKey, Headers, NOTHING, Places, parse_plain, parse_shimmed};
 
 /// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch,
 /// and in one register each, where a compiler takes two for a number of 128 bits.
@@ -54,7 +54,7 @@ pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128
 }
 
 /// Proof that the CPU has AVX2, by which pairs of a key and its count are merged in vector
-/// registers, and plain frames parsed.
+/// registers, and keys picked from headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs(());
 
@@ -79,9 +79,22 @@ mod avx2 {
     use core::arch::x86_64::*;
     use core::mem::transmute;
 
+    use super::Gathered;
     use super::opaque;
     use super::plain::{BEHIND_SHIM, MACS, PLAIN, front, part, piece, shape};
     use crate::wire::Headers;
+
+    /// The number of the bytes of a key.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub fn pick(headers: &Headers, key: &Gathered) -> u128 {
+        // SAFETY: there is no gap in the front of headers.
+        let front = unsafe { &*std::ptr::from_ref(headers).cast::<[[u8; 4]; Headers::FRONT / 4]>() };
+        let word = |word: usize| front.get(key.words[word] / 4).map_or(0, |bytes| i32::from_le_bytes(*bytes));
+        let words = _mm_setr_epi32(word(0), word(1), word(2), word(3));
+        // SAFETY: any bits make a number.
+        unsafe { transmute::<__m128i, u128>(_mm_shuffle_epi8(words, vector(&key.from))) }
+    }
 
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -228,6 +241,9 @@ impl Vectors {
     pub fn key<K: FlowKey>(self, headers: &Headers) -> K {
         match K::PLACES {
             Some(places) if self.avx512 => K::of_number(self.pick(headers, &places)),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the CPU has the feature.
+            Some(_) if self.avx2 => K::of_number(unsafe { avx2::pick(headers, const { &Gathered::of(K::PLACES) }) }),
             _ => K::of(headers),
         }
     }
@@ -235,9 +251,10 @@ impl Vectors {
     /// The keys of the packets of a batch, as [`FlowKey::of`] has them.
     #[inline(always)]
     pub fn keys<K: FlowKey>(self, phvs: &[Phv], keys: &mut [K; BATCH]) {
-        match self.picks() {
-            Some(picks) => Self::from(picks).each_key(phvs, keys),
-            None => Self::NONE.each_key(phvs, keys),
+        match (self.picks(), Pairs::here()) {
+            (Some(picks), _) => Self::from(picks).each_key(phvs, keys),
+            (None, Some(pairs)) => Self::from(pairs).each_key(phvs, keys),
+            (None, None) => Self::NONE.each_key(phvs, keys),
         }
     }
 
@@ -306,6 +323,42 @@ fn pick(headers: &Headers, places: &Places) -> u128 {
 
 // The fields stand in order, so there is no gap before these.
 const _: () = assert!(offset_of!(Headers, inner_tags) == Headers::FRONT);
+
+/// Four words of the front of headers that have all bytes of a key among them.
+#[cfg(target_arch = "x86_64")]
+struct Gathered {
+    /// Where they begin.
+    words: [usize; 4],
+    /// Where the bytes of the key stand in them, or [`NOTHING`].
+    from: [u8; 16],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Gathered {
+    /// Of a key with these places, if it has some.
+    const fn of(places: Option<Places>) -> Self {
+        let mut gathered = Self { words: [0; 4], from: [NOTHING; 16] };
+        let Some(places) = places else { return gathered };
+        let (mut known, mut byte) = (0, 0);
+        while byte < places.len() {
+            if places[byte] != NOTHING {
+                let place = places[byte] as usize;
+                let mut word = 0;
+                while word < known && gathered.words[word] != place / 4 * 4 {
+                    word += 1;
+                }
+                // There are no more than four words, or this is no constant.
+                gathered.words[word] = place / 4 * 4;
+                if word == known {
+                    known += 1;
+                }
+                gathered.from[byte] = (4 * word + place % 4) as u8;
+            }
+            byte += 1;
+        }
+        gathered
+    }
+}
 
 /// The shape of plain frames, as tables for instructions that take many bytes at a time.
 #[cfg(target_arch = "x86_64")]
@@ -582,7 +635,7 @@ mod tests {
         fn a_picked_key_is_that_of_the_fields(frame in frame()) {
             let mut headers = Headers::default();
             prop_assume!(parse(&frame, &mut headers).is_ok());
-            for vectors in [Vectors::here(), Vectors::NONE] {
+            for vectors in forms() {
                 let mut keys = [Tuple4(0); BATCH];
                 vectors.keys(&[Phv::default(), Phv { headers, ..Phv::default() }], &mut keys);
                 prop_assert_eq!(keys[1], Tuple4::of(&headers));

@@ -291,7 +291,9 @@ impl Dataplane for HopReplica {
             return self.run_egress(phvs, order);
         }
         debug_assert!(
-            phvs.iter().zip(&*self.hashes).all(|(phv, hash)| !is_counted(phv) || *hash == self.shape.hashes.of_headers(&phv.headers)),
+            phvs.iter()
+                .zip(&*self.hashes)
+                .all(|(phv, hash)| !is_counted(phv) || *hash == self.shape.hashes.of_headers(&phv.headers)),
             "these are other packets than entered"
         );
         self.leave(phvs, true, order);

@@ -87,7 +87,11 @@ struct Way {
 
 fn way() -> impl Strategy<Value = Way> {
     let between = prop_oneof![2 => Just(0), 1 => 1..5usize];
-    (any::<bool>(), any::<bool>(), between).prop_map(|(are_alike, as_entered, between)| Way { are_alike, as_entered, between })
+    (any::<bool>(), any::<bool>(), between).prop_map(|(are_alike, as_entered, between)| Way {
+        are_alike,
+        as_entered,
+        between,
+    })
 }
 
 /// Packets of these flows that all are as the first one.
