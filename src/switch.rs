@@ -220,6 +220,18 @@ impl<F> TxBursts<F> {
         queue.get(exit.slot())
     }
 
+    /// The frames of the packets with these exits, where they stand in one queue from its front on, in order.
+    #[inline(always)]
+    fn in_order(&self, exits: &[Exit]) -> Option<&[F]> {
+        let first = exits.first()?;
+        let mut are_in_order = first.disposition().leaves();
+        for (slot, exit) in exits.iter().enumerate() {
+            are_in_order &= *exit == Exit::new(first.port(), slot, first.disposition());
+        }
+        let queue = self.queues.get(usize::from(first.port())).filter(|_| are_in_order)?;
+        queue.get(..exits.len())
+    }
+
     #[inline(always)]
     fn waiting_mut(&mut self, exit: &Exit) -> Option<&mut F> {
         self.queues.get_mut(usize::from(exit.port()))?.get_mut(exit.slot())

@@ -2,6 +2,7 @@
 //! to know of them, before they are written. What a port then does not take is told with the same
 //! headers, epoch and port.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
@@ -33,6 +34,10 @@ struct Watcher {
     seen: Arc<Mutex<Vec<Phv>>>,
     /// Packets that a port did not take.
     unsent: Arc<Mutex<Vec<Phv>>>,
+    /// What ingress stages saw last.
+    last: Vec<Phv>,
+    /// Packets that left as they entered.
+    as_entered: Arc<AtomicUsize>,
 }
 
 struct Nothing;
@@ -58,8 +63,16 @@ fn digest(phv: &Phv) -> u16 {
     phv.digest ^ phv.wire_bytes as u16
 }
 
+impl Watcher {
+    fn new(needs: Needs) -> Self {
+        let [entered, seen, unsent] = [(); 3].map(|()| Arc::default());
+        Self { needs, entered, seen, unsent, last: Vec::new(), as_entered: Arc::default() }
+    }
+}
+
 impl Dataplane for Watcher {
     fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
+        self.last = phvs.to_vec();
         self.entered.lock().unwrap().extend_from_slice(phvs);
     }
 
@@ -79,6 +92,16 @@ impl Dataplane for Watcher {
             }
         }
         self.seen.lock().unwrap().extend_from_slice(phvs);
+    }
+
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        assert!(phvs.len() <= self.last.len());
+        for (phv, entered) in phvs.iter().zip(&self.last) {
+            assert_eq!(key(&phv.headers), key(&entered.headers), "it stands where it entered");
+            assert_eq!((phv.ingress, phv.is_made()), (entered.ingress, false));
+        }
+        self.as_entered.fetch_add(phvs.len(), Relaxed);
+        self.egress(phvs, order);
     }
 
     fn dropped(&mut self, phv: &Phv, _: DropReason, at: DropAt) {
@@ -202,8 +225,7 @@ impl Bench {
     fn new(world: World) -> Self {
         let mut assembly = assemble(&world.config(), None, 1).unwrap();
         let [seen, unsent] = [(); 2].map(|()| Arc::<Mutex<Vec<Phv>>>::default());
-        let program =
-            Watcher { needs: world.needs, entered: Arc::default(), seen: seen.clone(), unsent: unsent.clone() };
+        let program = Watcher { seen: seen.clone(), unsent: unsent.clone(), ..Watcher::new(world.needs) };
         let clock = EpochClock::new(Some(1 << 26));
         let (telemetry, _) = Telemetry::new(vec![Box::new(program)], clock, 1);
         assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
@@ -433,7 +455,14 @@ fn programs_see_the_flows_inside_tunnels() {
     let [entered, seen, unsent] = [(); 3].map(|()| Arc::<Mutex<Vec<Phv>>>::default());
     let needs = [Needs::EGRESS, Needs::IDENTITY, Needs::ENDS, Needs::DROPS, Needs::SHIM].into_iter();
     let needs = needs.fold(Needs::NONE, |needs, need| needs | need);
-    let program = Watcher { needs, entered: entered.clone(), seen: seen.clone(), unsent: unsent.clone() };
+    let as_entered = Arc::<AtomicUsize>::default();
+    let program = Watcher {
+        entered: entered.clone(),
+        seen: seen.clone(),
+        unsent: unsent.clone(),
+        as_entered: as_entered.clone(),
+        ..Watcher::new(needs)
+    };
     let (telemetry, _) = Telemetry::new(vec![Box::new(program)], EpochClock::new(Some(1 << 26)), 1);
     let telemetry = telemetry.looking_into(config.switch.tunnels());
     assembly.switches[0].exchange(&mut Parts { telemetry: Some(telemetry), ..Parts::default() });
@@ -476,6 +505,8 @@ fn programs_see_the_flows_inside_tunnels() {
         }
     }
     assert_eq!(assembly.switches[0].stats().tunnels.read.get(), 40);
+    // Those that are flooded do not, and the answers do.
+    assert_eq!(as_entered.load(Relaxed), 30 + 2);
 }
 
 fn parsed(frame: &[u8]) -> Headers {

@@ -16,8 +16,16 @@ use crate::wire::{Filter, Flow, Headers};
 /// calls.
 pub trait Observer {
     fn program(&mut self, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);
-    /// The egress stages of the program with this number, in the order of [`Self::program`].
-    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder);
+    /// The egress stages of the program with this number, in the order of [`Self::program`], of packets that
+    /// leave [as they entered](Dataplane::egress_as_entered) or not.
+    fn egress(
+        &mut self,
+        number: usize,
+        program: &mut dyn Dataplane,
+        phvs: &mut [Phv],
+        as_entered: bool,
+        order: BatchOrder,
+    );
     fn decide(&mut self, forward: &mut Forward, phvs: &mut [Phv], now: Nanos);
     /// The access control list is about to decide on a packet; `how` says how.
     fn acl(&mut self, how: &dyn Fn() -> Vec<LookupTrace>);
@@ -35,8 +43,11 @@ impl Observer for Unobserved {
     }
 
     #[inline(always)]
-    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], order: BatchOrder) {
-        program.run_egress(phvs, order);
+    fn egress(&mut self, _: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], as_entered: bool, order: BatchOrder) {
+        match as_entered {
+            true => program.run_egress_as_entered(phvs, order),
+            false => program.run_egress(phvs, order),
+        }
     }
 
     #[inline(always)]
@@ -127,7 +138,7 @@ impl Observer for Recorder {
         }
     }
 
-    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: BatchOrder) {
+    fn egress(&mut self, number: usize, program: &mut dyn Dataplane, phvs: &mut [Phv], _: bool, _: BatchOrder) {
         self.leaving = Some(number);
         for phv in phvs {
             program.trace_egress(phv, self);

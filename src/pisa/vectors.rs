@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use super::cpu::{self, Instructions};
 use super::{BATCH, Phv};
-use crate::wire::{FlowKey, Headers, Places, parse_plain, parse_shimmed};
+use crate::wire::{FlowKey, Headers, NOTHING, Places, parse_plain, parse_shimmed};
 
 /// All ones if both are equal, else 0; and both, in the other order if `swap`. Without a branch,
 /// and in one register each, where a compiler takes two for a number of 128 bits.
@@ -54,7 +54,7 @@ pub(super) fn compare_and_swap(swap: bool, a: u128, b: u128) -> (u32, u128, u128
 }
 
 /// Proof that the CPU has AVX2, by which pairs of a key and its count are merged in vector
-/// registers.
+/// registers, and keys picked from headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs(());
 
@@ -79,7 +79,92 @@ mod avx2 {
     use core::arch::x86_64::*;
     use core::mem::transmute;
 
+    use super::Gathered;
     use super::opaque;
+    use super::plain::{BEHIND_SHIM, MACS, PLAIN, front, part, piece, shape};
+    use crate::wire::Headers;
+
+    /// The number of the bytes of a key.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub fn pick(headers: &Headers, key: &Gathered) -> u128 {
+        // SAFETY: there is no gap in the front of headers.
+        let front = unsafe { &*std::ptr::from_ref(headers).cast::<[[u8; 4]; Headers::FRONT / 4]>() };
+        let word = |word: usize| front.get(key.words[word] / 4).map_or(0, |bytes| i32::from_le_bytes(*bytes));
+        let words = _mm_setr_epi32(word(0), word(1), word(2), word(3));
+        // SAFETY: any bits make a number.
+        unsafe { transmute::<__m128i, u128>(_mm_shuffle_epi8(words, vector(&key.from))) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
+        parse::<MACS, { MACS + PLAIN }>(frame, headers)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub fn parse_shimmed(frame: &[u8], headers: &mut Headers) -> bool {
+        parse::<BEHIND_SHIM, { BEHIND_SHIM + PLAIN }>(frame, headers)
+    }
+
+    /// Where addresses and ports stand behind the EtherType, and what is before them.
+    const ADDRESSES: usize = 10;
+
+    /// Parses frames with the EtherType at `AT` by their first `HEAD` bytes, of which 16 each hold the MACs, what is
+    /// compared, and addresses and ports.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn parse<const AT: usize, const HEAD: usize>(frame: &[u8], headers: &mut Headers) -> bool {
+        let Some(head) = frame.first_chunk::<HEAD>() else { return false };
+        let piece_at = |at: usize| head.get(at..).and_then(<[u8]>::first_chunk);
+        let (Some(macs), Some(shape_of), Some(ports)) = (piece_at(0), piece_at(AT), piece_at(AT + ADDRESSES)) else {
+            return false;
+        };
+        let [macs, shape_of, ports] = [vector(macs), vector(shape_of), vector(ports)];
+        let [bits, tcp, udp] = const { [part(&shape(AT)[0], AT), part(&shape(AT)[1], AT), part(&shape(AT)[2], AT)] };
+        let shaped = _mm_and_si128(shape_of, vector(&bits));
+        let same = _mm_or_si128(_mm_cmpeq_epi8(shaped, vector(&tcp)), _mm_cmpeq_epi8(shaped, vector(&udp)));
+        let length = u16::from_be_bytes([head[AT + 4], head[AT + 5]]);
+        // What stands before the EtherType is a shim.
+        let [shim_bits, shim] = const { [first_word(&shape(AT)[0]), first_word(&shape(AT)[1])] };
+        let before = u32::from_le_bytes([head[MACS], head[MACS + 1], head[MACS + 2], head[MACS + 3]]);
+        if _mm_movemask_epi8(same) != 0xffff || length < 24 || before & shim_bits != shim {
+            return false;
+        }
+        let places = const {
+            let front = front(AT).0;
+            [piece(&front, 0, AT + ADDRESSES), piece(&front, 16, AT + ADDRESSES), piece(&front, 32, AT + ADDRESSES)]
+        };
+        let [of_macs, of_shape] = const { [piece(&front(AT).0, 32, 0), piece(&front(AT).0, 48, AT)] };
+        let fixed = const { [part(&front(AT).1, 32), part(&front(AT).1, 48)] };
+        let both = |[low, high]: [&[u8; 16]; 2]| _mm256_set_m128i(vector(high), vector(low));
+        let twice = _mm256_broadcastsi128_si256(ports);
+        let addresses = _mm256_shuffle_epi8(twice, both([&places[0], &places[1]]));
+        let others = _mm256_shuffle_epi8(_mm256_set_m128i(shape_of, macs), both([&of_macs, &of_shape]));
+        let ports = _mm256_shuffle_epi8(twice, both([&places[2], &[u8::MAX; 16]]));
+        let others = _mm256_or_si256(_mm256_or_si256(others, ports), both([&fixed[0], &fixed[1]]));
+        let front = std::ptr::from_mut(headers).cast::<__m256i>();
+        // SAFETY: the front of headers is 64 writable bytes, and the stores need no alignment. Fields that are no
+        // numbers have a value of theirs, as `front` says.
+        unsafe {
+            _mm256_storeu_si256(front, addresses);
+            _mm256_storeu_si256(front.add(1), others);
+        }
+        true
+    }
+
+    /// The word behind the MACs.
+    const fn first_word(bytes: &[u8; 64]) -> u32 {
+        u32::from_le_bytes([bytes[MACS], bytes[MACS + 1], bytes[MACS + 2], bytes[MACS + 3]])
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn vector(bytes: &[u8; 16]) -> __m128i {
+        // SAFETY: 16 readable bytes; the load needs no alignment.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
 
     /// A count stands in each word of a vector.
     #[target_feature(enable = "avx2")]
@@ -104,29 +189,35 @@ mod avx2 {
     }
 }
 
-/// A CPU with AVX-512, or one without.
+/// A CPU with AVX-512, one with AVX2, or another.
 ///
 /// To be asked for once a burst: a loop over packets is then compiled for each case.
 #[derive(Clone, Copy)]
-pub struct Vectors(bool);
+pub struct Vectors {
+    avx512: bool,
+    avx2: bool,
+}
 
 impl Vectors {
-    /// Those of a CPU without AVX-512.
-    pub const NONE: Self = Self(false);
+    /// Those of a CPU without AVX2.
+    pub const NONE: Self = Self { avx512: false, avx2: false };
 
     /// Those of this CPU.
     #[inline(always)]
     pub fn here() -> Self {
-        Self(cpu::uses(Instructions::Avx512))
+        Self { avx512: cpu::uses(Instructions::Avx512), avx2: cpu::uses(Instructions::Avx2) }
     }
 
     /// As [`parse_plain`], of headers that begin as [`Headers::of_plain`] has them.
     #[inline(always)]
     pub fn parse_plain(self, frame: &[u8], headers: &mut Headers) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if self.0 {
+        if self.avx512 {
             // SAFETY: the CPU has the features.
             return unsafe { avx512::parse_plain(frame, headers) };
+        } else if self.avx2 {
+            // SAFETY: the CPU has the feature.
+            return unsafe { avx2::parse_plain(frame, headers) };
         }
         parse_plain(frame, headers)
     }
@@ -135,9 +226,12 @@ impl Vectors {
     #[inline(always)]
     pub fn parse_shimmed(self, frame: &[u8], headers: &mut Headers) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if self.0 {
+        if self.avx512 {
             // SAFETY: the CPU has the features.
             return unsafe { avx512::parse_shimmed(frame, headers) };
+        } else if self.avx2 {
+            // SAFETY: the CPU has the feature.
+            return unsafe { avx2::parse_shimmed(frame, headers) };
         }
         parse_shimmed(frame, headers)
     }
@@ -146,7 +240,10 @@ impl Vectors {
     #[inline(always)]
     pub fn key<K: FlowKey>(self, headers: &Headers) -> K {
         match K::PLACES {
-            Some(places) if self.0 => K::of_number(self.pick(headers, &places)),
+            Some(places) if self.avx512 => K::of_number(self.pick(headers, &places)),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the CPU has the feature.
+            Some(_) if self.avx2 => K::of_number(unsafe { avx2::pick(headers, const { &Gathered::of(K::PLACES) }) }),
             _ => K::of(headers),
         }
     }
@@ -154,9 +251,10 @@ impl Vectors {
     /// The keys of the packets of a batch, as [`FlowKey::of`] has them.
     #[inline(always)]
     pub fn keys<K: FlowKey>(self, phvs: &[Phv], keys: &mut [K; BATCH]) {
-        match self.picks() {
-            Some(picks) => Self::from(picks).each_key(phvs, keys),
-            None => Self::NONE.each_key(phvs, keys),
+        match (self.picks(), Pairs::here()) {
+            (Some(picks), _) => Self::from(picks).each_key(phvs, keys),
+            (None, Some(pairs)) => Self::from(pairs).each_key(phvs, keys),
+            (None, None) => Self::NONE.each_key(phvs, keys),
         }
     }
 
@@ -170,14 +268,14 @@ impl Vectors {
     /// The CPU, if it has AVX-512.
     #[inline(always)]
     pub fn picks(self) -> Option<Picks> {
-        self.0.then_some(Picks(()))
+        self.avx512.then_some(Picks(()))
     }
 
     /// The number of these bytes of the headers.
     #[inline(always)]
     pub fn pick(self, headers: &Headers, places: &Places) -> u128 {
         #[cfg(target_arch = "x86_64")]
-        if self.0 {
+        if self.avx512 {
             // SAFETY: the CPU has the features.
             return unsafe { avx512::pick(headers, places) };
         }
@@ -193,7 +291,14 @@ pub struct Picks(());
 impl From<Picks> for Vectors {
     #[inline(always)]
     fn from(_: Picks) -> Self {
-        Self(true)
+        Self { avx512: true, avx2: true }
+    }
+}
+
+impl From<Pairs> for Vectors {
+    #[inline(always)]
+    fn from(_: Pairs) -> Self {
+        Self { avx512: false, avx2: true }
     }
 }
 
@@ -219,22 +324,57 @@ fn pick(headers: &Headers, places: &Places) -> u128 {
 // The fields stand in order, so there is no gap before these.
 const _: () = assert!(offset_of!(Headers, inner_tags) == Headers::FRONT);
 
+/// Four words of the front of headers that have all bytes of a key among them.
 #[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use core::arch::x86_64::*;
-    use core::mem::{offset_of, transmute};
+struct Gathered {
+    /// Where they begin.
+    words: [usize; 4],
+    /// Where the bytes of the key stand in them, or [`NOTHING`].
+    from: [u8; 16],
+}
 
-    use super::opaque;
-    use crate::wire::{Headers, NOTHING, Net, Places, ethertype, proto, shim};
+#[cfg(target_arch = "x86_64")]
+impl Gathered {
+    /// Of a key with these places, if it has some.
+    const fn of(places: Option<Places>) -> Self {
+        let mut gathered = Self { words: [0; 4], from: [NOTHING; 16] };
+        let Some(places) = places else { return gathered };
+        let (mut known, mut byte) = (0, 0);
+        while byte < places.len() {
+            if places[byte] != NOTHING {
+                let place = places[byte] as usize;
+                let mut word = 0;
+                while word < known && gathered.words[word] != place / 4 * 4 {
+                    word += 1;
+                }
+                // There are no more than four words, or this is no constant.
+                gathered.words[word] = place / 4 * 4;
+                if word == known {
+                    known += 1;
+                }
+                gathered.from[byte] = (4 * word + place % 4) as u8;
+            }
+            byte += 1;
+        }
+        gathered
+    }
+}
 
-    const MACS: usize = 12;
-    const BEHIND_SHIM: usize = MACS + shim::LEN;
+/// The shape of plain frames, as tables for instructions that take many bytes at a time.
+#[cfg(target_arch = "x86_64")]
+mod plain {
+    use core::mem::offset_of;
+
+    use crate::wire::{Headers, NOTHING, Net, ethertype, proto, shim};
+
+    pub const MACS: usize = 12;
+    pub const BEHIND_SHIM: usize = MACS + shim::LEN;
     /// Bytes that are looked at from the EtherType on, up to the ports.
-    const PLAIN: usize = 2 + 20 + 4;
+    pub const PLAIN: usize = 2 + 20 + 4;
 
     /// Where the front of the headers comes from, of frames that are plain from the EtherType on, which stands
     /// at `at`: bytes of the frame by their offset, or [`NOTHING`], and what stands there then.
-    const fn front(at: usize) -> ([u8; Headers::FRONT], [u8; Headers::FRONT]) {
+    pub const fn front(at: usize) -> ([u8; Headers::FRONT], [u8; Headers::FRONT]) {
         let (mut from, mut fixed) = ([NOTHING; Headers::FRONT], [0; Headers::FRONT]);
         let mut field = 0;
         /// A field that is a number, its length, and where its highest byte stands from the EtherType on.
@@ -272,7 +412,7 @@ mod avx512 {
 
     /// The bits of a frame that is plain from the EtherType at `at` on, by offset: which bits, their values in
     /// a TCP packet, and their values in a UDP packet. Behind a shim, that is of a known version.
-    const fn shape(at: usize) -> [[u8; 64]; 3] {
+    pub const fn shape(at: usize) -> [[u8; 64]; 3] {
         let mut shape = [[0; 64]; 3];
         const BYTES: [(usize, u8, u8, u8); 6] = [
             (0, 0xff, (ethertype::IPV4 >> 8) as u8, (ethertype::IPV4 >> 8) as u8),
@@ -306,7 +446,7 @@ mod avx512 {
     }
 
     /// A bit for each byte that comes from somewhere.
-    const fn some<const N: usize>(from: &[u8; N]) -> u64 {
+    pub const fn some<const N: usize>(from: &[u8; N]) -> u64 {
         let (mut mask, mut byte) = (0, 0);
         while byte < N {
             mask |= ((from[byte] != NOTHING) as u64) << byte;
@@ -314,6 +454,40 @@ mod avx512 {
         }
         mask
     }
+
+    /// The places in 16 bytes of a frame from `from` on of what stands at `at` and behind in the front of the headers;
+    /// of other bytes a place that VPSHUFB makes 0.
+    pub const fn piece(front: &[u8; Headers::FRONT], at: usize, from: usize) -> [u8; 16] {
+        let (mut piece, mut byte) = ([NOTHING; 16], 0);
+        while byte < piece.len() {
+            let place = front[at + byte] as usize;
+            if front[at + byte] != NOTHING && place >= from && place < from + piece.len() {
+                piece[byte] = (place - from) as u8;
+            }
+            byte += 1;
+        }
+        piece
+    }
+
+    /// 16 bytes of these from `from` on.
+    pub const fn part(bytes: &[u8; 64], from: usize) -> [u8; 16] {
+        let (mut part, mut byte) = ([0; 16], 0);
+        while byte < part.len() {
+            part[byte] = bytes[from + byte];
+            byte += 1;
+        }
+        part
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use core::arch::x86_64::*;
+    use core::mem::transmute;
+
+    use super::opaque;
+    use super::plain::{BEHIND_SHIM, MACS, PLAIN, front, shape, some};
+    use crate::wire::{Headers, Places};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
@@ -412,17 +586,25 @@ mod tests {
         })
     }
 
+    /// What this CPU has of each.
+    fn forms() -> impl Iterator<Item = Vectors> {
+        [Vectors::here(), Vectors::NONE].into_iter().chain(Pairs::here().map(Vectors::from))
+    }
+
     proptest! {
         #[test]
-        fn both_forms_of_the_parser_fill_the_same(frame in frame()) {
-            let [mut expected, mut got] = [Headers::of_plain(); 2];
+        fn all_forms_of_the_parser_fill_the_same(frame in frame()) {
+            let mut expected = Headers::of_plain();
             let plain = parse_plain(&frame, &mut expected);
-            prop_assert_eq!(Vectors::here().parse_plain(&frame, &mut got), plain);
-            prop_assert_eq!(got, expected);
+            for vectors in forms() {
+                let mut got = Headers::of_plain();
+                prop_assert_eq!(vectors.parse_plain(&frame, &mut got), plain);
+                prop_assert_eq!(got, expected);
+            }
         }
 
         #[test]
-        fn both_forms_fill_the_same_behind_a_shim(
+        fn all_forms_fill_the_same_behind_a_shim(
             frame in frame(),
             content: [u8; 4],
             spoilt in prop_oneof![4 => Just(None), 1 => (0..5usize, any::<u8>()).prop_map(Some)],
@@ -435,7 +617,7 @@ mod tests {
             let frame = [&frame[..macs], &shim, &frame[macs..]].concat();
             let mut expected = Headers::of_shimmed();
             let shimmed = parse_shimmed(&frame, &mut expected);
-            for vectors in [Vectors::here(), Vectors::NONE] {
+            for vectors in forms() {
                 let mut got = Headers::of_shimmed();
                 prop_assert_eq!(vectors.parse_shimmed(&frame, &mut got), shimmed);
                 prop_assert_eq!(got, expected);
@@ -453,7 +635,7 @@ mod tests {
         fn a_picked_key_is_that_of_the_fields(frame in frame()) {
             let mut headers = Headers::default();
             prop_assume!(parse(&frame, &mut headers).is_ok());
-            for vectors in [Vectors::here(), Vectors::NONE] {
+            for vectors in forms() {
                 let mut keys = [Tuple4(0); BATCH];
                 vectors.keys(&[Phv::default(), Phv { headers, ..Phv::default() }], &mut keys);
                 prop_assert_eq!(keys[1], Tuple4::of(&headers));

@@ -273,7 +273,7 @@ pub trait Dataplane: Send {
     /// As [`Self::ingress`], compiled for this CPU where that is `#[inline(always)]`. The
     /// switch calls this one, and a program leaves it as it is.
     fn run_ingress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        wide(Run::<_, false> { program: self, phvs, order });
+        wide(Run::<_, INGRESS> { program: self, phvs, order });
     }
     /// Takes one packet through as [`Self::ingress`] does, and tells of each step.
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe);
@@ -288,7 +288,17 @@ pub trait Dataplane: Send {
     fn egress(&mut self, _phvs: &mut [Phv], _order: BatchOrder) {}
     /// As [`Self::egress`], compiled for this CPU: see [`Self::run_ingress`].
     fn run_egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        wide(Run::<_, true> { program: self, phvs, order });
+        wide(Run::<_, EGRESS> { program: self, phvs, order });
+    }
+    /// As [`Self::egress`], of packets that leave as they entered: those that [`Self::ingress`] saw last, or the
+    /// first of them, each in its place, with the same addresses, ports and protocol. So a program that found
+    /// something of their flows then need not find it again. Egress stages may have seen others in between.
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        self.run_egress(phvs, order);
+    }
+    /// As [`Self::egress_as_entered`], compiled for this CPU: see [`Self::run_ingress`].
+    fn run_egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        wide(Run::<_, AS_ENTERED> { program: self, phvs, order });
     }
     /// Takes one packet through as [`Self::egress`] does, and tells of each step.
     fn trace_egress(&mut self, _phv: &mut Phv, _probe: &mut dyn Probe) {}
@@ -336,18 +346,27 @@ pub trait Dataplane: Send {
     fn layout(&self) -> Layout;
 }
 
-/// A burst's way through a program's egress stages, or its ingress stages.
-struct Run<'a, D: ?Sized, const EGRESS: bool> {
+/// The stages that a burst goes through: ingress stages, or egress stages, with packets that leave as they entered.
+const INGRESS: u8 = 0;
+const EGRESS: u8 = 1;
+const AS_ENTERED: u8 = 2;
+
+/// A burst's way through some stages of a program.
+struct Run<'a, D: ?Sized, const STAGES: u8> {
     program: &'a mut D,
     phvs: &'a mut [Phv],
     order: BatchOrder,
 }
 
-impl<D: Dataplane + ?Sized, const EGRESS: bool> Wide for Run<'_, D, EGRESS> {
+impl<D: Dataplane + ?Sized, const STAGES: u8> Wide for Run<'_, D, STAGES> {
     #[inline(always)]
     fn run(self) {
         let Self { program, phvs, order } = self;
-        if EGRESS { program.egress(phvs, order) } else { program.ingress(phvs, order) }
+        match STAGES {
+            INGRESS => program.ingress(phvs, order),
+            EGRESS => program.egress(phvs, order),
+            _ => program.egress_as_entered(phvs, order),
+        }
     }
 }
 

@@ -9,6 +9,8 @@
 //! first that does, PHVs are set down in a second place, one for each copy and fragment, and egress
 //! stages run whenever that is full.
 
+use std::marker::PhantomData;
+
 use arrayvec::ArrayVec;
 
 use super::replicate::{ByRouter, Exits, Replicated, answer_to};
@@ -22,7 +24,7 @@ use crate::wire::{self, Frame, Headers};
 /// What admission made of a packet, and where it waits: port, place in the port's queue,
 /// disposition. One word, because a struct of these goes through memory, and is read before it has
 /// been written there.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Exit(u32);
 
 const _: () = assert!(BURST <= u8::MAX as usize);
@@ -84,28 +86,51 @@ struct Admitted<F> {
     several: Option<(usize, F)>,
 }
 
-/// A burst whose packets' identities are written.
-struct Identified<'a, F> {
-    switch: &'a mut Switch,
-    exits: &'a [Exit],
-    out: &'a TxBursts<F>,
+/// The frames of packets that leave, by the packets' places among these.
+trait Frames<F> {
+    fn frame(&self, at: usize) -> Option<&F>;
 }
 
-impl<F: Frame> Wide for Identified<'_, F> {
+/// They stand in one queue, in order.
+impl<F> Frames<F> for &[F] {
+    #[inline(always)]
+    fn frame(&self, at: usize) -> Option<&F> {
+        self.get(at)
+    }
+}
+
+/// They stand where the packets leave.
+impl<F> Frames<F> for (&TxBursts<F>, &[Exit]) {
+    #[inline(always)]
+    fn frame(&self, at: usize) -> Option<&F> {
+        let (out, exits) = self;
+        out.waiting(exits.get(at)?)
+    }
+}
+
+/// A burst whose packets' identities are written.
+struct Identified<'a, F, W> {
+    switch: &'a mut Switch,
+    packets: usize,
+    frames: W,
+    frame: PhantomData<F>,
+}
+
+impl<F: Frame, W: Frames<F>> Wide for Identified<'_, F, W> {
     #[inline(always)]
     fn run(self) {
-        let Self { switch: Switch { telemetry, phvs, .. }, exits, out } = self;
+        let Self { switch: Switch { telemetry, phvs, .. }, packets, frames, .. } = self;
         let Some(unit) = &telemetry.identity else { return };
         let mut identities = [0; BURST];
-        let packet = |at: usize| Some((&phvs.get(at)?.headers, out.waiting(exits.get(at)?)?));
+        let packet = |at: usize| Some((&phvs.get(at)?.headers, frames.frame(at)?));
         match &telemetry.inner {
-            None => unit.of_burst(exits.len(), packet, &mut identities),
+            None => unit.of_burst(packets, packet, &mut identities),
             Some(inner) => {
                 let packet = |at: usize| packet(at).map(|(outer, frame)| (inner.of(outer), frame));
-                unit.of_burst(exits.len(), packet, &mut identities);
+                unit.of_burst(packets, packet, &mut identities);
             }
         }
-        phvs.iter_mut().zip(identities).take(exits.len()).for_each(|(phv, identity)| phv.identity = identity);
+        phvs.iter_mut().zip(identities).take(packets).for_each(|(phv, identity)| phv.identity = identity);
     }
 }
 
@@ -146,7 +171,7 @@ impl Switch {
             self.keep_seen(&mut exits[..all]);
         }
         let writes = self.telemetry.writes_late;
-        self.run_egress(&exits[..seen], writes, now, out, watch);
+        self.run_egress(&exits[..seen], (seen == all, writes), now, out, watch);
         self.deparse_waiting(&exits[..seen], writes, out);
         if let Some(several) = several {
             self.emit_several(std::iter::once(several).chain(frames), routed, now, out, watch);
@@ -174,7 +199,7 @@ impl Switch {
         }
         if self.telemetry.egress {
             let exits: [_; BURST] = std::array::from_fn(|slot| Exit::new(id, slot, disposition));
-            self.run_egress(&exits[..packets], writes_late, now, out, watch);
+            self.run_egress(&exits[..packets], (true, writes_late), now, out, watch);
         }
         if writes_late {
             self.deparse_whole(id, disposition, out);
@@ -325,18 +350,19 @@ impl Switch {
         watch: &mut W,
     ) {
         std::mem::swap(&mut self.phvs, &mut self.later);
-        self.run_egress(&waiting.exits[..waiting.len], true, now, out, watch);
+        self.run_egress(&waiting.exits[..waiting.len], (false, true), now, out, watch);
         self.deparse_waiting(&waiting.exits[..waiting.len], true, out);
         std::mem::swap(&mut self.phvs, &mut self.later);
         waiting.len = 0;
     }
 
-    /// Takes as many packets as there are exits through the egress stages. `writes`: they are written then.
+    /// Takes as many packets as there are exits through the egress stages. `as_entered`: ingress stages saw them
+    /// last, in these places. `writes`: they are written then.
     #[inline(always)]
     fn run_egress<F: Frame, W: Observer>(
         &mut self,
         exits: &[Exit],
-        writes: bool,
+        (as_entered, writes): (bool, bool),
         now: Nanos,
         out: &mut TxBursts<F>,
         watch: &mut W,
@@ -362,7 +388,7 @@ impl Switch {
             inner.show(phvs);
         }
         for (number, program) in self.telemetry.programs.iter_mut().enumerate() {
-            watch.egress(number, program.as_mut(), phvs, self.order);
+            watch.egress(number, program.as_mut(), phvs, as_entered, self.order);
         }
         if let Some(inner) = &self.telemetry.inner {
             inner.hide(phvs);
@@ -376,23 +402,39 @@ impl Switch {
     /// Writes what programs need to know of packets that leave.
     #[inline(never)]
     fn describe<F: Frame>(&mut self, exits: &[Exit], now: Nanos, out: &TxBursts<F>) {
-        let needs = self.telemetry.needs;
-        for (phv, exit) in self.phvs.iter_mut().zip(exits) {
-            if needs.contains(Needs::TIME) {
-                phv.egress_ns = out.waiting(exit).and_then(Frame::at_ns).unwrap_or(now);
-            }
-            if needs.contains(Needs::QUEUE_DEPTH) {
+        if self.telemetry.needs.contains(Needs::QUEUE_DEPTH) {
+            for (phv, exit) in self.phvs.iter_mut().zip(exits) {
                 (phv.queue_depth, phv.queue_used) = out.ahead(exit);
             }
-            if needs.contains(Needs::LATENCY) {
-                phv.latency_ns = out.waiting(exit).map_or(0, Frame::held_ns);
+        }
+        match out.in_order(exits) {
+            Some(frames) => self.describe_frames(exits.len(), frames, now),
+            None => self.describe_frames(exits.len(), (out, exits), now),
+        }
+    }
+
+    /// Writes what is known by the packets' frames.
+    #[inline(always)]
+    fn describe_frames<F: Frame>(&mut self, packets: usize, frames: impl Frames<F>, now: Nanos) {
+        let needs = self.telemetry.needs;
+        let phvs = self.phvs.get_mut(..packets).unwrap_or_default();
+        if needs.contains(Needs::TIME) {
+            for (at, phv) in phvs.iter_mut().enumerate() {
+                phv.egress_ns = frames.frame(at).and_then(Frame::at_ns).unwrap_or(now);
             }
-            if needs.contains(Needs::HELD) {
-                phv.held_ns = out.waiting(exit).map_or(0, Frame::held_ns);
+        }
+        if needs.contains(Needs::LATENCY) {
+            for (at, phv) in phvs.iter_mut().enumerate() {
+                phv.latency_ns = frames.frame(at).map_or(0, Frame::held_ns);
+            }
+        }
+        if needs.contains(Needs::HELD) {
+            for (at, phv) in phvs.iter_mut().enumerate() {
+                phv.held_ns = frames.frame(at).map_or(0, Frame::held_ns);
             }
         }
         if self.telemetry.identity.is_some() {
-            wide(Identified { switch: self, exits, out });
+            wide(Identified { switch: self, packets, frames, frame: PhantomData });
         }
     }
 

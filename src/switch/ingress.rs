@@ -1,7 +1,7 @@
 //! Ingress: what a port lets in, and the PHVs of that.
 
 use super::{BURST, Burst, Role, Switch, TelemetryHeader};
-use crate::pisa::{DropAt, DropReason, Phv, PortId, Vectors, Wide, wide};
+use crate::pisa::{DropAt, DropReason, Pairs, Phv, PortId, Vectors, Wide, wide};
 use crate::wire::{self, Frame, Headers, Net, Shim};
 
 /// Why each packet of a burst may not enter.
@@ -117,11 +117,13 @@ impl<F: Frame> Wide for Parsed<'_, F> {
     #[inline(always)]
     fn run(mut self) {
         // A loop for each kind of CPU and of port.
-        let others = match (Vectors::here().picks(), self.telemetry.takes_shims) {
-            (Some(picks), false) => self.plain::<false>(picks.into()),
-            (None, false) => self.plain::<false>(Vectors::NONE),
-            (Some(picks), true) => self.plain::<true>(picks.into()),
-            (None, true) => self.plain::<true>(Vectors::NONE),
+        let others = match (Vectors::here().picks(), Pairs::here(), self.telemetry.takes_shims) {
+            (Some(picks), _, false) => self.plain::<false>(picks.into()),
+            (None, Some(pairs), false) => self.plain::<false>(pairs.into()),
+            (None, None, false) => self.plain::<false>(Vectors::NONE),
+            (Some(picks), _, true) => self.plain::<true>(picks.into()),
+            (None, Some(pairs), true) => self.plain::<true>(pairs.into()),
+            (None, None, true) => self.plain::<true>(Vectors::NONE),
         };
         if others != 0 {
             self.others(others);

@@ -139,6 +139,10 @@ impl<C: Fn() -> u64 + Send> Dataplane for Timed<C> {
         self.with_latency(phvs, |timed, phvs| timed.measure(|program| program.run_egress(phvs, order)));
     }
 
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        self.with_latency(phvs, |timed, phvs| timed.measure(|program| program.run_egress_as_entered(phvs, order)));
+    }
+
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
         let program = |timed: &mut Self, phvs: &mut [Phv]| {
             phvs.iter_mut().for_each(|phv| timed.program.trace_egress(phv, probe));

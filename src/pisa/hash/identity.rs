@@ -43,6 +43,12 @@ impl IdentityHash {
         packet: impl Fn(usize) -> Option<(&'a Headers, &'a F)>,
         identities: &mut [u32; BATCH],
     ) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(form) = &self.fours
+            && let Some(others) = form.one_by_one(number, &packet, identities)
+        {
+            return self.of_others(others, packet, identities);
+        }
         let Some(last) = number.checked_sub(1) else { return };
         let (fours, _) = identities.as_chunks_mut::<4>();
         for (four, from) in fours.iter_mut().zip((0..number).step_by(4)) {
@@ -60,6 +66,24 @@ impl IdentityHash {
                 if let Some(packet) = packet(place) {
                     *identity = self.of(packet);
                 }
+            }
+        }
+    }
+
+    /// The identities of the packets whose bits are set.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn of_others<'a, F: Frame + 'a>(
+        &self,
+        mut others: u64,
+        packet: impl Fn(usize) -> Option<(&'a Headers, &'a F)>,
+        identities: &mut [u32; BATCH],
+    ) {
+        while others != 0 {
+            let place = others.trailing_zeros() as usize;
+            others &= others - 1;
+            if let (Some(packet), Some(identity)) = (packet(place), identities.get_mut(place)) {
+                *identity = self.of(packet);
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::pisa::{BATCH, Slot};
 pub use identities::Identities;
 pub use joins::Joins;
 pub use nibbles::Nibbles;
-pub use planes::{MANY, PlaneBank, Planes, crcs_of_numbers};
+pub use planes::{MANY, PlaneBank, Planes, crcs_of_rows};
 
 /// One CRC by carry-less multiplication.
 ///
@@ -239,6 +239,12 @@ fn inverse(modulus: u64) -> u64 {
 fn pair(low: u64, high: u64) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
     unsafe { _mm_set_epi64x(high as i64, low as i64) }
+}
+
+#[inline(always)]
+fn four([a, b, c, d]: [u32; 4]) -> __m128i {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { _mm_setr_epi32(a as i32, b as i32, c as i32, d as i32) }
 }
 
 #[inline(always)]

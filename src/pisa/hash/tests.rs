@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pisa::BATCH;
+use crate::pisa::{BATCH, Phv};
 use crate::wire::{Addr4, Addr6, Headers, Pair4, Pair6, Tuple4, Tuple6};
 
 fn hash(polynomial: Polynomial, bytes: &[u8]) -> u32 {
@@ -83,6 +83,18 @@ fn by_several<K: FlowKey>(polynomials: [Polynomial; 3], headers: &[Headers]) {
     }
 }
 
+/// Packets through every form of [`Crcs::hash_packets`].
+fn of_packets(polynomials: [Polynomial; 3], headers: &[Headers]) {
+    let phvs: Vec<Phv> = headers.iter().map(|headers| Phv { headers: *headers, ..Phv::default() }).collect();
+    for limit in Instructions::value_variants() {
+        let (crcs, mut got) = (Crcs::limited(polynomials, *limit), [[7; BATCH]; 3]);
+        crcs.hash_packets(&phvs, &mut got);
+        for (at, headers) in headers.iter().enumerate() {
+            assert_eq!(got.map(|hashes| hashes[at]), crcs.hash_key(Tuple4::of(headers)), "{limit:?}, {at}");
+        }
+    }
+}
+
 fn headers() -> impl Strategy<Value = Headers> {
     let fields = (any::<u128>(), any::<u128>(), any::<u16>(), any::<u16>(), any::<u8>());
     fields.prop_map(|(src_ip, dst_ip, sport, dport, proto)| Headers {
@@ -122,6 +134,7 @@ proptest! {
         by_several::<Addr4<true>>(polynomials, &headers);
         by_several::<Tuple6>(polynomials, &headers);
         by_several::<Addr6<false>>(polynomials, &headers);
+        of_packets(polynomials, &headers);
     }
 
     #[test]

@@ -257,17 +257,29 @@ pub(super) struct Hashing {
     /// From the hashes in these lanes to counters.
     ranges: ArrayVec<HighRange, MAX_LEVELS>,
     pub batch: Box<Batch>,
+    /// The packets of the batch, if these are all that ingress stages saw last.
+    entered: usize,
 }
 
 impl Hashing {
     pub fn new(hashes: Arc<Hashes>, ranges: ArrayVec<HighRange, MAX_LEVELS>) -> Self {
         let (bank, tower_lane) = hashes.bank();
-        Self { hashes, bank, tower_lane, ranges, batch: Box::new(Batch::EMPTY) }
+        Self { hashes, bank, tower_lane, ranges, batch: Box::new(Batch::EMPTY), entered: 0 }
+    }
+
+    /// Begins a batch of the packets of a burst that ingress stages see and for which `wanted` holds.
+    #[inline(always)]
+    pub fn enter(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
+        self.take(phvs, wanted);
+        let Batch { len, places, .. } = &*self.batch;
+        let is_whole = *len == phvs.len() && !self.batch.has_digests && places[..*len] == IN_ORDER[..*len];
+        self.entered = if is_whole { *len } else { 0 };
     }
 
     /// Begins a batch of the packets for which `wanted` holds.
     #[inline(always)]
     pub fn take(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
+        self.entered = 0;
         let Batch { len, has_digests, ids, places, .. } = &mut *self.batch;
         let mut next = 0;
         *has_digests = false;
@@ -317,6 +329,7 @@ impl Hashing {
     #[inline(always)]
     pub fn take_again(&mut self, phvs: &[Phv], wanted: impl Fn(&Phv) -> bool) {
         let Batch { len, ids, places, .. } = &mut *self.batch;
+        self.entered = 0;
         places.fill(NOWHERE);
         let (naming, len) = (self.hashes.naming(), (*len).min(BATCH));
         let mut next = 0;
@@ -337,9 +350,17 @@ impl Hashing {
 
     /// Whether these are the packets of the last batch, each where it was then, and all of them
     /// IPv4 and leave to hosts. So it is in a switch between hosts. Reads their shims on the way,
-    /// which are of no meaning if they are not.
+    /// which are of no meaning if they are not. `as_entered`: ingress stages saw them last, in these places.
     #[inline(always)]
-    pub fn all_leave_again(&mut self, phvs: &[Phv]) -> bool {
+    pub fn all_leave_again(&mut self, phvs: &[Phv], as_entered: bool) -> bool {
+        if as_entered && self.entered == phvs.len() {
+            let mut differ = 0;
+            for (phv, shim) in phvs.iter().zip(&mut self.batch.shims) {
+                differ |= phv.disposition as u8 ^ Disposition::ToHost as u8;
+                *shim = phv.shim;
+            }
+            return differ == 0;
+        }
         let Batch { len, ids, places, shims, .. } = &mut *self.batch;
         let len = (*len).min(BATCH);
         // Any bits in which a packet differs from one that does.
@@ -371,6 +392,11 @@ impl Hashing {
             }
         }
         (kinds == 0) & (differ == [0; 4])
+    }
+
+    /// The batch is only the last one of those that ingress stages saw.
+    pub fn forget_entered(&mut self) {
+        self.entered = 0;
     }
 
     /// Hashes the batch, and finds the inverses of its fragments.

@@ -223,7 +223,7 @@ impl ChameleMonDataplane {
 
     #[inline(always)]
     fn enter_batch(&mut self, phvs: &mut [Phv], order: BatchOrder) {
-        self.hashing.take(phvs, |phv| phv.enters);
+        self.hashing.enter(phvs, |phv| phv.enters);
         self.hashing.find_counters();
         let len = self.hashing.batch.len;
         match order {
@@ -249,6 +249,21 @@ impl ChameleMonDataplane {
         batch.encode(&mut self.upstream, packets);
     }
 
+    /// Takes the packets of a batch that leave through the egress stages.
+    #[inline(always)]
+    fn leave_batch(&mut self, phvs: &[Phv], as_entered: bool, order: BatchOrder) {
+        self.leaving(phvs, as_entered);
+        let batch = &mut *self.hashing.batch;
+        match order {
+            BatchOrder::PacketMajor => {
+                for at in 0..batch.len {
+                    batch.encode(&mut self.downstream, at..at + 1);
+                }
+            }
+            BatchOrder::StageMajor | BatchOrder::Fastest => batch.encode(&mut self.downstream, 0..batch.len),
+        }
+    }
+
     /// Counts packets with a class that go on without it, and those that become several.
     #[cold]
     fn count_uncertain(&mut self, phvs: &[Phv]) {
@@ -266,8 +281,8 @@ impl ChameleMonDataplane {
     /// not encoded. One of an epoch that is not counted now is a stray. One of several is counted as
     /// such: what became of the others is not known.
     #[inline(always)]
-    fn leaving(&mut self, phvs: &[Phv]) {
-        let in_place = self.hashing.all_leave_again(phvs);
+    fn leaving(&mut self, phvs: &[Phv], as_entered: bool) {
+        let in_place = self.hashing.all_leave_again(phvs, as_entered);
         if !in_place {
             let uncertain = |phv: &Phv| matches!(phv.disposition, Disposition::Unmarked | Disposition::Untracked);
             if phvs.iter().any(uncertain) {
@@ -308,6 +323,9 @@ impl Dataplane for ChameleMonDataplane {
         for phvs in phvs.chunks_mut(BATCH) {
             self.enter_batch(phvs, order);
         }
+        if phvs.len() > BATCH {
+            self.hashing.forget_entered();
+        }
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
@@ -332,21 +350,21 @@ impl Dataplane for ChameleMonDataplane {
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
         for phvs in phvs.chunks(BATCH) {
-            self.leaving(phvs);
-            let batch = &mut *self.hashing.batch;
-            match order {
-                BatchOrder::PacketMajor => {
-                    for at in 0..batch.len {
-                        batch.encode(&mut self.downstream, at..at + 1);
-                    }
-                }
-                BatchOrder::StageMajor | BatchOrder::Fastest => batch.encode(&mut self.downstream, 0..batch.len),
-            }
+            self.leave_batch(phvs, false, order);
+        }
+    }
+
+    #[inline(always)]
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        if phvs.len() <= BATCH {
+            self.leave_batch(phvs, true, order);
+        } else {
+            self.run_egress(phvs, order);
         }
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
-        self.leaving(std::slice::from_ref(phv));
+        self.leaving(std::slice::from_ref(phv), false);
         let batch = &*self.hashing.batch;
         let carries = phv.shim.class() != class::NONE;
         for at in (0..batch.len).filter(|at| carries && batch.places[*at] != NOWHERE) {

@@ -145,9 +145,8 @@ impl LevelHashes {
     }
 }
 
-/// The packets of a batch, in columns: their keys, CRCs and hashes.
+/// The packets of a batch, in columns: their CRCs and hashes.
 pub struct Places {
-    keys: [Tuple4; BATCH],
     crcs: Columns<3>,
     slots: [Slot; BATCH],
     signs: [u32; BATCH],
@@ -157,7 +156,7 @@ pub struct Places {
 impl Default for Places {
     fn default() -> Self {
         let zeros = [0; BATCH];
-        Self { keys: [Tuple4(0); BATCH], crcs: [zeros; 3], slots: [Slot(0); BATCH], signs: zeros, samples: zeros }
+        Self { crcs: [zeros; 3], slots: [Slot(0); BATCH], signs: zeros, samples: zeros }
     }
 }
 
@@ -285,13 +284,16 @@ impl Hashes {
     /// Finds where the IPv4 packets of a batch are counted.
     #[inline(always)]
     pub fn locate(&self, phvs: &[Phv], constants: EpochConstants, batch: &mut Places) {
-        let Places { keys, crcs, slots, signs, samples } = batch;
-        Vectors::here().keys(phvs, keys);
-        if self.masks.0 != Tuple4::mask(u8::MAX) {
-            keys.iter_mut().for_each(|key| key.0 &= self.masks.0.0);
-        }
+        let Places { crcs, slots, signs, samples } = batch;
         let len = phvs.len().min(BATCH);
-        self.crcs.hash_keys(&keys[..len], crcs);
+        if self.masks.0 == Tuple4::mask(u8::MAX) {
+            self.crcs.hash_packets(phvs, crcs);
+        } else {
+            let mut keys = [Tuple4(0); BATCH];
+            Vectors::here().keys(phvs, &mut keys);
+            keys.iter_mut().for_each(|key| key.0 &= self.masks.0.0);
+            self.crcs.hash_keys(&keys[..len], crcs);
+        }
         let [index, both, sample] = &*crcs;
         let EpochConstants([a, b, c]) = constants;
         let join = |crcs: &[u32; BATCH], constant: u32, hashes: &mut [u32; BATCH]| {

@@ -9,8 +9,8 @@ use super::key::{Name, SlotKey};
 use super::{Config, Scope, Unit};
 use crate::pisa::hash::{Digest, HashFamily, HashLayout, SlotHash, SlotRange};
 use crate::pisa::{
-    Added, Array, ArrayCells, BATCH, BatchOrder, HashUse, Layout, Phv, Pipeline, Probe, Registers, Repeat, Side, Slot,
-    Stage, StageUse, Then, Vectors, Word,
+    Added, Array, ArrayCells, BATCH, BatchOrder, HashUse, Layout, Pairs, Phv, Pipeline, Probe, Registers, Repeat, Side,
+    Slot, Stage, StageUse, Then, Vectors, Word,
 };
 use crate::program::{AnyRecord, Bank, Dataplane, DistinctReports, ReportBuffer};
 use crate::wire::{FiveTuple, FlowKey, Net, Tuple4, Tuple6};
@@ -133,9 +133,10 @@ impl<K: SlotKey, const OWN: usize> Family<K, OWN> {
     #[inline(always)]
     fn whole_batch(&mut self, phvs: &mut [Phv], what: What) {
         // A loop for each kind of CPU: in one that decides for each packet, the compiler takes keys apart.
-        match Vectors::here().picks() {
-            Some(picks) => self.fill(phvs, what, picks.into()),
-            None => self.fill(phvs, what, Vectors::NONE),
+        match (Vectors::here().picks(), Pairs::here()) {
+            (Some(picks), _) => self.fill(phvs, what, picks.into()),
+            (None, Some(pairs)) => self.fill(phvs, what, pairs.into()),
+            (None, None) => self.fill(phvs, what, Vectors::NONE),
         }
         self.run(phvs, phvs.len(), |at| at);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::pisa::hash::{Crcs, HashFamily, HashLayout, HighSlots, SlotRange, index_hash};
-use crate::pisa::{Added, BATCH, HashUse, Phv, StageUse, Vectors};
+use crate::pisa::{Added, BATCH, HashUse, Phv, StageUse};
 use crate::wire::{Flow, FlowKey, Headers, Net, Tuple4, Tuple6};
 
 /// The labels of the two CRCs.
@@ -17,29 +17,6 @@ pub struct Hashes {
     /// The group's own and the shared one.
     crcs: Crcs<2>,
     family: HashFamily,
-}
-
-/// The hashes of the packets of a batch, and what of them was hashed.
-pub struct FlowHashes {
-    len: usize,
-    keys: [Tuple4; BATCH],
-    hashes: [u32; BATCH],
-    /// Some of them are not of these keys.
-    has_ipv6: bool,
-}
-
-impl Default for FlowHashes {
-    fn default() -> Self {
-        Self { len: 0, keys: [Tuple4(0); BATCH], hashes: [0; BATCH], has_ipv6: false }
-    }
-}
-
-impl FlowHashes {
-    /// Of each packet in order; of a packet that is not IP a meaningless value.
-    #[inline(always)]
-    pub fn hashes(&self) -> &[u32; BATCH] {
-        &self.hashes
-    }
 }
 
 /// The index hash of an address family's five-tuples. Its highest bits are the group.
@@ -80,26 +57,22 @@ impl Hashes {
         }
     }
 
-    /// Hashes the packets of a batch. A burst that leaves as it came is hashed once: where all packets have the
-    /// keys of the last batch, their hashes are there.
+    /// The hashes of the packets of a batch, in order; of a packet that is not IP a meaningless value.
     #[inline(always)]
-    pub fn of_batch(&self, phvs: &[Phv], batch: &mut FlowHashes) {
-        let mut keys = [Tuple4(0); BATCH];
-        Vectors::here().keys(phvs, &mut keys);
-        let len = phvs.len().min(BATCH);
-        if batch.has_ipv6 || batch.len != len || batch.keys[..len] != keys[..len] {
-            let mut crcs = [[0; BATCH]; 2];
-            self.crcs.hash_keys(&keys[..len], &mut crcs);
-            let [own, shared] = &crcs;
-            for (hash, (own, shared)) in batch.hashes.iter_mut().zip(own.iter().zip(shared)) {
-                *hash = index_hash(*own, *shared);
-            }
-            (batch.len, batch.keys) = (len, keys);
-        }
-        batch.has_ipv6 = phvs.iter().any(|phv| phv.headers.net == Net::Ipv6);
-        if batch.has_ipv6 {
-            let packets = batch.hashes.iter_mut().zip(phvs).filter(|(_, phv)| phv.headers.net == Net::Ipv6);
-            packets.for_each(|(hash, phv)| *hash = self.of_key(Tuple6::of(&phv.headers)));
+    pub fn of_batch(&self, phvs: &[Phv], hashes: &mut [u32; BATCH]) {
+        self.of_ipv4(phvs, hashes);
+        let packets = hashes.iter_mut().zip(phvs).filter(|(_, phv)| phv.headers.net == Net::Ipv6);
+        packets.for_each(|(hash, phv)| *hash = self.of_key(Tuple6::of(&phv.headers)));
+    }
+
+    /// As [`Self::of_batch`], of packets that all are IPv4.
+    #[inline(always)]
+    pub fn of_ipv4(&self, phvs: &[Phv], hashes: &mut [u32; BATCH]) {
+        let mut crcs = [[0; BATCH]; 2];
+        self.crcs.hash_packets(phvs, &mut crcs);
+        let [own, shared] = &crcs;
+        for (hash, (own, shared)) in hashes.iter_mut().zip(own.iter().zip(shared)) {
+            *hash = index_hash(*own, *shared);
         }
     }
 
@@ -154,20 +127,15 @@ mod tests {
             let flows = [Tuple4(tuple).flow(), Tuple6(src, dst, ports).flow()];
             let headers = flows.map(|flow| Headers::of_flow(&flow).unwrap());
             let phvs = headers.map(|headers| Phv { headers, ..Phv::default() });
-            let mut batch = FlowHashes::default();
-            // Twice, and then other packets with the same fields of IPv4.
-            for phvs in [phvs, phvs, [phvs[0]; 2]] {
-                hashes.of_batch(&phvs, &mut batch);
-                for (phv, hash) in phvs.iter().zip(batch.hashes()) {
-                    prop_assert_eq!(*hash, hashes.of_headers(&phv.headers));
-                }
-            }
+            let (mut batch, mut ipv4) = ([0; BATCH], [0; BATCH]);
             hashes.of_batch(&phvs, &mut batch);
+            hashes.of_ipv4(&[phvs[0]; 2], &mut ipv4);
+            prop_assert_eq!([batch[0]; 2], [ipv4[0], ipv4[1]]);
             let keys: [Vec<u8>; 2] = [Tuple4(tuple).bytes().to_vec(), Tuple6(src, dst, ports).bytes().to_vec()];
             let layouts = [Hashes::source(64), Hashes::of_ipv6(64)];
             for (place, layout) in layouts.iter().enumerate() {
                 let right = layout.of_key(&family, &keys[place]);
-                let found = [hashes.of_flow(&flows[place]).unwrap(), hashes.of_headers(&headers[place]), batch.hashes()[place]];
+                let found = [hashes.of_flow(&flows[place]).unwrap(), hashes.of_headers(&headers[place]), batch[place]];
                 prop_assert_eq!(found, [right; 3]);
                 prop_assert_eq!(layout.slot_of_key(&family, &keys[place]), Some(right >> 26));
             }

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 
 use super::apart::Apart;
 use super::dataplane::{Balance, Count, Hop, Own};
-use super::hashes::{FlowHashes, Hashes};
+use super::hashes::Hashes;
 use super::record::{Counted, HopRecord, Shape};
 use crate::pisa::{
     Array, ArrayCells, BATCH, Banked, BatchOrder, Disposition, DropAt, DropReason, Layout, Phv, Pipeline, PortId,
@@ -38,9 +38,11 @@ pub struct HopReplica {
     epoch: Option<u64>,
     bit: bool,
     apart: Apart,
-    /// Room for a batch: hashes, and counters at ports.
-    flows: Box<FlowHashes>,
+    /// Room for a batch: hashes of flows, and counters at ports.
+    hashes: Box<[u32; BATCH]>,
     slots: Box<[Slot; BATCH]>,
+    /// The packets that ingress stages saw last whose hashes are there.
+    hashed: usize,
 }
 
 /// The counter of a packet that has none: behind all of them.
@@ -63,7 +65,14 @@ impl Places {
 
     #[inline(always)]
     fn group(self, hash: u32) -> u32 {
-        (u64::from(hash) >> (u32::BITS - self.bits)) as u32
+        // In two steps: there may be one group.
+        (hash >> 1) >> (u32::BITS - 1 - self.bits)
+    }
+
+    /// Whether there is a row for packets of this epoch at this port, where these epochs are open.
+    #[inline(always)]
+    fn has(self, open: [u32; 2], epoch: u32, port: PortId) -> bool {
+        (open[usize::from(epoch & 1 == 1)] == epoch) & (u32::from(port) < self.ports)
     }
 
     #[inline(always)]
@@ -76,6 +85,29 @@ impl Places {
     fn of_switch(self, odd: bool, hash: u32) -> u32 {
         (u32::from(odd) << self.bits) + self.group(hash)
     }
+}
+
+/// The epoch that a packet carries, and the port by which it came in or `LEAVES`.
+#[inline(always)]
+fn epoch_and_port<const LEAVES: bool>(phv: &Phv) -> (u32, PortId) {
+    (phv.shim.epoch(), if LEAVES { phv.egress } else { phv.ingress })
+}
+
+/// The epoch and the port of all packets of a batch, where these are the same, and all packets are IPv4 and no
+/// fragments; where they `LEAVES`, all are sent, and none was made here.
+#[inline(always)]
+fn alike<const LEAVES: bool>(phvs: &[Phv]) -> Option<(u32, PortId)> {
+    let first = phvs.first()?;
+    let (epoch, port) = epoch_and_port::<LEAVES>(first);
+    // Any bits in which a packet differs from one that is so.
+    let mut differ = 0;
+    for phv in phvs {
+        let (of_epoch, of_port) = epoch_and_port::<LEAVES>(phv);
+        let kind = (phv.headers.net as u8 ^ Net::Ipv4 as u8) | (phv.headers.fragment as u8 ^ Fragment::Whole as u8);
+        let way = (phv.disposition as u8 ^ first.disposition as u8) | u8::from(phv.is_made());
+        differ |= (of_epoch ^ epoch) | u32::from(of_port ^ port) | u32::from(if LEAVES { kind | way } else { kind });
+    }
+    (differ == 0 && (!LEAVES || is_sent(first))).then_some((epoch, port))
 }
 
 /// Whether a packet is counted at each hop: IP packets that are no fragments have the same five-tuple in
@@ -99,8 +131,9 @@ impl HopReplica {
             epoch: None,
             bit: false,
             apart: Apart::new(ports),
-            flows: Box::default(),
+            hashes: Box::new([0; BATCH]),
             slots: Box::new([NOWHERE; BATCH]),
+            hashed: 0,
             shape,
         }
     }
@@ -109,9 +142,8 @@ impl HopReplica {
     #[inline(always)]
     fn counter(&mut self, phv: &Phv, leaves: bool, hash: u32) -> Option<Hop> {
         let (epoch, port) = (phv.shim.epoch(), if leaves { phv.egress } else { phv.ingress });
-        let odd = epoch & 1 == 1;
-        if self.open[usize::from(odd)] == epoch && u32::from(port) < self.places.ports {
-            return Some(Hop { slot: self.places.of_port(odd, port, hash) });
+        if self.places.has(self.open, epoch, port) {
+            return Some(Hop { slot: self.places.of_port(epoch & 1 == 1, port, hash) });
         }
         self.count_apart(epoch, leaves, port);
         None
@@ -142,19 +174,42 @@ impl HopReplica {
     /// Finds the counters of at most a batch of packets at the ports by which they came in or `LEAVES`, as
     /// [`Self::counter`] does for one. Whether nothing else is to be counted of any of them.
     #[inline(always)]
-    fn locate<const LEAVES: bool>(&mut self, phvs: &[Phv]) -> bool {
-        let Self { shape, places, open, flows, slots, .. } = self;
-        shape.hashes.of_batch(phvs, flows);
+    fn locate<const LEAVES: bool>(&mut self, phvs: &[Phv], are_hashed: bool) -> bool {
+        let Self { shape, open, hashes, slots, .. } = self;
+        let places = self.places;
+        // Nearly always they are alike, and their counters stand in one row.
+        if let Some((epoch, port)) = alike::<LEAVES>(phvs)
+            && places.has(*open, epoch, port)
+        {
+            if !are_hashed {
+                shape.hashes.of_ipv4(phvs, hashes);
+            }
+            for (slot, hash) in slots.iter_mut().zip(hashes.iter()) {
+                *slot = Slot(places.of_port(epoch & 1 == 1, port, *hash));
+            }
+            return true;
+        }
+        if !are_hashed {
+            shape.hashes.of_batch(phvs, hashes);
+        }
         let mut are_plain = true;
-        for (slot, (phv, hash)) in slots.iter_mut().zip(phvs.iter().zip(flows.hashes())) {
-            let (epoch, port) = (phv.shim.epoch(), if LEAVES { phv.egress } else { phv.ingress });
-            let odd = epoch & 1 == 1;
-            let is_open = (open[usize::from(odd)] == epoch) & (u32::from(port) < places.ports);
-            let is_there = is_counted(phv) & is_open & (!LEAVES | is_sent(phv));
-            *slot = Slot(places.of_port(odd, port, *hash) | u32::from(is_there).wrapping_sub(1));
+        for (slot, (phv, hash)) in slots.iter_mut().zip(phvs.iter().zip(hashes.iter())) {
+            let (epoch, port) = epoch_and_port::<LEAVES>(phv);
+            let is_there = is_counted(phv) & places.has(*open, epoch, port) & (!LEAVES | is_sent(phv));
+            *slot = Slot(places.of_port(epoch & 1 == 1, port, *hash) | u32::from(is_there).wrapping_sub(1));
             are_plain &= is_there & !(LEAVES & phv.is_made());
         }
         are_plain
+    }
+
+    /// Counts at most a batch of packets that leave.
+    #[inline(always)]
+    fn leave(&mut self, phvs: &[Phv], are_hashed: bool, order: BatchOrder) {
+        let are_plain = self.locate::<true>(phvs, are_hashed);
+        self.sent.with_slots(&self.slots[..phvs.len()], &Hop::default(), &mut [(); BATCH]);
+        if !are_plain {
+            self.leave_others(phvs, order);
+        }
     }
 
     /// Counts what is to be counted of packets that came in and have no counter.
@@ -176,7 +231,7 @@ impl HopReplica {
             if leaves && self.slots[place] == NOWHERE {
                 self.count_apart(phv.shim.epoch(), true, phv.egress);
             }
-            let hash = self.flows.hashes()[place & (BATCH - 1)];
+            let hash = self.hashes[place & (BATCH - 1)];
             if phv.is_made() == leaves
                 && phv.disposition != Disposition::Lost
                 && let Some(one) = self.own(phv, !phv.is_made(), hash)
@@ -197,9 +252,10 @@ fn is_sent(phv: &Phv) -> bool {
 impl Dataplane for HopReplica {
     #[inline(always)]
     fn ingress(&mut self, phvs: &mut [Phv], _: BatchOrder) {
+        self.hashed = if phvs.len() <= BATCH { phvs.len() } else { 0 };
         // Each packet has one counter, so the order of the stages is of no meaning.
         for phvs in phvs.chunks(BATCH) {
-            let are_plain = self.locate::<false>(phvs);
+            let are_plain = self.locate::<false>(phvs, false);
             self.received.with_slots(&self.slots[..phvs.len()], &Hop::default(), &mut [(); BATCH]);
             if !are_plain {
                 self.enter_others(phvs);
@@ -208,6 +264,7 @@ impl Dataplane for HopReplica {
     }
 
     fn trace(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
+        self.hashed = 0;
         let hash = self.shape.hashes.of_headers(&phv.headers);
         if is_counted(phv)
             && let Some(mut hop) = self.counter(phv, false, hash)
@@ -222,13 +279,24 @@ impl Dataplane for HopReplica {
 
     #[inline(always)]
     fn egress(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        self.hashed = 0;
         for phvs in phvs.chunks(BATCH) {
-            let are_plain = self.locate::<true>(phvs);
-            self.sent.with_slots(&self.slots[..phvs.len()], &Hop::default(), &mut [(); BATCH]);
-            if !are_plain {
-                self.leave_others(phvs, order);
-            }
+            self.leave(phvs, false, order);
         }
+    }
+
+    #[inline(always)]
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        if phvs.len() > self.hashed {
+            return self.run_egress(phvs, order);
+        }
+        debug_assert!(
+            phvs.iter()
+                .zip(&*self.hashes)
+                .all(|(phv, hash)| !is_counted(phv) || *hash == self.shape.hashes.of_headers(&phv.headers)),
+            "these are other packets than entered"
+        );
+        self.leave(phvs, true, order);
     }
 
     fn trace_egress(&mut self, phv: &mut Phv, probe: &mut dyn Probe) {
@@ -254,7 +322,7 @@ impl Dataplane for HopReplica {
         if reason == DropReason::Fault {
             return;
         }
-        if is_counted(phv) && self.open[usize::from(odd)] == epoch && u32::from(port) < self.places.ports {
+        if is_counted(phv) && self.places.has(self.open, epoch, port) {
             self.apart.count_drop(odd, at, port, reason);
         }
     }

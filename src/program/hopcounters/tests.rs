@@ -40,6 +40,7 @@ fn phv(step: &Step) -> Phv {
     match step.kind {
         0 => headers.fragment = Fragment::First,
         1 => headers.net = Net::Other,
+        2 => headers.net = Net::Ipv6,
         _ => {}
     }
     headers.made = step.made;
@@ -72,6 +73,31 @@ fn step(epochs: std::ops::Range<u64>) -> impl Strategy<Value = Step> {
             kind,
         },
     )
+}
+
+/// How packets pass the stages.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// All are of one kind, epoch and way.
+    are_alike: bool,
+    as_entered: bool,
+    /// The first of them are seen to leave before, as packets are that the switch makes.
+    between: usize,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let between = prop_oneof![2 => Just(0), 1 => 1..5usize];
+    (any::<bool>(), any::<bool>(), between).prop_map(|(are_alike, as_entered, between)| Way {
+        are_alike,
+        as_entered,
+        between,
+    })
+}
+
+/// Packets of these flows that all are as the first one.
+fn alike(steps: &[Step]) -> Vec<Step> {
+    let first = steps.first().copied();
+    steps.iter().filter_map(|step| Some(Step { sport: step.sport, ..first? })).collect()
 }
 
 /// Exact counts by epoch.
@@ -122,32 +148,38 @@ proptest! {
         second in prop::collection::vec(step(8..12), 0..80),
         third in prop::collection::vec(step(8..12), 0..80),
         order in prop_oneof![Just(BatchOrder::PacketMajor), Just(BatchOrder::Fastest)],
+        ways in [way(), way(), way()],
     ) {
         let (config, family) = (config(1 << bits), HashFamily::reproducible(seed));
         prop_assert_eq!(config.groups(), 1 << bits);
         let hashes = Hashes::new(&family);
         let mut replica = replica(&config, &family);
         let mut truth = Truth::default();
-        let mut run = |replica: &mut dyn Dataplane, steps: &[Step], open: &[u64]| {
+        let mut run = |replica: &mut dyn Dataplane, steps: &[Step], way: Way, open: &[u64]| {
+            let steps = if way.are_alike { alike(steps) } else { steps.to_vec() };
             let mut phvs: Vec<Phv> = steps.iter().map(phv).collect();
             replica.ingress(&mut phvs, order);
-            replica.egress(&mut phvs, order);
-            for step in steps {
-                let hash = hashes.of_flow(&Flow::from_port(step.sport)).unwrap();
-                let group = (u64::from(hash) >> (32 - bits)) as u32;
-                [false, true].into_iter().for_each(|leaves| truth.add(step, group, leaves, open));
+            let between = &mut phvs[..way.between.min(steps.len())];
+            replica.egress(between, order);
+            let leaving = [&steps[..between.len()], &steps].concat();
+            match way.as_entered {
+                true => replica.egress_as_entered(&mut phvs, order),
+                false => replica.egress(&mut phvs, order),
             }
+            let group = |step: &Step| (u64::from(hashes.of_headers(&phv(step).headers)) >> (32 - bits)) as u32;
+            steps.iter().for_each(|step| truth.add(step, group(step), false, open));
+            leaving.iter().for_each(|step| truth.add(step, group(step), true, open));
         };
         // Epoch 10 runs, 11 is prepared and begins, and a transit time later 10 is sent off.
         replica.enter(10, true);
-        run(replica.as_mut(), &first, &[10]);
+        run(replica.as_mut(), &first, ways[0], &[10]);
         replica.prepare(11);
         let mut bank = replica.spare();
         replica.exchange(bank.as_mut());
         replica.enter(11, true);
-        run(replica.as_mut(), &second, &[10, 11]);
+        run(replica.as_mut(), &second, ways[1], &[10, 11]);
         replica.exchange_egress(bank.as_mut());
-        run(replica.as_mut(), &third, &[11]);
+        run(replica.as_mut(), &third, ways[2], &[11]);
         let mut last = replica.spare();
         replica.exchange(last.as_mut());
         replica.exchange_egress(last.as_mut());

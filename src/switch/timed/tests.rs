@@ -80,6 +80,16 @@ impl Dataplane for Slow {
         self.egress(phvs, order);
     }
 
+    fn egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        self.called("egress_as_entered");
+        self.egress(phvs, order);
+    }
+
+    fn run_egress_as_entered(&mut self, phvs: &mut [Phv], order: BatchOrder) {
+        self.called("run_egress_as_entered");
+        self.egress_as_entered(phvs, order);
+    }
+
     fn trace_egress(&mut self, _: &mut Phv, _: &mut dyn Probe) {
         self.called("trace_egress");
     }
@@ -273,6 +283,7 @@ fn every_function_reaches_the_program() {
     timed.dropped(&Phv::default(), DropReason::Runt, DropAt::Before);
     timed.count_ambiguous(1, 1);
     pass(&mut timed, 1, 1);
+    timed.egress_as_entered(&mut [], BatchOrder::PacketMajor);
     timed.trace(&mut Phv::default(), &mut Recorder::default());
     timed.trace_egress(&mut Phv::default(), &mut Recorder::default());
     let source = include_str!("../../program/mod.rs");

@@ -200,7 +200,7 @@ fn run(
     config: &Config,
     hashes: &HashFamily,
     packets: &mut [Phv],
-    burst: usize,
+    (burst, as_entered): (usize, bool),
     (order, instructions): (BatchOrder, Instructions),
 ) -> Box<ChameleMonBank> {
     // Another test may set another limit meanwhile: all forms have to do the same.
@@ -209,7 +209,10 @@ fn run(
     program.allocate();
     for burst in packets.chunks_mut(burst) {
         program.run_ingress(burst, order);
-        program.run_egress(burst, order);
+        match as_entered {
+            true => program.run_egress_as_entered(burst, order),
+            false => program.run_egress(burst, order),
+        }
     }
     let mut bank = program.spare();
     program.exchange(bank.as_mut());
@@ -224,7 +227,7 @@ proptest! {
         config in prop_oneof![2 => config(), 1 => powers()],
         seed in 0u64..1000,
         mut packets in proptest::collection::vec(packet(), 0..500),
-        burst in 1..130usize,
+        burst in (1..130usize, any::<bool>()),
         stage_major: bool,
         instructions in proptest::sample::select(Instructions::value_variants()),
     ) {
@@ -334,7 +337,7 @@ proptest! {
             })
             .reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| a.min(b)).collect())
             .unwrap();
-        let mut sketches = run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read();
+        let mut sketches = run(&config, &hashes, &mut packets, (32, true), (BatchOrder::PacketMajor, Instructions::Avx512)).read();
         // As of a switch that was ordered so.
         sketches.parameters.hh_threshold = threshold;
         let min = sketches.hh_threshold();
@@ -364,7 +367,7 @@ proptest! {
         let sketches = |which: Option<bool>| {
             let wanted = packets.iter().filter(|(_, replica)| which.is_none_or(|which| *replica == which));
             let mut packets: Vec<_> = wanted.map(|(phv, _)| *phv).collect();
-            run(&config, &hashes, &mut packets, 32, (BatchOrder::PacketMajor, Instructions::Avx512)).read()
+            run(&config, &hashes, &mut packets, (32, true), (BatchOrder::PacketMajor, Instructions::Avx512)).read()
         };
         let mut sum = sketches(Some(false));
         sum.merge(&sketches(Some(true))).unwrap();

@@ -3,6 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::{Clmul, INIT, XNOR_AND, XOR3, XOROUT, advance, bytes_of, halves, pair, third, xor};
+use crate::pisa::BATCH;
 use crate::pisa::cpu::Instructions;
 use crate::pisa::hash::Polynomial;
 use crate::wire::{Frame, Headers, Net, identity, proto};
@@ -101,28 +102,55 @@ impl Identities {
         c: (&Headers, &F),
         d: (&Headers, &F),
     ) -> Option<[u32; 4]> {
-        if self.clmul.level < Instructions::Avx512 {
-            // SAFETY: the CPU has the features, for there is a `self`.
-            return unsafe { Some([self.crc(a)?, self.crc(b)?, self.crc(c)?, self.crc(d)?]) };
-        }
+        let takes_four = self.clmul.level >= Instructions::Avx512;
         // SAFETY: the CPU has the features, as the level of `clmul` says.
-        unsafe { Some(self.crcs(picked(a)?, picked(b)?, picked(c)?, picked(d)?)) }
+        unsafe { if takes_four { Some(self.crcs(picked(a)?, picked(b)?, picked(c)?, picked(d)?)) } else { None } }
     }
 
-    /// The CRC of the row of a plain packet, without AVX-512.
-    #[target_feature(enable = "avx2,pclmulqdq")]
-    #[inline]
-    fn crc<F: Frame>(&self, packet: (&Headers, &F)) -> Option<u32> {
-        let [low, high] = picked_in_halves(packet)?;
+    /// Writes the CRCs of the rows of the plain ones of the first `number` packets, one after the other, where the CPU
+    /// has no AVX-512. Returns a bit for each other packet; `None` where the CPU has AVX-512.
+    #[inline(always)]
+    pub fn one_by_one<'a, F: Frame + 'a>(
+        &self,
+        number: usize,
+        packet: impl Fn(usize) -> Option<(&'a Headers, &'a F)>,
+        crcs: &mut [u32; BATCH],
+    ) -> Option<u64> {
+        if self.clmul.level >= Instructions::Avx512 {
+            return None;
+        }
+        // SAFETY: the CPU has the features, for there is a `self`.
+        Some(unsafe { self.each(number, packet, crcs) })
+    }
+
+    #[target_feature(enable = "avx2,bmi2,pclmulqdq")]
+    fn each<'a, F: Frame + 'a>(
+        &self,
+        number: usize,
+        packet: impl Fn(usize) -> Option<(&'a Headers, &'a F)>,
+        crcs: &mut [u32; BATCH],
+    ) -> u64 {
         let [f, g, h, _] = self.fold;
-        let (low_fold, high_fold) = (pair(f, g), pair(h, 0));
-        let (a, b) = (_mm_clmulepi64_si128::<0x00>(low, low_fold), _mm_clmulepi64_si128::<0x11>(low, low_fold));
-        let (c, last) = (_mm_clmulepi64_si128::<0x00>(high, high_fold), _mm_srli_si128::<8>(high));
-        let sum = xor(xor(xor(a, b), xor(c, last)), halves(self.first));
+        let (low_fold, high_fold, first) = (pair(f, g), pair(h, 0), halves(self.first));
         let reduce = pair(self.clmul.reduce[0], self.clmul.reduce[1]);
-        let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
-        let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
-        Some(third(xor(sum, multiple)) ^ XOROUT)
+        let mut others = 0;
+        for (at, crc) in crcs.iter_mut().enumerate().take(number) {
+            let row = match packet(at) {
+                Some(packet) => picked_in_halves(packet),
+                None => None,
+            };
+            let Some([low, high]) = row else {
+                others |= 1 << at;
+                continue;
+            };
+            let (a, b) = (_mm_clmulepi64_si128::<0x00>(low, low_fold), _mm_clmulepi64_si128::<0x11>(low, low_fold));
+            let (c, last) = (_mm_clmulepi64_si128::<0x00>(high, high_fold), _mm_srli_si128::<8>(high));
+            let sum = xor(xor(xor(a, b), xor(c, last)), first);
+            let quotient = _mm_clmulepi64_si128::<0x00>(sum, reduce);
+            let multiple = _mm_clmulepi64_si128::<0x10>(quotient, reduce);
+            *crc = third(xor(sum, multiple)) ^ XOROUT;
+        }
+        others
     }
 
     /// The CRCs of four rows.
@@ -201,19 +229,28 @@ const fn half_of(row: &[u8; ROW], from: u8) -> [u8; 16] {
 
 /// The lower half of the rows of TCP and UDP is one.
 const LOWER: [[u8; 16]; 3] = [half_of(&PLACES[0], 0), half_of(&PLACES[0], 16), half_of(&SOURCE, 0)];
-/// Where the second byte of IPv4's identification stands, which is the first one of the upper half.
-const LAST_OF_LENGTH: usize = PLACES[0][16] as usize;
+/// The first byte of the upper half, which is the second one of IPv4's identification.
+const LAST_OF_LENGTH: [u8; 16] = {
+    let mut half = [NOTHING; 16];
+    half[0] = PLACES[0][16];
+    half
+};
 
 /// Bytes of a packet up to the end of what stands in the place of UDP's numbers.
 const HEAD: usize = PLACES[1][17] as usize + 8;
 
 /// The row of a plain packet of at least [`HEAD`] bytes in two halves. The upper one is made of words: one byte, eight
 /// of numbers and seven of the payload.
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,bmi2")]
 #[inline]
-fn picked_in_halves<F: Frame>(packet: (&Headers, &F)) -> Option<[__m128i; 2]> {
-    let (packet, header, is_tcp) = plain(packet)?;
+fn picked_in_halves<F: Frame>((headers, frame): (&Headers, &F)) -> Option<[__m128i; 2]> {
+    let packet = frame.bytes().get(usize::from(headers.l3)..)?;
     let head = packet.first_chunk::<HEAD>()?;
+    let (is_tcp, is_udp) = (headers.proto == proto::TCP, headers.proto == proto::UDP);
+    let has_no_options = headers.l4 == headers.l3.wrapping_add(IPV4.into());
+    if !((headers.net == Net::Ipv4) & has_no_options & (is_tcp | is_udp)) {
+        return None;
+    }
     let ([bytes, next, ..], _) = head.as_chunks() else { return None };
     let (first, next) = (bytes_of(bytes), bytes_of(next));
     let [of_first, of_next, of_source] = [bytes_of(&LOWER[0]), bytes_of(&LOWER[1]), bytes_of(&LOWER[2])];
@@ -221,9 +258,10 @@ fn picked_in_halves<F: Frame>(packet: (&Headers, &F)) -> Option<[__m128i; 2]> {
     let low = xor(fields, _mm_shuffle_epi8(first, of_source));
     let [tcp, udp] = const { [PLACES[0][17] as usize, PLACES[1][17] as usize] };
     let numbers = u64::from_le_bytes(*head[if is_tcp { tcp } else { udp }..].first_chunk()?);
-    let payload = eight(packet, usize::from(IPV4 + header))?;
-    let high = pair(u64::from(head[LAST_OF_LENGTH]) | numbers << 8, numbers >> 56 | payload << 8);
-    Some([low, high])
+    let words = head[usize::from(IPV4) + 12] >> 4;
+    let payload = eight(packet, usize::from(IPV4 + if is_tcp { 4 * words } else { UDP }))?;
+    let last_of_length = _mm_shuffle_epi8(first, bytes_of(&LAST_OF_LENGTH));
+    Some([low, xor(_mm_slli_si128::<1>(pair(numbers, payload)), last_of_length)])
 }
 
 /// Eight bytes from `at` on, the first one lowest; zeros behind the last one.

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use arrayvec::ArrayVec;
 
-use super::{halves, store_eight};
+use super::{four, halves, store_eight};
 use crate::pisa::BATCH;
 use crate::pisa::cpu::{self, Instructions};
 use crate::pisa::hash::bank::{BurstKey, Lanes};
@@ -133,7 +133,7 @@ impl PlaneBank {
             Some(words) => {
                 // Byte i of a key, which in memory counts from the other end of its word.
                 let place = |i: usize| (N - 1).wrapping_sub(i ^ 3);
-                fill(&mut nibbles, N, place, |at| number_of(&words[at]));
+                fill(&mut nibbles, N, place, |at| words[at]);
             }
             None => {
                 for piece in 0..N.div_ceil(PIECE) {
@@ -160,38 +160,59 @@ impl PlaneBank {
     }
 }
 
-/// By each unit the CRCs of the first `number` keys of a batch, each a number of `bytes` bytes, at most 16; of
-/// some places behind them as well.
+/// The bytes of a key in one of the forms that programs have them in.
+pub trait Row {
+    fn vector(self) -> __m128i;
+}
+
+/// A number, the lowest byte first.
+impl Row for u128 {
+    #[inline(always)]
+    fn vector(self) -> __m128i {
+        halves(self)
+    }
+}
+
+/// Words, the lowest byte of each first.
+impl Row for [u32; 4] {
+    #[inline(always)]
+    fn vector(self) -> __m128i {
+        four(self)
+    }
+}
+
+/// By each unit the CRCs of the first `number` keys of a batch, each of `bytes` bytes, at most 16; of some places
+/// behind them as well. Byte i of a row is byte `place(i)` of the key from its end.
 #[inline(always)]
-pub fn crcs_of_numbers<const N: usize>(
+pub fn crcs_of_rows<const N: usize, R: Row>(
     units: &[Planes; N],
-    bytes: usize,
+    (bytes, place): (usize, impl Fn(usize) -> usize),
     number: usize,
-    key: impl Fn(usize) -> u128,
+    row: impl Fn(usize) -> R,
     crcs: &mut [[u32; BATCH]; N],
 ) {
     const { assert!(N > 0) };
     // SAFETY: the CPU has AVX2, for there are units.
     unsafe {
         if number > KEYS {
-            by_units::<N, 2>(units, bytes, key, crcs);
+            by_units::<N, 2, R>(units, (bytes, place), row, crcs);
         } else {
-            by_units::<N, 1>(units, bytes, key, crcs);
+            by_units::<N, 1, R>(units, (bytes, place), row, crcs);
         }
     }
 }
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn by_units<const N: usize, const H: usize>(
+fn by_units<const N: usize, const H: usize, R: Row>(
     units: &[Planes; N],
-    bytes: usize,
-    key: impl Fn(usize) -> u128,
+    (bytes, place): (usize, impl Fn(usize) -> usize),
+    row: impl Fn(usize) -> R,
     crcs: &mut [[u32; BATCH]; N],
 ) {
     let mut nibbles = [[[_mm256_setzero_si256(); H]; 2]; PIECE];
     let bytes = bytes.min(PIECE);
-    fill(&mut nibbles, bytes, |at| at, key);
+    fill(&mut nibbles, bytes, place, row);
     for (unit, crcs) in units.iter().zip(crcs) {
         for (half, words) in unit.crcs(&nibbles[..bytes]).into_iter().enumerate() {
             for (eight, words) in words.into_iter().enumerate() {
@@ -201,17 +222,17 @@ fn by_units<const N: usize, const H: usize>(
     }
 }
 
-/// Puts the bytes of keys into planes: byte i of the numbers of all keys at `place(i)`, if that is below `bytes`.
+/// Puts the bytes of keys into planes: byte i of the rows of all keys at `place(i)`, if that is below `bytes`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn fill<const H: usize>(
+fn fill<const H: usize, R: Row>(
     nibbles: &mut [Nibbles<H>],
     bytes: usize,
     place: impl Fn(usize) -> usize,
-    number: impl Fn(usize) -> u128,
+    row: impl Fn(usize) -> R,
 ) {
     for half in 0..H {
-        let planes = transposed(|at| number(KEYS * half + at));
+        let planes = transposed(|at| row(KEYS * half + at));
         for (i, plane) in planes.into_iter().enumerate() {
             if let Some(nibbles) = nibbles[..bytes].get_mut(place(i)) {
                 let [low, high] = split(plane);
@@ -221,15 +242,15 @@ fn fill<const H: usize>(
     }
 }
 
-/// Byte i of the numbers of [`KEYS`] keys, for each i. In each half of a plane the keys stand as they do in
+/// Byte i of the rows of [`KEYS`] keys, for each i. In each half of a plane the keys stand as they do in
 /// [`EightWords`]: a vector of eight words has its first four in the low half.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn transposed(number: impl Fn(usize) -> u128) -> [__m256i; PIECE] {
+fn transposed<R: Row>(of: impl Fn(usize) -> R) -> [__m256i; PIECE] {
     let mut rows = [_mm256_setzero_si256(); PIECE];
     for (place, row) in rows.iter_mut().enumerate() {
         let key = 8 * (place / 4) + place % 4;
-        *row = _mm256_set_m128i(halves(number(key + 4)), halves(number(key)));
+        *row = _mm256_set_m128i(of(key + 4).vector(), of(key).vector());
     }
     // Each round moves the highest bit of a byte's row behind its place in the row, and the highest bit of
     // that place behind its row.
@@ -295,12 +316,6 @@ fn split(plane: __m256i) -> [__m256i; 2] {
 fn twice(bytes: &[u8; 16]) -> __m256i {
     // SAFETY: 16 readable bytes, and the load needs no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
-}
-
-/// The number that lies in memory as these words do.
-#[inline(always)]
-fn number_of(words: &[u32; 4]) -> u128 {
-    (0..).zip(words).fold(0, |number, (i, word)| number | u128::from(*word) << (32 * i))
 }
 
 /// Up to [`PIECE`] bytes of a key from `from` on, the first one lowest.
