@@ -51,8 +51,7 @@ struct Victims {
     believed: Vec<(usize, FlowTrial, f64)>,
     /// Lost and sent packets of these by path.
     by_path: Vec<(usize, [f64; 2])>,
-    /// Number of these, and the logarithm of the prior probability that one takes that path.
-    flows: f64,
+    /// The logarithm of the prior probability that one of these takes its path.
     log_prior: f64,
     /// The others.
     others: Vec<FlowTrial>,
@@ -64,7 +63,7 @@ impl Victims {
     fn new(ends: usize, trials: &Trials) -> Self {
         let (by_path, log_prior) = (Vec::new(), trials.log_prior(ends, WRONG_PATHS));
         let (believed, others, quiet) = (Vec::new(), Vec::new(), Part::default());
-        Self { ends, believed, by_path, flows: 0.0, log_prior, others, quiet }
+        Self { ends, believed, by_path, log_prior, others, quiet }
     }
 
     fn add(&mut self, flow: FlowTrial) {
@@ -84,7 +83,6 @@ impl Victims {
                 self.believed.push((path, flow, flow.largest_log_likelihood()));
             }
         }
-        self.flows += flow.flows;
         let packets = [flow.flows * flow.lost, flow.flows * flow.sent];
         match self.by_path.iter_mut().find(|(other, _)| *other == path) {
             Some((_, sum)) => (0..2).for_each(|side| sum[side] += packets[side]),
@@ -248,8 +246,7 @@ impl<'a> Model<'a> {
     /// Puts what flows between two switches sent and lost on the paths that they may have taken.
     fn expect_of(&self, of: &Victims, is_quiet: bool, expected: &mut Expected, room: &mut Room) {
         if is_quiet {
-            // No other path explains the losses better than the one that is believed.
-            expected.log_likelihood += of.flows * of.log_prior;
+            // All other paths explain the losses as well as the one that is believed.
             for (path, [lost, sent]) in &of.by_path {
                 expected.log_likelihood += room.loss(self, *path).of(*lost, *sent);
                 room.add(*path, [*lost, *sent]);
@@ -258,6 +255,7 @@ impl<'a> Model<'a> {
             for (path, flow, best) in &of.believed {
                 let own = room.loss(self, *path).of(flow.lost, flow.sent);
                 if own > room.largest(flow, *best) + NO_OTHER {
+                    // The others explain them much worse.
                     expected.log_likelihood += flow.flows * (own + of.log_prior);
                     room.add(*path, [flow.flows * flow.lost, flow.flows * flow.sent]);
                 } else {
