@@ -90,7 +90,7 @@ pub fn names_slots(
         let disposition = Disposition::ToHost;
         let mut phv = Phv { headers: *headers, enters: true, wire_bytes: 100, disposition, ..Phv::default() };
         recorder.program(replica.as_mut(), std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
-        recorder.egress(0, replica.as_mut(), std::slice::from_mut(&mut phv), BatchOrder::PacketMajor);
+        recorder.egress(0, replica.as_mut(), std::slice::from_mut(&mut phv), false, BatchOrder::PacketMajor);
         let traced = recorder.programs.remove(0);
         for (side, stages) in [(Side::Ingress, traced.stages), (Side::Egress, traced.egress_stages)] {
             let mut met = BTreeMap::<String, usize>::new();
