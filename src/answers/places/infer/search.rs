@@ -60,7 +60,8 @@ impl<'a> Search<'a> {
     pub fn new(trials: &'a Trials, alarm_rate: f64) -> Self {
         let mut room = Room::new(trials);
         let model = Model::new(trials, alarm_rate, alarm_rate / BACKGROUND_SPAN.sqrt(), &mut room);
-        let reverse = trials.cables.iter().flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
+        let is_sought = |cable: &&[usize; 2]| cable.iter().all(|member| !trials.has_counted(*member));
+        let reverse = trials.cables.iter().filter(is_sought).flat_map(|[a, b]| [(*a, *b), (*b, *a)]).collect();
         let most_sets = (MOST_VICTIMS / trials.victims.len().max(1)).clamp(MOST_SETS / 5, MOST_SETS);
         let (seen, candidates) = (FxHashMap::default(), Vec::new());
         Self { model, room, reverse, seen, most: f64::NEG_INFINITY, candidates, most_sets }
