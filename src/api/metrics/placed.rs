@@ -40,7 +40,7 @@ pub struct PlacesAnswer {
     pub last_epoch: u64,
     /// The end of the last one, in nanoseconds since 1970.
     pub end_ns: u64,
-    /// At most [`NAMED`], the failed ones first.
+    /// At most 100, the failed ones first.
     pub places: Vec<LossPlace>,
     pub omitted: u64,
     /// Packets that flows lost in no place that is known.
@@ -52,7 +52,7 @@ pub struct PlacesAnswer {
 pub struct Placed {
     pub lost: Series<PlaceLabels, u64>,
     pub unplaced_packets: u64,
-    /// Places of answers that were beyond the first [`NAMED`].
+    /// Places of answers that were beyond the first 100.
     pub omitted: u64,
     /// Final epochs that no answer covers, because answers took too long.
     pub skipped_epochs: u64,
