@@ -60,7 +60,7 @@ pub struct Request {
     pub state: PathBuf,
 }
 
-/// What the links are like, as faults of the ports that send to them.
+/// Rate, queue and delay of the links, as faults of the ports that send to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wire {
     /// Of links between switches and to hosts; unlimited without one.

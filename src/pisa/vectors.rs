@@ -75,119 +75,7 @@ impl Pairs {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use core::arch::x86_64::*;
-    use core::mem::transmute;
-
-    use super::Gathered;
-    use super::opaque;
-    use super::plain::{BEHIND_SHIM, MACS, PLAIN, front, part, piece, shape};
-    use crate::wire::Headers;
-
-    /// The number of the bytes of a key.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub fn pick(headers: &Headers, key: &Gathered) -> u128 {
-        // SAFETY: there is no gap in the front of headers.
-        let front = unsafe { &*std::ptr::from_ref(headers).cast::<[[u8; 4]; Headers::FRONT / 4]>() };
-        let word = |word: usize| front.get(key.words[word] / 4).map_or(0, |bytes| i32::from_le_bytes(*bytes));
-        let words = _mm_setr_epi32(word(0), word(1), word(2), word(3));
-        // SAFETY: any bits make a number.
-        unsafe { transmute::<__m128i, u128>(_mm_shuffle_epi8(words, vector(&key.from))) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
-        parse::<MACS, { MACS + PLAIN }>(frame, headers)
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub fn parse_shimmed(frame: &[u8], headers: &mut Headers) -> bool {
-        parse::<BEHIND_SHIM, { BEHIND_SHIM + PLAIN }>(frame, headers)
-    }
-
-    /// Where addresses and ports stand behind the EtherType, and what is before them.
-    const ADDRESSES: usize = 10;
-
-    /// Parses frames with the EtherType at `AT` by their first `HEAD` bytes, of which 16 each hold the MACs, what is
-    /// compared, and addresses and ports.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    fn parse<const AT: usize, const HEAD: usize>(frame: &[u8], headers: &mut Headers) -> bool {
-        let Some(head) = frame.first_chunk::<HEAD>() else { return false };
-        let piece_at = |at: usize| head.get(at..).and_then(<[u8]>::first_chunk);
-        let (Some(macs), Some(shape_of), Some(ports)) = (piece_at(0), piece_at(AT), piece_at(AT + ADDRESSES)) else {
-            return false;
-        };
-        let [macs, shape_of, ports] = [vector(macs), vector(shape_of), vector(ports)];
-        let [bits, tcp, udp] = const { [part(&shape(AT)[0], AT), part(&shape(AT)[1], AT), part(&shape(AT)[2], AT)] };
-        let shaped = _mm_and_si128(shape_of, vector(&bits));
-        let same = _mm_or_si128(_mm_cmpeq_epi8(shaped, vector(&tcp)), _mm_cmpeq_epi8(shaped, vector(&udp)));
-        let length = u16::from_be_bytes([head[AT + 4], head[AT + 5]]);
-        // What stands before the EtherType is a shim.
-        let [shim_bits, shim] = const { [first_word(&shape(AT)[0]), first_word(&shape(AT)[1])] };
-        let before = u32::from_le_bytes([head[MACS], head[MACS + 1], head[MACS + 2], head[MACS + 3]]);
-        if _mm_movemask_epi8(same) != 0xffff || length < 24 || before & shim_bits != shim {
-            return false;
-        }
-        let places = const {
-            let front = front(AT).0;
-            [piece(&front, 0, AT + ADDRESSES), piece(&front, 16, AT + ADDRESSES), piece(&front, 32, AT + ADDRESSES)]
-        };
-        let [of_macs, of_shape] = const { [piece(&front(AT).0, 32, 0), piece(&front(AT).0, 48, AT)] };
-        let fixed = const { [part(&front(AT).1, 32), part(&front(AT).1, 48)] };
-        let both = |[low, high]: [&[u8; 16]; 2]| _mm256_set_m128i(vector(high), vector(low));
-        let twice = _mm256_broadcastsi128_si256(ports);
-        let addresses = _mm256_shuffle_epi8(twice, both([&places[0], &places[1]]));
-        let others = _mm256_shuffle_epi8(_mm256_set_m128i(shape_of, macs), both([&of_macs, &of_shape]));
-        let ports = _mm256_shuffle_epi8(twice, both([&places[2], &[u8::MAX; 16]]));
-        let others = _mm256_or_si256(_mm256_or_si256(others, ports), both([&fixed[0], &fixed[1]]));
-        let front = std::ptr::from_mut(headers).cast::<__m256i>();
-        // SAFETY: the front of headers is 64 writable bytes, and the stores need no alignment. Fields that are no
-        // numbers have a value of theirs, as `front` says.
-        unsafe {
-            _mm256_storeu_si256(front, addresses);
-            _mm256_storeu_si256(front.add(1), others);
-        }
-        true
-    }
-
-    /// The word behind the MACs.
-    const fn first_word(bytes: &[u8; 64]) -> u32 {
-        u32::from_le_bytes([bytes[MACS], bytes[MACS + 1], bytes[MACS + 2], bytes[MACS + 3]])
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    fn vector(bytes: &[u8; 16]) -> __m128i {
-        // SAFETY: 16 readable bytes; the load needs no alignment.
-        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-    }
-
-    /// A count stands in each word of a vector.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub fn merge((cell, count): (u128, u32), (carried, carried_count): (u128, u32)) -> [(u128, u32); 2] {
-        // SAFETY: any bits make a vector.
-        let [cell, carried] = [cell, carried].map(|key| unsafe { transmute::<u128, __m128i>(key) });
-        let [count, carried_count] = [count, carried_count].map(|count| _mm_set1_epi32(count as i32));
-        let (less, more) = (_mm_min_epu32(count, carried_count), _mm_max_epu32(count, carried_count));
-        let halves = _mm_cmpeq_epi64(cell, carried);
-        let same = _mm_and_si128(halves, _mm_shuffle_epi32::<0x4e>(halves));
-        let added = _mm_and_si128(less, same);
-        let room = _mm_xor_si128(more, _mm_set1_epi32(-1));
-        let sum = _mm_add_epi32(more, _mm_min_epu32(added, room));
-        // Of what it knows the compiler would make a comparison into a mask register, and move that back.
-        let stays = _mm_cmpeq_epi32(opaque(more), count);
-        let moves = _mm_and_si128(_mm_xor_si128(cell, carried), stays);
-        let (kept, next) = (_mm_xor_si128(carried, moves), _mm_xor_si128(cell, moves));
-        // SAFETY: any bits make a number.
-        let pair = |key, count| (unsafe { transmute::<__m128i, u128>(key) }, _mm_cvtsi128_si32(count) as u32);
-        [pair(kept, sum), pair(next, _mm_xor_si128(less, added))]
-    }
-}
+mod avx2;
 
 /// A CPU with AVX-512, one with AVX2, or another.
 ///
@@ -335,7 +223,7 @@ struct Gathered {
 
 #[cfg(target_arch = "x86_64")]
 impl Gathered {
-    /// Of a key with these places, if it has some.
+    /// The words that have the bytes of a key at these places. Without places they have none.
     const fn of(places: Option<Places>) -> Self {
         let mut gathered = Self { words: [0; 4], from: [NOTHING; 16] };
         let Some(places) = places else { return gathered };
@@ -360,206 +248,11 @@ impl Gathered {
     }
 }
 
-/// The shape of plain frames, as tables for instructions that take many bytes at a time.
 #[cfg(target_arch = "x86_64")]
-mod plain {
-    use core::mem::offset_of;
-
-    use crate::wire::{Headers, NOTHING, Net, ethertype, proto, shim};
-
-    pub const MACS: usize = 12;
-    pub const BEHIND_SHIM: usize = MACS + shim::LEN;
-    /// Bytes that are looked at from the EtherType on, up to the ports.
-    pub const PLAIN: usize = 2 + 20 + 4;
-
-    /// Where the front of the headers comes from, of frames that are plain from the EtherType on, which stands
-    /// at `at`: bytes of the frame by their offset, or [`NOTHING`], and what stands there then.
-    pub const fn front(at: usize) -> ([u8; Headers::FRONT], [u8; Headers::FRONT]) {
-        let (mut from, mut fixed) = ([NOTHING; Headers::FRONT], [0; Headers::FRONT]);
-        let mut field = 0;
-        /// A field that is a number, its length, and where its highest byte stands from the EtherType on.
-        const NUMBERS: [(usize, usize, usize); 7] = [
-            (offset_of!(Headers, src_ip), 4, 14),
-            (offset_of!(Headers, dst_ip), 4, 18),
-            (offset_of!(Headers, sport), 2, 22),
-            (offset_of!(Headers, dport), 2, 24),
-            (offset_of!(Headers, tos), 1, 3),
-            (offset_of!(Headers, ttl), 1, 10),
-            (offset_of!(Headers, proto), 1, 11),
-        ];
-        while field < NUMBERS.len() {
-            let (number, len, highest) = NUMBERS[field];
-            let mut byte = 0;
-            while byte < len {
-                from[number + byte] = (at + highest + len - 1 - byte) as u8;
-                byte += 1;
-            }
-            field += 1;
-        }
-        let mut byte = 0;
-        while byte < 6 {
-            from[offset_of!(Headers, dst) + byte] = byte as u8;
-            from[offset_of!(Headers, src) + byte] = 6 + byte as u8;
-            byte += 1;
-        }
-        fixed[offset_of!(Headers, ethertype)] = ethertype::IPV4 as u8;
-        fixed[offset_of!(Headers, ethertype) + 1] = (ethertype::IPV4 >> 8) as u8;
-        fixed[offset_of!(Headers, l3)] = (at + 2) as u8;
-        fixed[offset_of!(Headers, l4)] = (at + 2 + 20) as u8;
-        fixed[offset_of!(Headers, net)] = Net::Ipv4 as u8;
-        (from, fixed)
-    }
-
-    /// The bits of a frame that is plain from the EtherType at `at` on, by offset: which bits, their values in
-    /// a TCP packet, and their values in a UDP packet. Behind a shim, that is of a known version.
-    pub const fn shape(at: usize) -> [[u8; 64]; 3] {
-        let mut shape = [[0; 64]; 3];
-        const BYTES: [(usize, u8, u8, u8); 6] = [
-            (0, 0xff, (ethertype::IPV4 >> 8) as u8, (ethertype::IPV4 >> 8) as u8),
-            (1, 0xff, ethertype::IPV4 as u8, ethertype::IPV4 as u8),
-            (2, 0xff, 0x45, 0x45),
-            // Of the bits before a fragment's offset, that more follow.
-            (8, 0x3f, 0, 0),
-            (9, 0xff, 0, 0),
-            (11, 0xff, proto::TCP, proto::UDP),
-        ];
-        let mut byte = 0;
-        while byte < BYTES.len() {
-            let (place, bits, tcp, udp) = BYTES[byte];
-            (shape[0][at + place], shape[1][at + place], shape[2][at + place]) = (bits, tcp, udp);
-            byte += 1;
-        }
-        if at == BEHIND_SHIM {
-            const SHIM: [(usize, u8, u8); 3] = [
-                (MACS, 0xff, (ethertype::SHIM >> 8) as u8),
-                (MACS + 1, 0xff, ethertype::SHIM as u8),
-                (MACS + 3, shim::VERSION_BITS, shim::VERSION << shim::VERSION_BITS.trailing_zeros()),
-            ];
-            let mut byte = 0;
-            while byte < SHIM.len() {
-                let (place, bits, value) = SHIM[byte];
-                (shape[0][place], shape[1][place], shape[2][place]) = (bits, value, value);
-                byte += 1;
-            }
-        }
-        shape
-    }
-
-    /// A bit for each byte that comes from somewhere.
-    pub const fn some<const N: usize>(from: &[u8; N]) -> u64 {
-        let (mut mask, mut byte) = (0, 0);
-        while byte < N {
-            mask |= ((from[byte] != NOTHING) as u64) << byte;
-            byte += 1;
-        }
-        mask
-    }
-
-    /// The places in 16 bytes of a frame from `from` on of what stands at `at` and behind in the front of the headers;
-    /// of other bytes a place that VPSHUFB makes 0.
-    pub const fn piece(front: &[u8; Headers::FRONT], at: usize, from: usize) -> [u8; 16] {
-        let (mut piece, mut byte) = ([NOTHING; 16], 0);
-        while byte < piece.len() {
-            let place = front[at + byte] as usize;
-            if front[at + byte] != NOTHING && place >= from && place < from + piece.len() {
-                piece[byte] = (place - from) as u8;
-            }
-            byte += 1;
-        }
-        piece
-    }
-
-    /// 16 bytes of these from `from` on.
-    pub const fn part(bytes: &[u8; 64], from: usize) -> [u8; 16] {
-        let (mut part, mut byte) = ([0; 16], 0);
-        while byte < part.len() {
-            part[byte] = bytes[from + byte];
-            byte += 1;
-        }
-        part
-    }
-}
+mod plain;
 
 #[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use core::arch::x86_64::*;
-    use core::mem::transmute;
-
-    use super::opaque;
-    use super::plain::{BEHIND_SHIM, MACS, PLAIN, front, shape, some};
-    use crate::wire::{Headers, Places};
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    #[inline]
-    pub fn parse_plain(frame: &[u8], headers: &mut Headers) -> bool {
-        parse::<MACS, { MACS + PLAIN }>(frame, headers)
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    #[inline]
-    pub fn parse_shimmed(frame: &[u8], headers: &mut Headers) -> bool {
-        parse::<BEHIND_SHIM, { BEHIND_SHIM + PLAIN }>(frame, headers)
-    }
-
-    /// Parses frames with the EtherType at `AT` by their first `HEAD` bytes.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    #[inline]
-    fn parse<const AT: usize, const HEAD: usize>(frame: &[u8], headers: &mut Headers) -> bool {
-        let Some(head) = frame.first_chunk::<HEAD>() else { return false };
-        // SAFETY: only the bytes of `head` are read.
-        let bytes = unsafe { _mm512_maskz_loadu_epi8((1 << HEAD) - 1, head.as_ptr().cast()) };
-        let shapes = const { &shape(AT) };
-        let [bits, tcp, udp] = [vector(&shapes[0]), vector(&shapes[1]), vector(&shapes[2])];
-        let shape = _mm512_and_si512(bytes, bits);
-        // Bytes that are those of neither.
-        let differ = _mm512_mask_cmpneq_epi8_mask(_mm512_cmpneq_epi8_mask(shape, tcp), shape, udp);
-        let length = u16::from_be_bytes([head[AT + 4], head[AT + 5]]);
-        if differ != 0 || length < 24 {
-            return false;
-        }
-        let (from, fixed) = const { &front(AT) };
-        let some = const { some(&front(AT).0) };
-        let front = _mm512_mask_permutexvar_epi8(vector(fixed), some, vector(from), bytes);
-        // SAFETY: the front of headers is 64 writable bytes. Fields that are no numbers have a
-        // value of theirs, as `front` says.
-        unsafe { _mm512_storeu_si512(std::ptr::from_mut(headers).cast(), front) }
-        true
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
-    #[inline]
-    pub fn pick(headers: &Headers, places: &Places) -> u128 {
-        // SAFETY: any bits make a number.
-        unsafe { transmute::<__m128i, u128>(picked(headers, places)) }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
-    #[inline]
-    pub fn words(headers: &Headers, places: &Places) -> [u32; 4] {
-        // SAFETY: any bits make words.
-        unsafe { transmute::<__m128i, [u32; 4]>(picked(headers, places)) }
-    }
-
-    /// These bytes of the headers.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vl")]
-    #[inline]
-    fn picked(headers: &Headers, places: &Places) -> __m128i {
-        // SAFETY: the front of headers is 64 readable bytes without a gap.
-        let front = unsafe { _mm512_loadu_si512(std::ptr::from_ref(headers).cast()) };
-        // SAFETY: any bits make a vector. A compiler that knew the places would pick from two vectors, the
-        // other one of zeros, which takes some CPUs three times as long.
-        let from = opaque(unsafe { transmute::<Places, __m128i>(*places) });
-        let picked = _mm512_maskz_permutexvar_epi8(some(places), _mm512_castsi128_si512(from), front);
-        _mm512_castsi512_si128(picked)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn vector(bytes: &[u8; 64]) -> __m512i {
-        // SAFETY: 64 readable bytes; the load needs no alignment.
-        unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-    }
-}
+mod avx512;
 
 #[cfg(test)]
 mod tests {
@@ -586,7 +279,7 @@ mod tests {
         })
     }
 
-    /// What this CPU has of each.
+    /// The forms of all instructions that this CPU has, and the one without any.
     fn forms() -> impl Iterator<Item = Vectors> {
         [Vectors::here(), Vectors::NONE].into_iter().chain(Pairs::here().map(Vectors::from))
     }

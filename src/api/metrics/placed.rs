@@ -47,7 +47,7 @@ pub struct PlacesAnswer {
     pub unplaced_packets: u64,
 }
 
-/// What a program has said about places so far.
+/// Sums of all answers of a program about places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placed {
     pub lost: Series<PlaceLabels, u64>,

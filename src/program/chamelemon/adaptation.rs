@@ -29,7 +29,7 @@ fn load(network: &NetworkEpoch, victims: Option<(f64, f64)>) -> Option<f64> {
     Some((candidates.into_iter().fold(0.0, f64::max) + heavy + light) / f64::from(buckets))
 }
 
-/// What the parts of the memory are for.
+/// The parameters that are parts of the memory, each with its purpose.
 pub(super) fn meaning(key: &str) -> Option<&'static str> {
     match key {
         "hh_buckets" => Some("heavy hitters"),

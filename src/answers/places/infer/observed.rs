@@ -99,7 +99,7 @@ impl Observed {
             let sums = self.counted.entry((*member).clone()).or_default();
             (0..2).for_each(|side| sums[side] += packets[side]);
         }
-        // What flows lost for certain has its place.
+        // Packets that a flow lost for certain at a counted member are not inferred.
         let mut lost: FxHashMap<FlowName, (f64, f64)> =
             of.lost.iter().map(|flow| (flow.name, (flow.lost - flow.certain, flow.certain))).collect();
         let mean = of.sent.other_packets / of.sent.other_flows.max(1.0);
